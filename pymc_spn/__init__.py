@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pymc_spn import sklearn as sklearn
     from pymc_spn import steps as steps
     from pymc_spn import trees as trees
-    from pymc_spn.circuits.estimation.circuit_fit import fit_em as fit_em
+    from pymc_spn.circuits.estimation.fit_em import fit_em as fit_em
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
     from pymc_spn.factor_graphs.graph import FactorGraph as FactorGraph
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
+    from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior as BeliefNetworkPosterior
+    from pymc_spn.indian_chefs.belief_network_posterior import NLGBNPosterior as NLGBNPosterior
     from pymc_spn.indian_chefs.distributions import IndianChefsProcess as IndianChefsProcess
     from pymc_spn.indian_chefs.graph_draws import GraphDraws as GraphDraws
     from pymc_spn.indian_chefs.network_distributions import NLGBN as NLGBN
     from pymc_spn.indian_chefs.network_distributions import LinearGaussianNetwork as LinearGaussianNetwork
     from pymc_spn.indian_chefs.network_distributions import SigmoidBeliefNetwork as SigmoidBeliefNetwork
-    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior as BeliefNetworkPosterior
-    from pymc_spn.indian_chefs.network_posterior import NLGBNPosterior as NLGBNPosterior
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.networks.distributions import SPN as SPN
@@ -73,7 +73,7 @@ __version__ = metadata.version("pymc-spn")
 _PUBLIC = {
     "BDeu": "dags.scores",
     "BGe": "dags.scores",
-    "BeliefNetworkPosterior": "indian_chefs.network_posterior",
+    "BeliefNetworkPosterior": "indian_chefs.belief_network_posterior",
     "CPDAG": "dags.dag",
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "densities.circuit_density",
@@ -94,7 +94,7 @@ _PUBLIC = {
     "LinearGaussianNetwork": "indian_chefs.network_distributions",
     "LocalScores": "dags.local_scores",
     "NLGBN": "indian_chefs.network_distributions",
-    "NLGBNPosterior": "indian_chefs.network_posterior",
+    "NLGBNPosterior": "indian_chefs.belief_network_posterior",
     "OrderSPN": "dags.order_spn",
     "SPN": "networks.distributions",
     "SPNPosterior": "networks.posterior",
@@ -105,7 +105,7 @@ _PUBLIC = {
     "VariationalPosterior": "networks.variational_posterior",
     "completed_columns": "networks.missing_cells",
     "dag_log_evidence": "dags.log_evidence",
-    "fit_em": "circuits.estimation.circuit_fit",
+    "fit_em": "circuits.estimation.fit_em",
     "fit_tree": "trees.fit",
     "fit_variational": "networks.learners",
     "load": "interop.saved_posteriors",

@@ -16,8 +16,8 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema
-from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
-from pymc_spn.indian_chefs.network_schema import NONLINEAR, NetworkSchema, pack_parameters
+from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
+from pymc_spn.indian_chefs.belief_network_schema import NONLINEAR, BeliefNetworkSchema, pack_parameters
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records import recorded_states
@@ -156,7 +156,7 @@ def graph_draws() -> Any:
 def network() -> Any:
     weights = np.zeros((3, 3))
     weights[2, :2] = 1.5, -2.0
-    schema = NetworkSchema("data", "g", NONLINEAR, ("x", "y"), {}, None, 5)
+    schema = BeliefNetworkSchema("data", "g", NONLINEAR, ("x", "y"), {}, None, 5)
     packed = pack_parameters(weights, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 4.0]), 5)[None, None]
     labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1))
     return BeliefNetworkPosterior(schema, packed, labels, xr.DataTree())

@@ -3,7 +3,7 @@
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
     "circuits": """
-        circuit_algebra circuit_builders circuit_events circuit_fit circuit_information circuit_parts composition
+        circuit_algebra circuit_builders circuit_events fit_em circuit_information circuit_parts composition
         cutset_networks evaluation event_draws fit_json fitted_leaves flows parameterised_circuit piecewise_linear
         prometheus rows_together tree_circuits uniform_ends
     """,

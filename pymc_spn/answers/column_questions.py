@@ -141,7 +141,7 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
         If all columns are categorical, or `given` is impossible under every draw.
     """
     self = self._each_draw(per_draw)
-    known, moments = self._known(given), _Moments(self)
+    known, moments = self._known(given), _ColumnsWithMoments(self)
     means, _, attrs = moments.find(known, False, per_draw)
     columns = {"column": moments.names}
     if per_draw:
@@ -183,7 +183,7 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
         If all columns are categorical, or `given` is impossible under every draw.
     """
     self = self._each_draw(per_draw)
-    known, moments = self._known(given), _Moments(self)
+    known, moments = self._known(given), _ColumnsWithMoments(self)
     means, covariances, attrs = moments.find(known, True, per_draw)
     names = moments.names
     columns = {"column": names, "other": names}
@@ -243,7 +243,7 @@ def moment(
     self = self._each_draw(per_draw)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
         raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {quoted(order)}")
-    order, known, moments = int(order), self._known(given), _Moments(self)
+    order, known, moments = int(order), self._known(given), _ColumnsWithMoments(self)
     law, names = known.law, moments.names
     weight = relative(law)
     per = np.empty((law.n_circuits, len(names)))
@@ -288,7 +288,7 @@ def _moment_of(
     return per, answer, influence
 
 
-class _Moments:
+class _ColumnsWithMoments:
     """The columns that have moments, those given at a value among them."""
 
     def __init__(self, asked: AskedLaw) -> None:

@@ -13,7 +13,7 @@ MOST_STATES = 20_000  # combinations of levels that are enumerated
 BLOCK_VALUES = 20_000_000  # per-circuit log densities held at a time (160 MB)
 
 
-class States(NamedTuple):
+class CombinationProbabilities(NamedTuple):
     """Probabilities of all combinations of levels.
 
     Parameters
@@ -39,7 +39,7 @@ def n_states(law: Law) -> int:
     return n
 
 
-def states_of(law: Law, columns: Sequence[int], sizes: Sequence[int] | None = None) -> States:
+def states_of(law: Law, columns: Sequence[int], sizes: Sequence[int] | None = None) -> CombinationProbabilities:
     """All combinations of levels of the columns, in this order, or of so many first counts of each."""
     if sizes is None:
         sizes = [len(law.columns[d].levels or ()) for d in columns]
@@ -52,7 +52,7 @@ def states_of(law: Law, columns: Sequence[int], sizes: Sequence[int] | None = No
         total = each.sum(axis=1, keepdims=True)
         each = each / np.where(total > 0.0, total, 1.0)
     weight = relative(law)
-    return States(weight @ each / weight.sum(), each, weight)
+    return CombinationProbabilities(weight @ each / weight.sum(), each, weight)
 
 
 def log_mixture(law: Law, rows: np.ndarray) -> np.ndarray:

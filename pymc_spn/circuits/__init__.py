@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.estimation.prometheus import prometheus as prometheus
     from pymc_spn.circuits.laws.most_probable_rows import most_probable as most_probable
-    from pymc_spn.circuits.structures.builders import complete_tree as complete_tree
-    from pymc_spn.circuits.structures.builders import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
     from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit as ParameterisedCircuit
     from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
+    from pymc_spn.circuits.structures.region_trees import complete_tree as complete_tree
+    from pymc_spn.circuits.structures.region_trees import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
     from pymc_spn.densities.circuit_density import dirichlet_log_weights as dirichlet_log_weights
     from pymc_spn.densities.dense_networks import dense_network as dense_network
@@ -50,7 +50,7 @@ _PUBLIC = {
     "SumOfSquaresDensity": "densities.sums_of_squares_density",
     "cauchy_schwarz_divergence": "circuits.algebra.circuit_algebra",
     "chow_liu_tree": "circuits.estimation.chow_liu",
-    "complete_tree": "circuits.structures.builders",
+    "complete_tree": "circuits.structures.region_trees",
     "cutset_network": "circuits.estimation.cutset_networks",
     "dense_network": "densities.dense_networks",
     "dirichlet_log_weights": "densities.circuit_density",
@@ -69,7 +69,7 @@ _PUBLIC = {
     "prometheus": "circuits.estimation.prometheus",
     "rat_spn": "circuits.structures.circuit_builders",
     "renyi_entropy": "circuits.algebra.circuit_algebra",
-    "skewed_tree": "circuits.structures.builders",
+    "skewed_tree": "circuits.structures.region_trees",
     "squared_l2_distance": "circuits.algebra.circuit_algebra",
 }
 

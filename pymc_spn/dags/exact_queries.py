@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.dags.answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class MostProbable(NamedTuple):
+class MaximumAPosteriori(NamedTuple):
     """The most probable pair of order and graph."""
 
     graph: DAG
@@ -175,7 +175,7 @@ class ExactQueries:
         lattice_kernels.order_log_weights(numbers, self.scores.lookup, self.scores.offsets, sums, log_weight)
         return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
 
-    def most_probable(self, given: Given | None = None) -> MostProbable:
+    def most_probable(self, given: Given | None = None) -> MaximumAPosteriori:
         """The most probable pair of order and graph.
 
         The most probable *graph* is another question: a graph is counted once for each of its orders.
@@ -187,7 +187,7 @@ class ExactQueries:
 
         Returns
         -------
-        MostProbable
+        MaximumAPosteriori
             ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats.
         """
         from pymc_spn.dags.drawing import most_probable
@@ -195,7 +195,7 @@ class ExactQueries:
         asked = self._given(given)
         order, graph, log_weight = most_probable(asked)
         names = tuple(self.names[i] for i in order)
-        return MostProbable(DAG(self.names, graph), names, float(log_weight - asked._log_total))
+        return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - asked._log_total))
 
     # ---- causal effects
 

@@ -167,14 +167,14 @@ class LocalScores:
             raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
         return self.names.index(asked)
 
-    def parents_of_index(self, i: int, m: int) -> tuple[str, ...]:
-        """Names of the parents that index m of variable i stands for."""
-        return tuple(self.names[self.candidates[i, k]] for k in bits_of(int(m)))
+    def parents_of_index(self, child: int, index: int) -> tuple[str, ...]:
+        """Names of the parents that an index of a variable stands for."""
+        return tuple(self.names[self.candidates[child, k]] for k in bits_of(int(index)))
 
-    def index_of_parents(self, i: int, parents: int) -> int:
-        """Index of a set of variables (bits) among the subsets of i's candidates; -1 if one is no candidate."""
+    def index_of_parents(self, child: int, parents: int) -> int:
+        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate."""
         index = 0
-        for k, j in enumerate(self.candidates[i, : self.n_candidates[i]]):
+        for k, j in enumerate(self.candidates[child, : self.n_candidates[child]]):
             if parents >> int(j) & 1:
                 index |= 1 << k
                 parents &= ~(1 << int(j))

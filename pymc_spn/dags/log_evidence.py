@@ -26,14 +26,14 @@ def dag_log_evidence(
     """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
 
     The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
-    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(t=t), prior=ps.dags.EdgePenalty(kappa)))``; the
-    posterior over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
+    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(prior_scale=t), prior=ps.dags.EdgePenalty(kappa)))``;
+    the posterior over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
 
     Parameters
     ----------
     data : DataFrame, mapping, array or Table
     score : BGe or BDeu
-        ``BGe(t=...)`` or ``BDeu(ess=...)`` with a number or a scalar tensor.
+        ``BGe(prior_scale=...)`` or ``BDeu(ess=...)`` with a number or a scalar tensor.
     prior : "fair", "uniform", EdgePenalty or EdgeLogOdds
         ``EdgePenalty(...)`` with a number or a scalar tensor.
     **options
@@ -68,7 +68,7 @@ def dag_log_evidence(
         raise TypeError(f"score must be a BGe or a BDeu, got {quoted(score)}")
     learned = isinstance(prior, EdgePenalty)
     penalty = prior.penalty if isinstance(prior, EdgePenalty) else 0.0
-    own_parameter = ("BGe: t", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
+    own_parameter = ("BGe: prior_scale", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
     for argument, value in (own_parameter, ("EdgePenalty: penalty", penalty)):
         if not is_number(value) and getattr(value, "ndim", None) != 0:
             raise TypeError(f"{argument} must be a number or a scalar tensor, got {quoted(value)}")

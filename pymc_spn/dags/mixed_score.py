@@ -23,7 +23,7 @@ class ConditionalGaussian:
     Parameters
     ----------
     bge : BGe
-        For the numeric columns; its ``alpha_w`` and ``t`` default to those of the numeric columns alone.
+        For the numeric columns; its ``alpha_w`` and ``prior_scale`` default to those of the numeric columns alone.
     bdeu : BDeu
 
     References

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.answers import (
+from pymc_spn.dags.exact_queries import ExactQueries
+from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
     Given,
@@ -20,7 +21,6 @@ from pymc_spn.dags.answers import (
     read_evidence,
     read_given,
 )
-from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.marks import ON_SUPPORT, limited

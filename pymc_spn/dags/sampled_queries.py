@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.answers import Given, Seed, count, labelled
+from pymc_spn.dags.labelled_answers import Given, Seed, count, labelled
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 
 if TYPE_CHECKING:

@@ -50,8 +50,8 @@ class BGe:
         Prior rows behind the mean.
     alpha_w : float, optional
         Prior degrees of freedom, above d - 1; by default d + alpha_mu + 1.
-    t : float or scalar tensor, optional
-        The prior scale matrix is t times the identity, in squared units of the data; by default
+    prior_scale : float or scalar tensor, optional
+        The prior scale matrix is prior_scale times the identity, in squared units of the data; by default
         alpha_mu (alpha_w - d - 1) / (alpha_mu + 1), which needs alpha_w > d + 1. A tensor only in `dag_log_evidence`.
 
     Notes
@@ -66,18 +66,19 @@ class BGe:
 
     alpha_mu: float = 1.0
     alpha_w: float | None = None
-    t: Any = None
+    prior_scale: Any = None
 
     name = "BGe"
 
-    def resolve(self, d: int) -> tuple[float, float, Any]:
-        """alpha_mu, alpha_w and t with their defaults filled in, checked."""
+    def resolve(self, n_variables: int) -> tuple[float, float, Any]:
+        """alpha_mu, alpha_w and prior_scale with their defaults filled in, checked."""
         for argument, value in (("alpha_mu", self.alpha_mu), ("alpha_w", self.alpha_w)):
             if not (is_number(value) or (argument == "alpha_w" and value is None)):
                 raise TypeError(f"BGe: {argument} must be a number, got {quoted(value)}")
+        d = n_variables
         alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
-        t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.t is None else self.t
-        for argument, value in (("alpha_mu", self.alpha_mu), ("t", t)):
+        t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.prior_scale is None else self.prior_scale
+        for argument, value in (("alpha_mu", self.alpha_mu), ("prior_scale", t)):
             if isinstance(value, int | float | np.number) and not (math.isfinite(value) and value > 0):
                 raise ValueError(f"BGe: {argument} must be positive and finite, got {quoted(value)}")
         if not (math.isfinite(alpha_w) and alpha_w > d - 1):
@@ -97,11 +98,13 @@ class BGe:
             raise ValueError(_misfit("BGe needs numeric columns", table, wrong))
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
         if not is_number(t):
-            raise TypeError(f"BGe: t must be a number here, got {quoted(t)}; a tensor is for ps.dag_log_evidence")
+            raise TypeError(
+                f"BGe: prior_scale must be a number here, got {quoted(t)}; a tensor is for ps.dag_log_evidence"
+            )
         named = _warn_of_columns(table, float(t))
         x = table.values
         found = BGeScorer(x - x.mean(axis=0) if len(x) else x, intervened, alpha_mu, alpha_w, float(t), table.names)
-        if self.t is None and not named:
+        if self.prior_scale is None and not named:
             _warn_of_units(table, math.sqrt(t / (alpha_w - len(table.columns) - 1)))
         return found
 
@@ -192,7 +195,7 @@ def _warn_of_units(table: Table, usual_sd: float) -> None:
     _warn(
         f"BGe's prior scale stands for columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
         f"{sd[far]:.3g}, so that the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
-        "standardise the columns, as by (df - df.mean()) / df.std(), or choose t"
+        "standardise the columns, as by (df - df.mean()) / df.std(), or choose prior_scale"
     )
 
 
@@ -218,14 +221,14 @@ def _warn_of_columns(table: Table, t: float) -> bool:
         _warn(
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
             f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}), so that the prior moves edges; bring them to "
-            "like units, as by (df - df.mean()) / df.std(), or choose t"
+            "like units, as by (df - df.mean()) / df.std(), or choose prior_scale"
         )
     small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
     faint = [n for n, v in zip(names, small, strict=True) if v]
     if faint and len(x) >= len(names):  # else the number of rows is warned of
         _warn(
-            f"columns {faint} have sums of squares below BGe's prior scale t = {t:.3g}, which decides there, not "
-            "the data: use smaller units, or choose t"
+            f"columns {faint} have sums of squares below BGe's prior_scale = {t:.3g}, which decides there, not "
+            "the data: use smaller units, or choose prior_scale"
         )
     if varying.sum() > 1 and len(x) > varying.sum():
         standardised = (x[:, varying] - x[:, varying].mean(axis=0)) / x[:, varying].std(axis=0)
@@ -260,15 +263,15 @@ class BGeScorer:
         if not (squares[worst] < np.inf and float(squares[worst]) / t <= MOST_SQUARES):
             raise ValueError(
                 f"column {names[worst]!r}: its sum of squares {squares[worst]:.3g} is more than {MOST_SQUARES:.0e} "
-                f"times BGe's prior scale t = {t:.3g}, beyond double precision; use smaller units or a larger t"
+                f"times BGe's prior_scale = {t:.3g}, beyond double precision; use smaller units or a larger prior_scale"
             )
         lost = _lost_digits(shared, len(centred))
         if lost.max() > 1.0:
             columns = [names[i] for i in np.flatnonzero(lost > 0.01 * min(lost.max(), 1e300))]
             raise ValueError(
-                f"columns {columns} are collinear, and what BGe's prior scale t = {t:.3g} adds to sums of squares of "
+                f"columns {columns} are collinear, and what BGe's prior_scale = {t:.3g} adds to sums of squares of "
                 f"{squares.max():.3g} is rounded: scores would be off by {lost.max():.2g} nats; leave one of the "
-                "columns out, use smaller units or a larger t"
+                "columns out, use smaller units or a larger prior_scale"
             )
 
     def all_tables(self):

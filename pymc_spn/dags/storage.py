@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.answers import Evidence
 from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
+from pymc_spn.dags.labelled_answers import Evidence
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set

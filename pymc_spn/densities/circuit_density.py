@@ -42,7 +42,7 @@ from pymc_spn.densities.parameters_of_rows import (
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike

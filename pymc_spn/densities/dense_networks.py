@@ -16,7 +16,7 @@ from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.family_pieces import Symbols
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.tables import Column
 from pymc_spn.tables.inputs import TableLike
 

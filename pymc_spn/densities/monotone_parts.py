@@ -13,7 +13,7 @@ from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.densities.circuit_density import packed_inputs
 from pymc_spn.densities.symbolic_products import normalised, uniform_weights
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 
 ADDED, TAKEN = 0, 1  # the two parts of a node: its value is the first less the second
 ABSENT = -1

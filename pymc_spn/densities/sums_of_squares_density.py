@@ -24,7 +24,7 @@ from pymc_spn.densities.circuit_density import _observed_rows, _own_dims, _value
 from pymc_spn.densities.symbolic_squares import SymbolicSquares
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike
 

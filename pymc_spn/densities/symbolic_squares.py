@@ -19,7 +19,7 @@ from pymc_spn.densities.symbolic_products import LEAF_PAIRS, SymbolicProduct
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 
 
-class Component(NamedTuple):
+class Summand(NamedTuple):
     """One circuit of the sum, and where its parameters stand in the vector of all.
 
     Parameters
@@ -78,12 +78,12 @@ class SymbolicSquares:
 
     Parameters
     ----------
-    components : sequence of Component
+    components : sequence of Summand
     has_gaps : bool
         Whether rows may have missing cells.
     """
 
-    def __init__(self, components: Sequence[Component], has_gaps: bool) -> None:
+    def __init__(self, components: Sequence[Summand], has_gaps: bool) -> None:
         self.components, self.has_gaps = components, has_gaps
         self.n_columns = len(components[0].circuit.columns)
         widths: dict[str, int] = {}
@@ -113,7 +113,7 @@ class SymbolicSquares:
     @classmethod
     def of(cls, operands: Sequence[tuple[Circuit, Any, Any]], has_gaps: bool) -> tuple["SymbolicSquares", Any]:
         """The structure for circuits with parameters, and a vector of all parameters."""
-        components: list[Component] = []
+        components: list[Summand] = []
         vectors: list[Any] = []
         first = 0
         for circuit, log_weights, leaf_parameters in operands:
@@ -123,7 +123,7 @@ class SymbolicSquares:
                 raise type(error)(f"components[{len(components)}]: {error}") from error
             of_families = packed.data[packed.data.size - len(circuit.families) :].tolist()
             widths = {name: w for name, w in zip(circuit.families, of_families, strict=True) if w}
-            components.append(Component(circuit, packed.data, first, widths))
+            components.append(Summand(circuit, packed.data, first, widths))
             vectors += [weights, theta]
             first += circuit.n_sum_edges + sum(circuit.leaves_of(name).size * w for name, w in widths.items())
         return cls(components, has_gaps), pt.concatenate(vectors)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted, some
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -37,7 +37,7 @@ class FieldCircuit(ParameterisedCircuit):
     log_z: float
 
 
-class _Nodes:
+class _CircuitNodes:
     """Nodes from the leaves up, equal ones shared; numbers count upwards here and are turned round at the end."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def build_circuit(tree: Any) -> FieldCircuit:
     fg, arrays = tree.graph, tree.plan.arrays
     log_table, shift = np.empty(arrays.table_start[-1]), np.empty(arrays.table_start.size - 1)
     log_z = log_tables(arrays, read_only_view(fg.potentials()), log_table, shift)
-    nodes = _Nodes()
+    nodes = _CircuitNodes()
     sums: list[list[tuple[int, float] | None]] = []  # by clique and separator state: node and log of its total
     top: list[int] = []
     for c in range(tree.plan.n_cliques):
@@ -116,7 +116,7 @@ def build_circuit(tree: Any) -> FieldCircuit:
     return _arranged(fg, nodes, root_node, float(log_z))
 
 
-def _arranged(fg: Any, nodes: _Nodes, root: int, log_z: float) -> FieldCircuit:
+def _arranged(fg: Any, nodes: _CircuitNodes, root: int, log_z: float) -> FieldCircuit:
     """Reachable nodes, parents before children."""
     reached = np.zeros(len(nodes.kind), bool)
     reached[root] = True

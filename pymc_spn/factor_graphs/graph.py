@@ -9,7 +9,7 @@ from pymc_spn.factor_graphs.builders import Builders
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted, some
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 
 if TYPE_CHECKING:
     import networkx as nx

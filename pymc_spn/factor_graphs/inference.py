@@ -129,35 +129,35 @@ class Inference:
         """`marginal` of every variable."""
         return {name: self.marginal(name) for name in self.tree.graph.names}
 
-    def pairwise(self, a: str, b: str) -> xr.DataArray:
+    def pairwise(self, first: str, second: str) -> xr.DataArray:
         """Joint probabilities of two variables.
 
         Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
 
         Parameters
         ----------
-        a, b : str
+        first, second : str
 
         Returns
         -------
         DataArray
-            (row, states of a, states of b) float64, dimensions named after the variables.
+            (row, states of the first, states of the second) float64, dimensions named after the variables.
 
         Raises
         ------
         ValueError
             If there are no such two variables.
         """
-        (va, first), (vb, second) = self._states(a), self._states(b)
-        if va == vb:
-            raise ValueError(f"pairwise needs two different variables, got {quoted(a)} twice")
-        coords = {a: list(first), b: list(second)}
-        clique = self._clique_with((va, vb))
+        (one, states), (other, other_states) = self._states(first), self._states(second)
+        if one == other:
+            raise ValueError(f"pairwise needs two different variables, got {quoted(first)} twice")
+        names, coords = (first, second), {first: list(states), second: list(other_states)}
+        clique = self._clique_with((one, other))
         if clique is not None:
-            return self._label(self._clique_marginal(clique, (va, vb)), (a, b), coords)
-        if len(first) > len(second):
-            return self._label(self._clamped(vb, va).transpose(0, 2, 1), (a, b), coords)
-        return self._label(self._clamped(va, vb), (a, b), coords)
+            return self._label(self._clique_marginal(clique, (one, other)), names, coords)
+        if len(states) > len(other_states):
+            return self._label(self._clamped(other, one).transpose(0, 2, 1), names, coords)
+        return self._label(self._clamped(one, other), names, coords)
 
     def _clamped(self, va: int, vb: int) -> np.ndarray:
         """(n_rows, states of a, states of b) of two variables: a is set to each of its states in turn, as many states

@@ -152,7 +152,7 @@ def redraw_unit(rng, unit, n_nodes, network, heat, work):
     rng : numpy.random.Generator
     unit : int
     n_nodes : int
-    network : Network
+    network : BeliefNetwork
         In and out; residuals are kept up to date.
     heat : (K,) float64
     work : ActivationWork

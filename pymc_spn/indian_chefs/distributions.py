@@ -35,14 +35,14 @@ from pymc_spn.indian_chefs.process import (
     check_reputations,
 )
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 
 MOST_TRIES = 10_000
 
 
-class _Ticket(Ticket):
+class _GraphTicket(Ticket):
     rv_op = LogJointTicket("graph_log_joint", NO_GRADIENT)
 
 
@@ -240,7 +240,7 @@ class IndianChefsProcess:
             measure,
             sources,
         )
-        ticket = _Ticket(f"{name}{TICKET}")
+        ticket = _GraphTicket(f"{name}{TICKET}")
         ticket.tag.graph_owner = full
         state = pytensor.shared(np.append(0.0, packed)[None], name=f"{full}_state", shape=(None, len(packed) + 1))
         rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs import exact_kernels as kernels
+from pymc_spn.indian_chefs.belief_network import BeliefNetwork
+from pymc_spn.indian_chefs.belief_network_schema import LINEAR, SIGMOID
 from pymc_spn.indian_chefs.collapsed_moves import draw_collapsed_edges, graph_move_work
 from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_node
-from pymc_spn.indian_chefs.network import Network
 from pymc_spn.indian_chefs.network_draws import draw_nodes, draw_parameters
-from pymc_spn.indian_chefs.network_schema import LINEAR, SIGMOID
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
 from pymc_spn.indian_chefs.regression_kernels import (
     NetworkPrior,
@@ -148,7 +148,7 @@ class LinearChain(_ExactChain):
         self.work = graph_move_work(k, len(data))
         self.heat = np.ones(k)
         # regressors are the values themselves
-        self.network = Network(
+        self.network = BeliefNetwork(
             state.parents, self.weights, self.biases, self.precisions, self.values, self.values, self.means
         )
 

@@ -206,7 +206,7 @@ def guided_birth(rng, n_nodes, network, prior, heat, newborn, work):
     ----------
     rng : numpy.random.Generator
     n_nodes : int
-    network : Network
+    network : BeliefNetwork
     prior : NetworkPrior
     heat : (K,) float64
     newborn : Newborn

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
+from pymc_spn.indian_chefs.belief_network import empty_network
 from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, cascade_log_density, fill_layers
 from pymc_spn.indian_chefs.cascading_sweep import cascade_sweep, new_layers
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
-from pymc_spn.indian_chefs.network import empty_network
 from pymc_spn.indian_chefs.network_sweep import (
     GROWTH,
     REFUSED,

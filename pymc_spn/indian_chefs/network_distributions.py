@@ -17,9 +17,9 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammainc
 
+from pymc_spn.indian_chefs.belief_network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, BeliefNetworkSchema
 from pymc_spn.indian_chefs.distributions import GraphVariable
 from pymc_spn.indian_chefs.network_draws import draw_data
-from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, NetworkSchema
 from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
@@ -313,6 +313,6 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
             v.tag.graph_likelihood, v.tag.network_kind = full, kind
     graph.packed.tag.graph_likelihood = full
     digest = data_digest(columns, values.astype(pytensor.config.floatX))
-    schema = NetworkSchema(full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest)
+    schema = BeliefNetworkSchema(full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest)
     pm.Data(f"{name}{NETWORK_SCHEMA}", schema.to_vector())
     return rv

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.indian_chefs.network_schema import NONLINEAR, SIGMOID
+from pymc_spn.indian_chefs.belief_network_schema import NONLINEAR, SIGMOID
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
 from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs, without_record
-from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, NetworkSchema
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.numerics.quoted_values import quoted
@@ -27,7 +27,7 @@ def belief_network_names(idata: "xr.DataTree") -> list[str]:
     return [n for n in found if n + PARAMETERS in stats.data_vars or _is_unpacked(idata, n)]
 
 
-def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
+def find_network(idata: "xr.DataTree", name: str | None) -> BeliefNetworkSchema:
     """The schema of the network that was asked for, or of the only one.
 
     Raises
@@ -46,10 +46,10 @@ def find_network(idata: "xr.DataTree", name: str | None) -> NetworkSchema:
     name = names[0] if name is None else name
     if name not in names:
         raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    return NetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
+    return BeliefNetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
 
 
-def network_records(idata: "xr.DataTree", schema: NetworkSchema) -> np.ndarray:
+def network_records(idata: "xr.DataTree", schema: BeliefNetworkSchema) -> np.ndarray:
     """(chain, draw, (K + 2) K) float32: parameters in the layout of `pack_parameters`."""
     name = schema.name
     is_unpacked = _is_unpacked(idata, name)

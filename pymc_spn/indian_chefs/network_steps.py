@@ -50,9 +50,9 @@ class _NetworkStep(OwnerStep):
         return group_by_graph(vars, model)
 
     def _set_up(self, vars, model, compile_kwargs, rng, sweeps):
+        from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
         from pymc_spn.indian_chefs.graph_access import GraphAccess
         from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
-        from pymc_spn.indian_chefs.network_schema import NETWORK_SCHEMA, PARAMETERS, NetworkSchema
         from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 
         model = pm.modelcontext(model)
@@ -68,7 +68,7 @@ class _NetworkStep(OwnerStep):
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
         vector = model[f"{likelihood}{NETWORK_SCHEMA}"].get_value()
-        self.schema = NetworkSchema.from_vector(vector)
+        self.schema = BeliefNetworkSchema.from_vector(vector)
         self.fingerprint = fingerprint(access.model_digest, vector)
         rv, parameters = variable_with_parameters(likelihood, model)
         self.head = parameters[4]  # found through the variable: a copied model has its own
@@ -115,7 +115,7 @@ class _NetworkStep(OwnerStep):
 
     def step(self, point):
         """One draw: sweeps over graph, hidden units and parameters, then the graph's own hyperparameters."""
-        from pymc_spn.indian_chefs.network_schema import PARAMETERS, pack_parameters
+        from pymc_spn.indian_chefs.belief_network_schema import PARAMETERS, pack_parameters
         from pymc_spn.indian_chefs.prior_density import log_density
 
         begin = time.perf_counter()

@@ -34,7 +34,7 @@ from pymc_spn.indian_chefs.network_births import (
     remove_unit,
 )
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
-from pymc_spn.indian_chefs.pool_kernels import Pool, empty_pool, exchange, fill_pool, observed_have_children
+from pymc_spn.indian_chefs.pool_kernels import HiddenDraws, empty_pool, exchange, fill_pool, observed_have_children
 from pymc_spn.indian_chefs.regression_kernels import (
     LOG_2PI,
     draw_node_parameters,
@@ -96,7 +96,7 @@ class SweepWork(NamedTuple):
 
     graph: GraphMoveWork
     activation: ActivationWork
-    pool: Pool
+    pool: HiddenDraws
     datum: np.ndarray
     order: np.ndarray
     heat: np.ndarray
@@ -291,7 +291,7 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     state : GraphState
         In and out; `network.parents` is its array.
     graph_prior : GraphPrior
-    network : Network
+    network : BeliefNetwork
         In and out; residuals current.
     prior : NetworkPrior
     plan : SweepPlan

@@ -22,7 +22,7 @@ CHUNK = 64  # pool members whose weights are summed together; a choice scans sum
 _reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan", "reassoc"})
 
 
-class Pool(NamedTuple):
+class HiddenDraws(NamedTuple):
     """M draws of all hidden units, and the means of the observed nodes that follow from them.
 
     Parameters
@@ -43,9 +43,9 @@ class Pool(NamedTuple):
     sums: np.ndarray
 
 
-def empty_pool(n_slots: int, n_observed: int, n_draws: int) -> Pool:
+def empty_pool(n_slots: int, n_observed: int, n_draws: int) -> HiddenDraws:
     """Buffers for `n_draws` members."""
-    return Pool(
+    return HiddenDraws(
         np.zeros((n_slots, n_draws)),
         np.zeros((n_slots, n_draws)),
         np.zeros((n_observed, n_draws)),
@@ -75,8 +75,8 @@ def fill_pool(rng, n_observed, n_nodes, order, parents, weights, biases, precisi
     order : (>= n_nodes,) int64
         All nodes, parents before children.
     parents, weights, biases, precisions
-        As in `Network`.
-    pool : Pool
+        As in `BeliefNetwork`.
+    pool : HiddenDraws
         Out.
     """
     m = pool.weights.size
@@ -169,10 +169,10 @@ def exchange(rng, n_observed, n_nodes, network, heat, pool, datum):
     ----------
     rng : numpy.random.Generator
     n_observed, n_nodes : int
-    network : Network
+    network : BeliefNetwork
         In and out. Residuals of observed nodes are kept up to date, those of hidden ones are not.
     heat : (K,) float64
-    pool : Pool
+    pool : HiddenDraws
         In and out, filled.
     datum : (D,) float64
         Scratch space.
@@ -219,7 +219,7 @@ def pooled_log_density(data, precisions, heat, pool, out, squares):
     data : (N, D) float64
         Activations of the observed nodes.
     precisions, heat : (>= D,) float64
-    pool : Pool
+    pool : HiddenDraws
     out : (N,) float64
         Out, in nats.
     squares : (N,) float64

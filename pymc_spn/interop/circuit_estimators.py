@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pandas as pd
 import pymc as pm
 
-from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.estimator_inputs import (
     one_of,

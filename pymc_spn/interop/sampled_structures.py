@@ -33,7 +33,7 @@ FAMILIES = (
     Family(
         belief_network_names,
         unpack_belief_network,
-        "pymc_spn.indian_chefs.network_posterior:BeliefNetworkPosterior",
+        "pymc_spn.indian_chefs.belief_network_posterior:BeliefNetworkPosterior",
         graph_of_network,
     ),
     Family(tree_names, unpack_trees, "pymc_spn.trees.posterior:TreePosterior"),

@@ -5,7 +5,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
-from pymc_spn.indian_chefs.network_posterior import SAVED as BELIEF_NETWORK
+from pymc_spn.indian_chefs.belief_network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
 from pymc_spn.networks.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR
 from pymc_spn.networks.records.record import SAVED as SPN_POSTERIOR
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pymc_spn.dags.mcmc_posterior import DagDraws
     from pymc_spn.dags.order_spn import OrderSPN
+    from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
     from pymc_spn.indian_chefs.graph_draws import GraphDraws
-    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
     from pymc_spn.networks.posterior import SPNPosterior
     from pymc_spn.networks.variational_posterior import VariationalPosterior
     from pymc_spn.trees.posterior import TreePosterior
@@ -67,7 +67,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
 
             return OrderSPN.load(tree)
         if BELIEF_NETWORK in tree.attrs:
-            from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
+            from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
 
             return BeliefNetworkPosterior.load(tree)
         if TREES in tree.children:

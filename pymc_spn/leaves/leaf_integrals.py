@@ -29,7 +29,7 @@ WORST_REST = 1e-4
 LogProduct = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Feature(NamedTuple):
+class Bend(NamedTuple):
     """Where a density changes: (n, k) places, in x or in log x, and how far around each it does so."""
 
     centre: np.ndarray
@@ -93,7 +93,7 @@ def _integrate(
     if two.ends is not None and not in_logs:
         origin = two.mode(q)
         features = [_of_values(features[0], ends) if one.of_log is not None else features[0], features[1]]
-        features = [Feature(f.centre - origin[:, None], f.width) for f in features]
+        features = [Bend(f.centre - origin[:, None], f.width) for f in features]
         ends, q = ends - origin[:, None], q - origin[:, None]
     centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
@@ -135,7 +135,7 @@ def integrate_pieces(
         Of places and numbers of pairs, which broadcast, in nats.
     ends : (n, 2) float64
     centre, width : (n, k) float64
-        As in `Feature`.
+        As in `Bend`.
     grid : (n, m) float64
         Ascending places among which the largest value is sought.
 
@@ -194,25 +194,25 @@ def _largest(log_product: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return peak, top
 
 
-def features_of(family: str, p: np.ndarray, in_logs: bool) -> Feature:
+def features_of(family: str, p: np.ndarray, in_logs: bool) -> Bend:
     leaf = EXPLICIT[family]
     if leaf.features is not None:
-        return Feature(*leaf.features(p, in_logs))
+        return Bend(*leaf.features(p, in_logs))
     first, second = p[:, :1], p[:, 1:2]
     if not in_logs:
-        return Feature(first, second)
+        return Bend(first, second)
     above = first > 0.0  # a mean below 0 leaves a tail that falls over the scale
     place = np.where(above, first, second)
-    return Feature(
+    return Bend(
         np.log(np.column_stack([place, second])),
         np.column_stack([np.where(above, np.minimum(second / place, 1.0), 1.0), np.ones_like(second)]),
     )
 
 
-def _of_values(of_logs: Feature, ends: np.ndarray) -> Feature:
+def _of_values(of_logs: Bend, ends: np.ndarray) -> Bend:
     """A feature of the values from that of their logs, within positive ends (n, 2)."""
     centre = np.exp(np.clip(of_logs.centre, *np.log(ends.T)[:, :, None]))
-    return Feature(centre, centre * np.minimum(of_logs.width, 1.0))
+    return Bend(centre, centre * np.minimum(of_logs.width, 1.0))
 
 
 def log_sums(family: str, p: np.ndarray, other: str, q: np.ndarray, n_values: int | None) -> tuple[np.ndarray, float]:

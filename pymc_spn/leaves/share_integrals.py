@@ -9,7 +9,7 @@ from pymc_spn.leaves.leaf_integrals import (
     EPSILON,
     HALVINGS,
     LEAST_ERROR,
-    Feature,
+    Bend,
     features_of,
     integrate_pieces,
     places_round,
@@ -53,7 +53,7 @@ def log_share_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -
 
 
 def _integrate(p: np.ndarray, other: str, q: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, float]:
-    own = Feature(np.log(p[:, :1]) - np.log(p[:, 1:]), np.sqrt((1.0 / p).sum(axis=1, keepdims=True)))
+    own = Bend(np.log(p[:, :1]) - np.log(p[:, 1:]), np.sqrt((1.0 / p).sum(axis=1, keepdims=True)))
     features = [own, _in_log_odds(other, q)]
     centre = np.clip(np.concatenate([f.centre for f in features], axis=1), ends[:, :1], ends[:, 1:])
     width = np.concatenate([f.width for f in features], axis=1)
@@ -90,7 +90,7 @@ def _log_odds(x: np.ndarray) -> np.ndarray:
         return np.log(x) - np.log1p(-x)
 
 
-def _in_log_odds(family: str, q: np.ndarray) -> Feature:
+def _in_log_odds(family: str, q: np.ndarray) -> Bend:
     """Where another density changes, in log odds; beyond 0 and 1 where its slope at that end makes itself felt.
 
     That is where the value is as far from the end as the density takes to fall by a factor of e.
@@ -99,7 +99,7 @@ def _in_log_odds(family: str, q: np.ndarray) -> Feature:
         of_log = features_of(family, q, True)
         inside = of_log.centre < 0.0
         x = np.exp(np.where(inside, of_log.centre, -1.0))
-        return Feature(
+        return Bend(
             np.where(inside, _log_odds(x), 0.0), np.where(inside, np.minimum(of_log.width / (1.0 - x), 1.0), 1.0)
         )
     place, width = features_of(family, q, False)
@@ -108,6 +108,4 @@ def _in_log_odds(family: str, q: np.ndarray) -> Feature:
     away = np.maximum(np.where(place >= 1.0, place - 1.0, -place), 1e-300)
     fall = np.log(np.clip(np.minimum(width, width / away * width), 1e-300, 0.5))
     beyond = np.where(place >= 1.0, -fall, fall)
-    return Feature(
-        np.where(inside, _log_odds(x), beyond), np.where(inside, np.minimum(width / (x * (1.0 - x)), 1.0), 1.0)
-    )
+    return Bend(np.where(inside, _log_odds(x), beyond), np.where(inside, np.minimum(width / (x * (1.0 - x)), 1.0), 1.0))

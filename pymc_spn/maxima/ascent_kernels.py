@@ -10,32 +10,32 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
 @kernel
-def best_trees(tape, low, high, n_starts):
+def best_trees(packed, low, high, n_starts):
     """Modes (n_starts, D) of the induced trees of largest value, one below each of the root's best children.
 
     The leaves' values are clipped to the box. Rows that are not used are NaN.
     """
-    n = tape.kind.size
+    n = packed.kind.size
     value = np.empty(n)
     for i in range(n):
-        first = tape.pointer[i]
-        last = tape.pointer[i + 1]
-        if tape.kind[i] == SUM:
+        first = packed.pointer[i]
+        last = packed.pointer[i + 1]
+        if packed.kind[i] == SUM:
             value[i] = NOTHING
             for e in range(first, last):
-                value[i] = max(value[i], value[tape.child[e]] + tape.log_weight[e])
-        elif tape.kind[i] == PRODUCT:
+                value[i] = max(value[i], value[packed.child[e]] + packed.log_weight[e])
+        elif packed.kind[i] == PRODUCT:
             value[i] = 0.0
             for e in range(first, last):
-                value[i] += value[tape.child[e]]
+                value[i] += value[packed.child[e]]
         else:
-            d = tape.column[i]
-            value[i] = leaf_log_range(tape, i, low[d], high[d])[1] if d >= 0 else tape.parameter[i, 0]
+            d = packed.column[i]
+            value[i] = leaf_log_range(packed, i, low[d], high[d])[1] if d >= 0 else packed.parameter[i, 0]
     root = n - 1
     out = np.full((n_starts, low.size), np.nan)
-    if tape.kind[root] == SUM:
-        below = tape.child[tape.pointer[root] : tape.pointer[root + 1]]
-        ranked = np.argsort(-(value[below] + tape.log_weight[tape.pointer[root] : tape.pointer[root + 1]]))
+    if packed.kind[root] == SUM:
+        below = packed.child[packed.pointer[root] : packed.pointer[root + 1]]
+        ranked = np.argsort(-(value[below] + packed.log_weight[packed.pointer[root] : packed.pointer[root + 1]]))
         tops = below[ranked[:n_starts]]
     else:
         tops = np.full(1, root)
@@ -46,41 +46,44 @@ def best_trees(tape, low, high, n_starts):
         while height > 0:
             height -= 1
             i = stack[height]
-            first = tape.pointer[i]
-            last = tape.pointer[i + 1]
-            if tape.kind[i] == SUM:
+            first = packed.pointer[i]
+            last = packed.pointer[i + 1]
+            if packed.kind[i] == SUM:
                 best = first
                 for e in range(first, last):
-                    if value[tape.child[e]] + tape.log_weight[e] > value[tape.child[best]] + tape.log_weight[best]:
+                    if (
+                        value[packed.child[e]] + packed.log_weight[e]
+                        > value[packed.child[best]] + packed.log_weight[best]
+                    ):
                         best = e
-                stack[height] = tape.child[best]
+                stack[height] = packed.child[best]
                 height += 1
-            elif tape.kind[i] == PRODUCT:
+            elif packed.kind[i] == PRODUCT:
                 for e in range(first, last):
-                    stack[height] = tape.child[e]
+                    stack[height] = packed.child[e]
                     height += 1
             else:
-                d = tape.column[i]
+                d = packed.column[i]
                 if d < 0:
                     continue
-                if tape.kind[i] != CATEGORICAL:
-                    out[s, d] = min(max(leaf_mode(tape, i), low[d]), high[d])
+                if packed.kind[i] != CATEGORICAL:
+                    out[s, d] = min(max(leaf_mode(packed, i), low[d]), high[d])
                     continue
                 out[s, d] = low[d]
                 for k in range(int(low[d]), int(high[d]) + 1):
-                    if leaf_log(tape, i, float(k)) > leaf_log(tape, i, out[s, d]):
+                    if leaf_log(packed, i, float(k)) > leaf_log(packed, i, out[s, d]):
                         out[s, d] = k
     return out
 
 
 @kernel
-def climb(tape, start, low, high, moves, n_steps):
+def climb(packed, start, low, high, moves, n_steps):
     """Points (B, D) after some steps of minorise-maximise on the columns that move, which never lower the density.
 
     At each step a leaf counts by its share of the density. A normal or Student leaf pulls by a parabola that
     touches its log density from below, a falling leaf by its tangent.
     """
-    n = tape.kind.size
+    n = packed.kind.size
     value = np.empty(n)
     flow = np.empty(n)
     force = np.empty(low.size)
@@ -89,7 +92,7 @@ def climb(tape, start, low, high, moves, n_steps):
     for b in range(start.shape[0]):
         x = out[b]
         for _ in range(n_steps):
-            upward(tape, x, value)
+            upward(packed, x, value)
             if value[n - 1] <= 0.5 * NOTHING:
                 break
             flow[:] = 0.0
@@ -99,18 +102,18 @@ def climb(tape, start, low, high, moves, n_steps):
             for i in range(n - 1, -1, -1):
                 if flow[i] == 0.0:
                     continue
-                first = tape.pointer[i]
-                last = tape.pointer[i + 1]
-                if tape.kind[i] == SUM:
+                first = packed.pointer[i]
+                last = packed.pointer[i + 1]
+                if packed.kind[i] == SUM:
                     for e in range(first, last):
-                        gap = value[tape.child[e]] + tape.log_weight[e] - value[i]
-                        flow[tape.child[e]] += flow[i] * math.exp(gap)
-                elif tape.kind[i] == PRODUCT:
+                        gap = value[packed.child[e]] + packed.log_weight[e] - value[i]
+                        flow[packed.child[e]] += flow[i] * math.exp(gap)
+                elif packed.kind[i] == PRODUCT:
                     for e in range(first, last):
-                        flow[tape.child[e]] += flow[i]
-                elif tape.column[i] >= 0:
-                    d = tape.column[i]
-                    one_force, one_stiffness = pull_of(tape.kind[i], tape.parameter[i], x[d], flow[i])
+                        flow[packed.child[e]] += flow[i]
+                elif packed.column[i] >= 0:
+                    d = packed.column[i]
+                    one_force, one_stiffness = pull_of(packed.kind[i], packed.parameter[i], x[d], flow[i])
                     force[d] += one_force
                     stiffness[d] += one_stiffness
             moved = 0.0
@@ -130,23 +133,23 @@ def climb(tape, start, low, high, moves, n_steps):
 
 
 @bare_inner_kernel
-def upward(tape, x, value):
+def upward(packed, x, value):
     """Log values of all nodes at a point."""
-    for i in range(tape.kind.size):
-        first = tape.pointer[i]
-        last = tape.pointer[i + 1]
-        if tape.kind[i] == SUM:
+    for i in range(packed.kind.size):
+        first = packed.pointer[i]
+        last = packed.pointer[i + 1]
+        if packed.kind[i] == SUM:
             top = NOTHING
             for e in range(first, last):
-                top = max(top, value[tape.child[e]] + tape.log_weight[e])
+                top = max(top, value[packed.child[e]] + packed.log_weight[e])
             total = 0.0
             for e in range(first, last):
-                total += math.exp(value[tape.child[e]] + tape.log_weight[e] - top)
+                total += math.exp(value[packed.child[e]] + packed.log_weight[e] - top)
             value[i] = top + math.log(total) if top > 0.5 * NOTHING else NOTHING
-        elif tape.kind[i] == PRODUCT:
+        elif packed.kind[i] == PRODUCT:
             value[i] = 0.0
             for e in range(first, last):
-                value[i] += value[tape.child[e]]
+                value[i] += value[packed.child[e]]
             value[i] = max(value[i], NOTHING)
         else:
-            value[i] = leaf_log(tape, i, x[tape.column[i]]) if tape.column[i] >= 0 else tape.parameter[i, 0]
+            value[i] = leaf_log(packed, i, x[packed.column[i]]) if packed.column[i] >= 0 else packed.parameter[i, 0]

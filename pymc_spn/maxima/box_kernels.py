@@ -21,46 +21,46 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
-def log_bounds(tape, low, high):
+def log_bounds(packed, low, high):
     """Upper bound (B,) of the log value over each box (B, D); the log value itself where the box is a point."""
     out = np.empty(low.shape[0])
-    value = np.empty(tape.kind.size)
+    value = np.empty(packed.kind.size)
     for b in range(low.shape[0]):
-        bounds_of_nodes(tape, low[b], high[b], value)
-        out[b] = value[tape.kind.size - 1]
+        bounds_of_nodes(packed, low[b], high[b], value)
+        out[b] = value[packed.kind.size - 1]
     return out
 
 
 @inner_kernel
-def bounds_of_nodes(tape, low, high, value):
+def bounds_of_nodes(packed, low, high, value):
     """Upper bounds (n,) of the log values of all nodes over one box (D,)."""
-    for i in range(tape.kind.size):
-        first = tape.pointer[i]
-        last = tape.pointer[i + 1]
-        if tape.kind[i] == SUM:
+    for i in range(packed.kind.size):
+        first = packed.pointer[i]
+        last = packed.pointer[i + 1]
+        if packed.kind[i] == SUM:
             top = NOTHING
             for e in range(first, last):
-                top = max(top, value[tape.child[e]] + tape.log_weight[e])
+                top = max(top, value[packed.child[e]] + packed.log_weight[e])
             total = 0.0
             for e in range(first, last):
-                gap = value[tape.child[e]] + tape.log_weight[e] - top
+                gap = value[packed.child[e]] + packed.log_weight[e] - top
                 if gap > -40.0:
                     total += math.exp(gap)
                 else:
                     total += 5e-18  # more than exp(-40): still a bound
             value[i] = top + math.log(total) if top > 0.5 * NOTHING else NOTHING
-        elif tape.kind[i] == PRODUCT:
+        elif packed.kind[i] == PRODUCT:
             total = 0.0
             for e in range(first, last):
-                total += value[tape.child[e]]
+                total += value[packed.child[e]]
             value[i] = max(total, NOTHING)
         else:
-            d = tape.column[i]
-            value[i] = leaf_log_range(tape, i, low[d], high[d])[1] if d >= 0 else tape.parameter[i, 0]
+            d = packed.column[i]
+            value[i] = leaf_log_range(packed, i, low[d], high[d])[1] if d >= 0 else packed.parameter[i, 0]
 
 
 @kernel
-def falls_at_points(tape, low, high, at):
+def falls_at_points(packed, low, high, at):
     """By how much (B, D) the bound of each box falls when one column is held at a value, the others left as they are.
 
     A value above the leaves is a sum of products with one leaf of the column each, so that it is linear in the values
@@ -68,7 +68,7 @@ def falls_at_points(tape, low, high, at):
 
     Parameters
     ----------
-    tape : Tape
+    packed : PackedCircuit
     low, high : (B, D) float64
         Boxes with a bound above `NOTHING`.
     at : (B, D) float64
@@ -79,31 +79,31 @@ def falls_at_points(tape, low, high, at):
     (B, D) float64
         In nats, at most 690; ``-inf`` of columns that have one value.
     """
-    n = tape.kind.size
+    n = packed.kind.size
     value = np.empty(n)
     share = np.empty(n)
     kept = np.empty(low.shape[1])
     out = np.zeros(low.shape)
     for b in range(low.shape[0]):
-        bounds_of_nodes(tape, low[b], high[b], value)
+        bounds_of_nodes(packed, low[b], high[b], value)
         share[:] = 0.0
         share[n - 1] = 1.0
         kept[:] = 0.0
         for i in range(n - 1, -1, -1):
             if share[i] == 0.0:
                 continue
-            first = tape.pointer[i]
-            last = tape.pointer[i + 1]
-            d = tape.column[i]
-            if tape.kind[i] == SUM:
+            first = packed.pointer[i]
+            last = packed.pointer[i + 1]
+            d = packed.column[i]
+            if packed.kind[i] == SUM:
                 for e in range(first, last):
-                    c = tape.child[e]
-                    share[c] += share[i] * math.exp(value[c] + tape.log_weight[e] - value[i])
-            elif tape.kind[i] == PRODUCT:
+                    c = packed.child[e]
+                    share[c] += share[i] * math.exp(value[c] + packed.log_weight[e] - value[i])
+            elif packed.kind[i] == PRODUCT:
                 for e in range(first, last):
-                    share[tape.child[e]] += share[i]
+                    share[packed.child[e]] += share[i]
             elif d >= 0 and high[b, d] > low[b, d]:
-                fall = leaf_log_range(tape, i, at[b, d], at[b, d])[1] - value[i]
+                fall = leaf_log_range(packed, i, at[b, d], at[b, d])[1] - value[i]
                 kept[d] += share[i] * math.exp(min(fall, 0.0))
         for d in range(low.shape[1]):
             out[b, d] = -math.log(max(kept[d], 1e-300)) if high[b, d] > low[b, d] else -np.inf
@@ -135,12 +135,12 @@ def multiply(low, high, other_low, other_high, k, new_low, new_high):
 
 
 @kernel
-def taylor_ranges(tape, low, high, position, shift):
+def taylor_ranges(packed, low, high, position, shift):
     """Ranges over boxes of the circuit's value, gradient and Hessian.
 
     Parameters
     ----------
-    tape : Tape
+    packed : PackedCircuit
     low, high : (B, D) float64
     position : (D,) int64
         Number 0 .. k - 1 of each column that is differentiated, -1 for the others.
@@ -156,7 +156,7 @@ def taylor_ranges(tape, low, high, position, shift):
     for d in range(position.size):
         k = max(k, position[d] + 1)
     m = 1 + k + k * (k + 1) // 2
-    n = tape.kind.size
+    n = packed.kind.size
     lower = np.empty((low.shape[0], m))
     upper = np.empty((low.shape[0], m))
     node_low = np.zeros((n, m))
@@ -170,32 +170,32 @@ def taylor_ranges(tape, low, high, position, shift):
             own_high = node_high[i]
             own_low[:] = 0.0
             own_high[:] = 0.0
-            first = tape.pointer[i]
-            last = tape.pointer[i + 1]
-            if tape.kind[i] == SUM:
+            first = packed.pointer[i]
+            last = packed.pointer[i + 1]
+            if packed.kind[i] == SUM:
                 for e in range(first, last):
-                    w = math.exp(tape.log_weight[e])
-                    c = tape.child[e]
+                    w = math.exp(packed.log_weight[e])
+                    c = packed.child[e]
                     for a in range(m):
                         own_low[a] += w * node_low[c, a]
                         own_high[a] += w * node_high[c, a]
-            elif tape.kind[i] == PRODUCT:
-                own_low[:] = node_low[tape.child[first]]
-                own_high[:] = node_high[tape.child[first]]
+            elif packed.kind[i] == PRODUCT:
+                own_low[:] = node_low[packed.child[first]]
+                own_high[:] = node_high[packed.child[first]]
                 for e in range(first + 1, last):
-                    c = tape.child[e]
+                    c = packed.child[e]
                     multiply(own_low, own_high, node_low[c], node_high[c], k, new_low, new_high)
             else:
-                d = tape.column[i]
+                d = packed.column[i]
                 if d < 0:
-                    own_low[0] = own_high[0] = math.exp(tape.parameter[i, 0])
+                    own_low[0] = own_high[0] = math.exp(packed.parameter[i, 0])
                     continue
-                least, most = leaf_log_range(tape, i, low[b, d], high[b, d])
+                least, most = leaf_log_range(packed, i, low[b, d], high[b, d])
                 own_low[0] = math.exp(least - shift[b, d])
                 own_high[0] = math.exp(most - shift[b, d])
                 j = position[d]
                 if j >= 0:
-                    derivative_ranges(tape.kind[i], tape.parameter[i], low[b, d], high[b, d], shift[b, d], ranges)
+                    derivative_ranges(packed.kind[i], packed.parameter[i], low[b, d], high[b, d], shift[b, d], ranges)
                     own_low[1 + j] = ranges[0]
                     own_high[1 + j] = ranges[1]
                     at = 1 + k + j * k - j * (j - 1) // 2
@@ -207,12 +207,12 @@ def taylor_ranges(tape, low, high, position, shift):
 
 
 @kernel
-def leaf_shifts(tape, low, high):
+def leaf_shifts(packed, low, high):
     """Largest log value (B, D) of each column's leaves over each box."""
     out = np.full(low.shape, NOTHING)
     for b in range(low.shape[0]):
-        for i in range(tape.kind.size):
-            d = tape.column[i]
+        for i in range(packed.kind.size):
+            d = packed.column[i]
             if d >= 0:
-                out[b, d] = max(out[b, d], leaf_log_range(tape, i, low[b, d], high[b, d])[1])
+                out[b, d] = max(out[b, d], leaf_log_range(packed, i, low[b, d], high[b, d])[1])
     return np.maximum(out, -1e4)

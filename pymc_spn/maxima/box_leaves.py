@@ -1,6 +1,6 @@
 """Leaves over intervals: ranges of their values in logs and of their first two derivatives.
 
-A *tape* lists the nodes of a circuit, children before parents: sums, products and leaves, which are univariate
+A *packed* lists the nodes of a circuit, children before parents: sums, products and leaves, which are univariate
 densities or masses. `box_kernels` passes what is found here up to the root. The branches stand in the files of the
 families.
 """
@@ -70,7 +70,7 @@ is_one_sided = by_family(
 )
 
 
-class Tape(NamedTuple):
+class PackedCircuit(NamedTuple):
     """Nodes of a circuit with its parameters, children before parents; the last node is the root.
 
     Parameters
@@ -101,63 +101,63 @@ class Tape(NamedTuple):
 
 
 @bare_inner_kernel
-def leaf_log(tape, i, x):
+def leaf_log(packed, i, x):
     """Log density or mass of leaf i at x."""
-    p = tape.parameter[i]
-    if tape.kind[i] == CONSTANT:
+    p = packed.parameter[i]
+    if packed.kind[i] == CONSTANT:
         return p[0]
-    if tape.kind[i] == CATEGORICAL:
-        return tape.level[int(p[0]) + int(x)] if x < p[1] else NOTHING
-    return log_leaf(tape.kind[i], p[0], p[1], p[2], p[3], x)
+    if packed.kind[i] == CATEGORICAL:
+        return packed.level[int(p[0]) + int(x)] if x < p[1] else NOTHING
+    return log_leaf(packed.kind[i], p[0], p[1], p[2], p[3], x)
 
 
 @bare_inner_kernel
-def leaf_mode(tape, i):
+def leaf_mode(packed, i):
     """Where leaf i is largest; not for CATEGORICAL."""
-    return mode_of(tape.kind[i], tape.parameter[i])
+    return mode_of(packed.kind[i], packed.parameter[i])
 
 
 @bare_kernel
-def leaf_log_range(tape, i, low, high):
+def leaf_log_range(packed, i, low, high):
     """Smallest and largest log value of leaf i over [low, high]."""
-    kind = tape.kind[i]
+    kind = packed.kind[i]
     if kind == CATEGORICAL:
         least = math.inf
         most = NOTHING
         for k in range(int(low), int(high) + 1):
-            v = leaf_log(tape, i, float(k))
+            v = leaf_log(packed, i, float(k))
             least = min(least, v)
             most = max(most, v)
         return least, most
     # the edge of a one-sided support belongs to the box on its right
     if low < 0.0 and is_one_sided(kind):
         return NOTHING, NOTHING
-    at_low = leaf_log(tape, i, low)
+    at_low = leaf_log(packed, i, low)
     if low == high:
         return at_low, at_low
-    at_high = leaf_log(tape, i, high)
+    at_high = leaf_log(packed, i, high)
     least = min(at_low, at_high)
     most = max(at_low, at_high)
-    turn = leaf_mode(tape, i)
+    turn = leaf_mode(packed, i)
     other = turn
     if has_turns(kind):
-        turn, other = turns_of(kind, tape.parameter[i])
+        turn, other = turns_of(kind, packed.parameter[i])
     for k in range(1 if other == turn else 2):
         x = turn if k == 0 else other
         if low < x < high:
-            at_turn = leaf_log(tape, i, x)
+            at_turn = leaf_log(packed, i, x)
             least = min(least, at_turn)
             most = max(most, at_turn)
     return least, most
 
 
 @kernel
-def modes_of(tape):
+def modes_of(packed):
     """Mode (n,) of every leaf, NaN off the leaves and for levels."""
-    out = np.full(tape.kind.size, np.nan)
+    out = np.full(packed.kind.size, np.nan)
     for i in range(out.size):
-        if tape.kind[i] >= 0 and tape.kind[i] != CATEGORICAL:
-            out[i] = leaf_mode(tape, i)
+        if packed.kind[i] >= 0 and packed.kind[i] != CATEGORICAL:
+            out[i] = leaf_mode(packed, i)
     return out
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.maxima import ascent_kernels, box_kernels
-from pymc_spn.maxima.box_leaves import Tape, modes_of
+from pymc_spn.maxima.box_leaves import PackedCircuit, modes_of
 from pymc_spn.maxima.box_starts import first_boxes, jumps_of, kinks_of, with_column
 
 STARTS = 32
@@ -44,7 +44,7 @@ class BoxResult:
 
 
 def search(
-    tape: Tape,
+    packed: PackedCircuit,
     allowed: dict[int, list[tuple[float, float]]],
     is_discrete: np.ndarray,
     tolerance: float,
@@ -52,11 +52,11 @@ def search(
     max_derivatives: int = MOST_DERIVATIVES,
     start: np.ndarray | None = None,
 ) -> BoxResult:
-    """Largest log value of a tape.
+    """Largest log value of a packed circuit.
 
     Parameters
     ----------
-    tape : Tape
+    packed : PackedCircuit
     allowed : dict of int to list of (low, high)
         Closed intervals that a column is restricted to; of counts and levels with integer ends.
     is_discrete : (D,) bool
@@ -68,28 +68,34 @@ def search(
     start : (D,) float64, optional
         An allowed point that is known to be good.
     """
-    return _Search(tape, allowed, is_discrete, tolerance, max_boxes, max_derivatives).run(start)
+    return _Search(packed, allowed, is_discrete, tolerance, max_boxes, max_derivatives).run(start)
 
 
 class _Search:
     def __init__(
-        self, tape: Tape, allowed: Any, is_discrete: np.ndarray, tolerance: float, max_boxes: int, max_derivatives: int
+        self,
+        packed: PackedCircuit,
+        allowed: Any,
+        is_discrete: np.ndarray,
+        tolerance: float,
+        max_boxes: int,
+        max_derivatives: int,
     ) -> None:
-        self.tape, self.is_discrete = tape, is_discrete
+        self.packed, self.is_discrete = packed, is_discrete
         self.tolerance, self.max_boxes = tolerance, max_boxes
         n_columns = is_discrete.size
-        boxes = first_boxes(tape, allowed, is_discrete)
+        boxes = first_boxes(packed, allowed, is_discrete)
         self.low, self.high = np.array([b[0] for b in boxes]), np.array([b[1] for b in boxes])
         self.ends = [np.unique(np.concatenate([self.low[:, d], self.high[:, d]])) for d in range(n_columns)]
-        self.rises, self.falls = zip(*(jumps_of(tape, d) for d in range(n_columns)), strict=True)
+        self.rises, self.falls = zip(*(jumps_of(packed, d) for d in range(n_columns)), strict=True)
         self.corners = [self.corners_of(d) for d in range(n_columns)]
         spread = (self.high > self.low).any(axis=0) & ~is_discrete
         self.position = np.full(n_columns, -1, np.int64)
         if np.count_nonzero(spread) <= max_derivatives:
             self.position[spread] = np.arange(np.count_nonzero(spread))
         self.moving = np.flatnonzero(self.position >= 0)
-        modes = modes_of(tape)
-        self.modes = [np.unique(modes[(tape.column == d) & ~np.isnan(modes)]) for d in range(n_columns)]
+        modes = modes_of(packed)
+        self.modes = [np.unique(modes[(packed.column == d) & ~np.isnan(modes)]) for d in range(n_columns)]
         for d in np.flatnonzero(is_discrete):  # densities may stand beside masses on a unit grid
             self.modes[d] = np.unique(np.concatenate([np.floor(self.modes[d]), np.ceil(self.modes[d])]))
         self.best, self.x = -np.inf, self.low[0]
@@ -99,7 +105,7 @@ class _Search:
 
     def run(self, start: np.ndarray | None = None) -> BoxResult:
         starts = [
-            ascent_kernels.best_trees(self.tape, low, high, STARTS)
+            ascent_kernels.best_trees(self.packed, low, high, STARTS)
             for low, high in zip(self.low[:STARTS], self.high[:STARTS], strict=True)
         ]
         points = np.concatenate(starts)
@@ -108,7 +114,7 @@ class _Search:
         points = np.where(np.isnan(points), 0.0, points)
         self.improve(points, 200)
         if start is not None:
-            self.offer(start, float(box_kernels.log_bounds(self.tape, start[None], start[None])[0]))
+            self.offer(start, float(box_kernels.log_bounds(self.packed, start[None], start[None])[0]))
         heap: list[Any] = []
         self.add(heap, self.low, self.high)
         while heap and self.n_boxes < self.max_boxes:
@@ -128,23 +134,23 @@ class _Search:
         """Places at which the density of a column may have a largest value although it rises to one side."""
         rises, falls = self.rises[d], self.falls[d]
         jumps = (rises, np.nextafter(rises, -np.inf), falls, np.nextafter(falls, np.inf))
-        return np.unique(np.concatenate([self.ends[d], kinks_of(self.tape, d), *jumps]))
+        return np.unique(np.concatenate([self.ends[d], kinks_of(self.packed, d), *jumps]))
 
     def used(self) -> np.ndarray:
-        return np.unique(self.tape.column[self.tape.column >= 0])
+        return np.unique(self.packed.column[self.packed.column >= 0])
 
     # ---- points
 
     def improve(self, points: np.ndarray, n_steps: int) -> None:
         """Climb from some points and keep the best."""
-        values = box_kernels.log_bounds(self.tape, points, points)
+        values = box_kernels.log_bounds(self.packed, points, points)
         points = np.unique(points[np.argsort(-values)[:STARTS]], axis=0)
         low, high = self.low.min(axis=0), self.high.max(axis=0)
-        climbed = ascent_kernels.climb(self.tape, points, low, high, ~self.is_discrete, n_steps)
+        climbed = ascent_kernels.climb(self.packed, points, low, high, ~self.is_discrete, n_steps)
         climbed = np.array([self.step_discrete(p) for p in climbed])
-        climbed = ascent_kernels.climb(self.tape, climbed, low, high, ~self.is_discrete, n_steps)
+        climbed = ascent_kernels.climb(self.packed, climbed, low, high, ~self.is_discrete, n_steps)
         points = np.concatenate([climbed, points])  # a climb may fall off the end of a uniform leaf
-        values = box_kernels.log_bounds(self.tape, points, points)
+        values = box_kernels.log_bounds(self.packed, points, points)
         self.offer(points[int(np.argmax(values))], float(values.max()))
 
     def step_discrete(self, x: np.ndarray) -> np.ndarray:
@@ -156,7 +162,7 @@ class _Search:
                 values = self.alternatives(int(d), x[d])
                 tried = np.repeat(x[None], values.size, axis=0)
                 tried[:, d] = values
-                x = tried[int(np.argmax(box_kernels.log_bounds(self.tape, tried, tried)))]
+                x = tried[int(np.argmax(box_kernels.log_bounds(self.packed, tried, tried)))]
             if np.array_equal(x, before):
                 break
         return x
@@ -188,7 +194,7 @@ class _Search:
             tried = self.x.copy()
             tried[inside] += step
             tried = np.clip(tried, self.low.min(axis=0), self.high.max(axis=0))
-            value = float(box_kernels.log_bounds(self.tape, tried[None], tried[None])[0])
+            value = float(box_kernels.log_bounds(self.packed, tried[None], tried[None])[0])
             if not value > self.best:
                 return
             self.x, self.best = tried, value
@@ -199,8 +205,8 @@ class _Search:
     def point_derivatives(self, points: np.ndarray, shift: np.ndarray | None = None) -> Any:
         """Value (B,), gradient (B, k) and Hessian (B, k, k) at points, scaled by exp(-shift)."""
         if shift is None:
-            shift = box_kernels.leaf_shifts(self.tape, points, points)
-        lower, _ = box_kernels.taylor_ranges(self.tape, points, points, self.position, shift)
+            shift = box_kernels.leaf_shifts(self.packed, points, points)
+        lower, _ = box_kernels.taylor_ranges(self.packed, points, points, self.position, shift)
         return self.unpacked(lower)
 
     def unpacked(self, flat: np.ndarray) -> Any:
@@ -215,7 +221,7 @@ class _Search:
     def add(self, heap: list[Any], low: np.ndarray, high: np.ndarray) -> None:
         """Bound new boxes and keep those that may hold something better."""
         self.n_boxes += len(low)
-        bound = box_kernels.log_bounds(self.tape, low, high) + ROUNDING
+        bound = box_kernels.log_bounds(self.packed, low, high) + ROUNDING
         steep = np.full(low.shape, np.nan)
         open_box = bound > self.best + self.tolerance
         single = (low == high)[:, self.is_discrete].all(axis=1)
@@ -231,12 +237,12 @@ class _Search:
 
     def refined(self, low: np.ndarray, high: np.ndarray, near: Any, bound: np.ndarray) -> Any:
         """Bounds by derivatives, and how much each column may change the log value; may shrink boxes to a face."""
-        tape, moving = self.tape, self.moving
+        packed, moving = self.packed, self.moving
         a, b = low[near], high[near]
-        shift = box_kernels.leaf_shifts(tape, a, b)
+        shift = box_kernels.leaf_shifts(packed, a, b)
         used = self.used()
         total = shift[:, used].sum(axis=1)
-        lower, upper = box_kernels.taylor_ranges(tape, a, b, self.position, shift)
+        lower, upper = box_kernels.taylor_ranges(packed, a, b, self.position, shift)
         _, g_low, h_low = self.unpacked(lower)
         _, g_high, h_high = self.unpacked(upper)
         # a derivative of one sign: the largest value is at a face, and beyond it unless that is an end
@@ -271,7 +277,7 @@ class _Search:
         top = float(np.max(value)) if len(value) else 0.0
         if top > 0:
             best = int(np.argmax(np.log(np.maximum(value, 1e-300)) + total))
-            found = float(box_kernels.log_bounds(tape, centre[best : best + 1], centre[best : best + 1])[0])
+            found = float(box_kernels.log_bounds(packed, centre[best : best + 1], centre[best : best + 1])[0])
             if found > self.best:
                 self.improve(centre[best : best + 1], 50)
         return np.where(dead, -np.inf, np.minimum(bound, logs)), steep
@@ -329,7 +335,7 @@ class _Search:
         """Halve boxes along the column that matters most; the most promising is tried at three points."""
         tried = np.array([batch[0][0], batch[0][1], 0.5 * (batch[0][0] + batch[0][1])])
         tried[2, self.is_discrete] = np.floor(tried[2, self.is_discrete])
-        values = box_kernels.log_bounds(self.tape, tried, tried)
+        values = box_kernels.log_bounds(self.packed, tried, tried)
         if values.max() > self.best:
             self.improve(tried[[int(np.argmax(values))]], 50)
         low, high = np.array([b[0] for b in batch]), np.array([b[1] for b in batch])
@@ -342,13 +348,13 @@ class _Search:
         for i in range(len(batch)):
             d = int(np.argmax(steep[i]))
             if not high[i, d] > low[i, d]:
-                value = float(box_kernels.log_bounds(self.tape, low[i : i + 1], high[i : i + 1])[0])
+                value = float(box_kernels.log_bounds(self.packed, low[i : i + 1], high[i : i + 1])[0])
                 self.offer(low[i], value)  # a point
                 self.settled = max(self.settled, value)
                 continue
             cut = self.cut(d, low[i, d], high[i, d])
             if cut is None:  # the ends are neighbours in floating point
-                bound = float(box_kernels.log_bounds(self.tape, low[i : i + 1], high[i : i + 1])[0])
+                bound = float(box_kernels.log_bounds(self.packed, low[i : i + 1], high[i : i + 1])[0])
                 self.settled = max(self.settled, bound)
                 continue
             new_low += [low[i], with_column(low[i], d, cut[1])]
@@ -360,7 +366,7 @@ class _Search:
         """How much (B, D) the bound falls when a column is held at its middle."""
         middle = 0.5 * (low + high)
         middle[:, self.is_discrete] = np.floor(middle[:, self.is_discrete])
-        return box_kernels.falls_at_points(self.tape, low, high, middle)
+        return box_kernels.falls_at_points(self.packed, low, high, middle)
 
     def cut(self, d: int, low: float, high: float) -> tuple[float, float] | None:
         """Where the left part ends and the right one begins: at a jump, at a mode near the middle, or in the middle."""

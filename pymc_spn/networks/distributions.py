@@ -29,7 +29,7 @@ from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import HyperparameterLike
+from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import by_name
@@ -47,7 +47,7 @@ PRIORS = {
 }
 
 
-class _Ticket(Ticket):
+class _NetworkTicket(Ticket):
     rv_op = LogJointTicket("spn_log_joint", NO_GRADIENT)
 
 
@@ -244,7 +244,7 @@ def SPN(
     # the user's variables first: pm.sample then runs NUTS before our step, and the ticket fits the recorded draw
     for group in sorted(HYPERPARAMETERS, key=lambda g: sources[g] is None):
         vectors[group], hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
-    ticket = _Ticket(f"{name}_log_joint")
+    ticket = _NetworkTicket(f"{name}_log_joint")
     ticket.tag.spn_owner = name
     schema = replace(draft, hyperparameters=hyperparameters)
     compiled = draft.compiled

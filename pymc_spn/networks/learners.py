@@ -13,7 +13,7 @@ from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import HyperparameterLike
+from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import Circuit
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.numerics.quoted_values import quoted

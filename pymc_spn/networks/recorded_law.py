@@ -28,12 +28,12 @@ from pymc_spn.leaves.families import LogNormal
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
-from pymc_spn.networks.recorded_tapes import tape_of_draws
+from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.networks.records import share_kernels
-from pymc_spn.networks.records.completion import complete_rows
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
+from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -313,8 +313,8 @@ class RecordedLaw(GridLaw):
         """See `Law`: a best-first search over boxes."""
         points, columns, asked = points_of(self.evidence), self.schema.columns, self.kept
         unasked = {d: self.evidence.get(d) for d in range(len(columns)) if d not in points and d not in self.kept}
-        # before the evidence: the constants of the tape weight the draws by it
-        tape = tape_of_draws(self.states, points, unasked, self.chosen)
+        # before the evidence: the constants of the circuit weight the draws by it
+        packed = packed_from_draws(self.states, points, unasked, self.chosen)
         discrete = np.array([not d for d in self.states.compiled.is_density])
         inside = {d: e for d, e in spread_of(self.evidence).items() if d in asked}
         for d in asked:
@@ -326,7 +326,7 @@ class RecordedLaw(GridLaw):
                     least = law.quantile(negative + BULK * (1.0 - negative))[0]
                     inside[d] = Interval(float(least), event.high)
         allowed = allowed_values(inside, discrete, columns)
-        found = search(tape, allowed, discrete, tolerance, box_limit(max_boxes, tape.kind.size))
+        found = search(packed, allowed, discrete, tolerance, box_limit(max_boxes, packed.kind.size))
         log_known = float(logsumexp(self.log_weights) - logsumexp(self.chosen))
         low, high = found.log_density - log_known, found.upper_bound - log_known
         return Best(found.x[list(self.kept)], float(low), float(high), found.n_boxes)

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-class Points(NamedTuple):
+class ClusteredRows(NamedTuple):
     """Rows as k-means sees them.
 
     Parameters
@@ -38,7 +38,7 @@ class Points(NamedTuple):
 def join_points(columns):
     """Points of columns, each (codes or numbers (N,), shares (K,) of its levels if it has any, weight)."""
     n_levels = np.array([shares.size for _, shares, _ in columns], np.int64)
-    return Points(
+    return ClusteredRows(
         np.ascontiguousarray(np.stack([at for at, _, _ in columns], axis=1)),
         n_levels,
         np.cumsum(n_levels) - n_levels,
@@ -54,7 +54,7 @@ def k_means(rng, points, rows, begin, end, k, rounds):
     Parameters
     ----------
     rng : numpy.random.Generator
-    points : Points
+    points : ClusteredRows
     rows : (n,) int64
     begin, end : int
         Columns that count.

@@ -27,7 +27,7 @@ from pymc_spn.trees.linked_nodes import (
     RULE,
     SIDE,
     SIZE,
-    Chain,
+    LinkedNodes,
     draw_rule,
     load_chain,
     refill,
@@ -239,13 +239,15 @@ def chipman_sweep(rng, x, response, leaf, rules, decisions, n_moves, power):
     """
     n_rows = x.codes.shape[1]
     room = len(decisions) + 2 * n_moves + 2
-    chain = Chain(
+    chain = LinkedNodes(
         np.full((room, 10), -1, np.int64),
         np.zeros((room, 3)),
         np.arange(n_rows).astype(np.int32),
         np.zeros(1, np.int64),
     )
-    old = Chain(np.empty((room, 10), np.int64), np.empty((room, 3)), np.empty(n_rows, np.int32), np.zeros(1, np.int64))
+    old = LinkedNodes(
+        np.empty((room, 10), np.int64), np.empty((room, 3)), np.empty(n_rows, np.int32), np.zeros(1, np.int64)
+    )
     spare, held, stack = np.empty(n_rows, np.int32), np.empty(response.n_statistics), np.empty(room + 2, np.int64)
     load_chain(rng, x, response, leaf, rules, chain, decisions, spare, held, stack)
     tried, accepted = np.zeros(4, np.int64), np.zeros(4, np.int64)

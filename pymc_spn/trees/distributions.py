@@ -22,14 +22,14 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
+from pymc_spn.trees.flat_ticket import FlatTicket
 from pymc_spn.trees.leaves import FAMILIES, ClassLeaves, ResponseFamily, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
-from pymc_spn.trees.ticket import FlatTicket
 
 STALE = (
     "ps.TreeResponse: its log-probability needs the tree of the running chain and cannot be evaluated from stored "

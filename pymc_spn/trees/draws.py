@@ -25,7 +25,7 @@ GROUP = "tree_draws"
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class TreeNodes:
     """What the training rows say about every node of every tree."""
 
     size: np.ndarray
@@ -123,7 +123,7 @@ class TreeDraws:
         return Tree(self.decisions[self.begin[t] : self.begin[t + 1]])
 
     @cached_property
-    def nodes(self) -> Nodes:
+    def nodes(self) -> TreeNodes:
         """Training rows of the nodes, counted once."""
         n = len(self.decisions)
         size, statistics = np.empty(n, np.int64), np.empty((n, self.response.n_statistics))
@@ -131,7 +131,7 @@ class TreeDraws:
         fill_nodes(self.features.codes, self.response, decisions, self.begin, size, statistics)
         if size.min() < 1:
             refuse("every node of the trees", "hold a training row", f"none at node {int(np.argmin(size))}")
-        return Nodes(size, statistics)
+        return TreeNodes(size, statistics)
 
     @cached_property
     def masses(self) -> tuple[np.ndarray, np.ndarray]:

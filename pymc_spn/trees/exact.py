@@ -67,7 +67,7 @@ class RowSets(Protocol):
     def log_best(self, state: Any) -> float: ...
 
 
-class Intervals:
+class ValueRanges:
     """Row sets of one feature without gaps in the data; a state is (first value, one past the last, depth)."""
 
     def __init__(self, features: Features, response: Any, leaf: Any, rules: Any):
@@ -223,7 +223,7 @@ class ExactTrees:
         one_cut = len(features.names) == 1 and features.splits[0] == "cut" and not np.isnan(features.values).any()
         self._sets: RowSets
         if one_cut:
-            self._sets = Intervals(features, response, leaf, compiled)
+            self._sets = ValueRanges(features, response, leaf, compiled)
         else:
             self._sets = Subsets(features, response, leaf, compiled, common.get("max_states", 100_000))
 

@@ -15,7 +15,7 @@ CLASSES, NORMAL, COUNTS = 0, 1, 2
 SPREAD = 3  # no family: in `forest_kernels.average_leaves`, squares about a centre
 
 
-class LeafPrior(NamedTuple):
+class ConjugatePrior(NamedTuple):
     """One leaf family with its constants tabulated over the number of rows.
 
     ``step`` (k, N+1) holds log(a_k + n), ``mass`` (k, N+1) lgamma(a_k + n) - lgamma(a_k), with k = 1 where all classes
@@ -44,7 +44,7 @@ def leaf_log_marginal(leaf, n, statistics):
 
     Parameters
     ----------
-    leaf : LeafPrior
+    leaf : ConjugatePrior
     n : int
         Rows in the leaf.
     statistics : (s,) float64

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.coding import FEW_LEVELS
-from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, LeafPrior, Response
+from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, ConjugatePrior, Response
 
 LOG_2_PI = float(np.log(2.0 * np.pi))
 _log = logging.getLogger("pymc")  # as `tables.reading` reports how features were read
@@ -79,14 +79,14 @@ class BinaryLeaves:
 
     Parameters
     ----------
-    a, b : float or PyMC variable
+    alpha, beta : float or PyMC variable
         Prior masses of one and of zero.
     """
 
-    a: Any = 1.0
-    b: Any = 1.0
+    alpha: Any = 1.0
+    beta: Any = 1.0
     family: ClassVar[str] = "binary"
-    parameters: ClassVar[tuple[str, ...]] = ("a", "b")
+    parameters: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, BinaryLeaves]":
         """The response as floats, checked."""
@@ -255,7 +255,7 @@ def centre_of(family: LeafFamily, y: np.ndarray) -> float:
     return float(y.mean()) if isinstance(family, NormalLeaves) and y.size else 0.0
 
 
-def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: int, centre: float) -> LeafPrior:
+def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: int, centre: float) -> ConjugatePrior:
     """Tables over 0..n_rows for `leaf_log_marginal`.
 
     Parameters
@@ -273,7 +273,7 @@ def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: in
         masses = np.array([numbers[0] / n_classes]) if family == "classes" else np.array([numbers[1], numbers[0]])
         total = numbers[0] if family == "classes" else numbers.sum()
         a = masses[:, None]
-        return LeafPrior(
+        return ConjugatePrior(
             CLASSES, np.log(a + n), gammaln(a + n) - gammaln(a), gammaln(total + n) - gammaln(total), numbers
         )
     unused = np.empty((1, 0))
@@ -281,10 +281,10 @@ def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: in
         mu0, kappa0, a0, b0 = numbers
         an = a0 + 0.5 * n
         total = gammaln(an) - gammaln(a0) + a0 * np.log(b0) + 0.5 * np.log(kappa0 / (kappa0 + n)) - 0.5 * n * LOG_2_PI
-        return LeafPrior(NORMAL, unused, unused, total, np.array([mu0 - centre, kappa0, a0, b0]))
+        return ConjugatePrior(NORMAL, unused, unused, total, np.array([mu0 - centre, kappa0, a0, b0]))
     shape, rate = numbers
     total = np.array([shape * np.log(rate) - gammaln(shape)])
-    return LeafPrior(COUNTS, np.log(rate + n)[None], unused, total, numbers)
+    return ConjugatePrior(COUNTS, np.log(rate + n)[None], unused, total, numbers)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ CUT_POINT, OWN, RULE = range(3)
 DEAD = -2  # as feature
 
 
-class Chain(NamedTuple):
+class LinkedNodes(NamedTuple):
     """Nodes and the permutation of rows in which every node owns a segment."""
 
     node: np.ndarray

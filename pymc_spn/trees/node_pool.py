@@ -17,7 +17,7 @@ OWN, WEIGHT, NORMALISER = 0, 1, 2  # columns of `number`: leaf log marginal, wei
 N_NODES, N_SPLITS, N_PENDING, N_ROWS = 0, 1, 2, 3  # places of `size`
 
 
-class Pool(NamedTuple):
+class NodePool(NamedTuple):
     """Nodes and splits; arrays grow by copying, so functions that append return a new pool."""
 
     node: np.ndarray
@@ -60,7 +60,7 @@ def room_for_rows(pool, n):
         return pool
     rows = np.empty(2 * (2 * pool.rows.size + n), np.int32)
     rows[:at] = pool.rows[:at]
-    return Pool(
+    return NodePool(
         pool.node,
         pool.number,
         pool.statistics,
@@ -78,7 +78,7 @@ def add_node(pool, leaf, response, begin, n, depth):
     """Registers the rows as a node; returns pool and index."""
     i = pool.size[N_NODES]
     if i == pool.node.shape[0]:
-        pool = Pool(
+        pool = NodePool(
             grow(pool.node, 0),
             grow(pool.number, 0),
             grow(pool.statistics, 0),
@@ -110,7 +110,7 @@ def find_split(pool, i, feature, low, high, side):
         s = t[NEXT]
     s = pool.size[N_SPLITS]
     if s == pool.split.shape[0]:
-        pool = Pool(
+        pool = NodePool(
             pool.node,
             pool.number,
             pool.statistics,

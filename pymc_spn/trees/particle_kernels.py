@@ -26,7 +26,7 @@ from pymc_spn.trees.node_pool import (
     REFS,
     SIZE,
     WEIGHT,
-    Pool,
+    NodePool,
     add_node,
     find_split,
     grow,
@@ -80,7 +80,7 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
             pool, s = find_split(pool, i, options.feature[o], options.low[o], options.high[o], options.side[o])
         p = pool.size[N_PENDING]
         if p == pool.pending.shape[0]:
-            pool = Pool(
+            pool = NodePool(
                 pool.node,
                 pool.number,
                 pool.statistics,
@@ -257,7 +257,7 @@ def run_particles(
         Where each particle's nodes begin.
     """
     n_rows, n_features = x.codes.shape[1], x.codes.shape[0]
-    pool = Pool(
+    pool = NodePool(
         np.empty((256, 7), np.int64),
         np.empty((256, 3)),
         np.empty((256, response.n_statistics)),

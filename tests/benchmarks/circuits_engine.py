@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits.estimation.fit_steps import Ascent
+from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
-from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
 from tests.shared_circuits import crossed_circuit, random_parameters
@@ -109,7 +109,7 @@ def measure(name, circuit, n_rows, n_blocks):
     evaluator._in_blocks(everywhere, np.float64, linear)
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
-    ones, ascent = np.ones(n_rows), Ascent(circuit, values, range(n_rows), {}, 0.0, 0.0)
+    ones, ascent = np.ones(n_rows), ExpectationMaximisation(circuit, values, range(n_rows), {}, 0.0, 0.0)
     own = tuple(np.tile(a, (OWN, 1)) for a in (log_weights, flat.theta))
     at = Parameterised(circuit, log_weights, parameters)
     event = {"x0": (values[:, 1], values[:, 1] + 1.0), "x5": (None, 0.5)}

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from pymc_spn.circuits.estimation.fit_starts import random_start
-from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
+from pymc_spn.circuits.estimation.fit_steps import Batches, ExpectationMaximisation
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import pool
 from pymc_spn.circuits.structures.circuit_builders import rat_spn
@@ -47,7 +47,7 @@ def main():
 
 def measure(n_columns, families, seed, n_rows, batch_size):
     circuit, values = problem(n_columns, families, seed, n_rows)
-    ascent = Ascent(circuit, values, range(n_rows), pool(circuit, values), 0.1, 1.0)
+    ascent = ExpectationMaximisation(circuit, values, range(n_rows), pool(circuit, values), 0.1, 1.0)
     start = random_start(circuit, values, ascent.pooled, (None, {}), np.random.default_rng(seed))
     at = Parameterised(circuit, *start)
     ascent.expectation(at)  # compiles

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.networks.distributions import PRIORS
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_spn as ps
-from pymc_spn.plots.graphs import plot_edge_probabilities, plot_graph
+from pymc_spn.plots.edge_plots import plot_edge_probabilities, plot_graph
 from tests.benchmarks.report import machine, markdown_table
 
 # What each reagent acts on; the others are general stimuli. Inhibitors change what a protein does more than how much of

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.networks.gibbs.alternation import Turns
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette

@@ -13,7 +13,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.tables import Table
 from tests.benchmarks.report import markdown_table
 from tests.benchmarks.table_runs import TimedRun, averaged

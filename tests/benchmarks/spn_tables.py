@@ -18,7 +18,7 @@ import json
 import time
 from pathlib import Path
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import processor
 from tests.benchmarks.table_circuits import CIRCUITS, maximise

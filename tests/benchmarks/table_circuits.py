@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from pymc_spn.circuits.estimation.circuit_fit import fit_em
+from pymc_spn.circuits.estimation.fit_em import fit_em
 from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree, rat_spn
 
 STATES = (2, 4, 8, 16, 32)

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import skew
 
-from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.learned_tree import learn_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree, skewed_tree
 from pymc_spn.leaves.families import Gaussian, LogNormal
 from pymc_spn.networks.distributions import PRIORS
 from pymc_spn.networks.gibbs.chain import Chain

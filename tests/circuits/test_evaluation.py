@@ -12,8 +12,8 @@ from scipy import integrate
 from pymc_spn.circuits.evaluation import tape as tape_module
 from pymc_spn.circuits.evaluation.density import BLOCKS, FEW, Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.structures.builders import complete_tree
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.tables import Column
 from tests.shared_circuits import (

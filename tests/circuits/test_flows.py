@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.estimation.fit_steps import Ascent
+from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
@@ -104,7 +104,7 @@ def test_expected_statistics_agree_in_both_ways():
     at = Parameterised(APART, *APART_PARAMETERS)
 
     def statistics(rows):
-        log_likelihood, expected = Ascent(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
+        log_likelihood, expected = ExpectationMaximisation(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
         return log_likelihood, *expected
 
     together, alone, between = (statistics(r) for r in (np.vstack([usual, BETWEEN]), usual, BETWEEN))

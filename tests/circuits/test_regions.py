@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_spn.circuits.structures.builders import complete_tree, skewed_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree, skewed_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.tables import Column, Table
 

@@ -35,7 +35,7 @@ def test_bge_equals_dense_determinants(limit):
 
 def test_bge_with_other_hyperparameters():
     df = gaussian_table(4)
-    scores = ps.LocalScores.from_data(df, ps.BGe(alpha_mu=0.5, alpha_w=9.0, t=2.0), prior="uniform")
+    scores = ps.LocalScores.from_data(df, ps.BGe(alpha_mu=0.5, alpha_w=9.0, prior_scale=2.0), prior="uniform")
     for parents, value in every_set(scores, 2):
         assert value == pytest.approx(brute.bge(df, 2, parents, 0.5, 9.0, 2.0), abs=1e-9)
 
@@ -255,7 +255,7 @@ def test_required_forbidden_and_tiers_shape_the_table():
         ({"score": ps.BGe}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),
         ({"score": ps.BGe(alpha_mu="1")}, TypeError, "BGe: alpha_mu must be a number, got '1'"),
         ({"score": ps.BGe(alpha_w=True)}, TypeError, "BGe: alpha_w must be a number, got True"),
-        ({"score": ps.BGe(t=True)}, TypeError, "BGe: t must be a number here, got True"),
+        ({"score": ps.BGe(prior_scale=True)}, TypeError, "BGe: prior_scale must be a number here, got True"),
         ({"score": lambda child, parents: None}, TypeError, "score of 'v0' given [] must be a number, got None"),
         ({"forbidden": ["v0"]}, ValueError, "forbidden[0] must be a (parent, child) pair"),
         ({"forbidden": [("v0", "v0")]}, ValueError, "forbidden[0] is an edge from 'v0' to itself"),
@@ -270,7 +270,7 @@ def test_required_forbidden_and_tiers_shape_the_table():
         ({"max_candidates": -1}, ValueError, "max_candidates must be an integer of at least 0, got -1"),
         ({"score": "bge"}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),
         ({"score": ps.BDeu()}, ValueError, "BDeu needs binary, categorical or ordinal columns"),
-        ({"score": ps.BGe(t=-1.0)}, ValueError, "BGe: t must be positive and finite, got -1.0"),
+        ({"score": ps.BGe(prior_scale=-1.0)}, ValueError, "BGe: prior_scale must be positive and finite, got -1.0"),
         ({"score": lambda c, p: float("nan")}, ValueError, "score of 'v0' given [] must be finite or -inf, got nan"),
         ({"interventions": np.zeros((3, 4), bool)}, ValueError, "interventions must be bool of shape (60, 4)"),
         ({"max_gigabytes": 1e-9}, ValueError, "more than max_gigabytes = 1e-09"),
@@ -304,7 +304,7 @@ def test_bad_data_is_refused():
 @pytest.mark.parametrize("t", [None, 1e300])
 def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
     with pytest.raises(ValueError, match=r"column 'v\d': its sum of squares inf is more than 1e\+13 times BGe's prior"):
-        ps.LocalScores.from_data(gaussian_table(4) * 1e300, ps.BGe(t=t))
+        ps.LocalScores.from_data(gaussian_table(4) * 1e300, ps.BGe(prior_scale=t))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from reference_dags import table
 import pymc_spn as ps
 
 CASES = {
-    "t": (lambda x: ps.BGe(t=x), lambda x: "fair", table(4)),
+    "t": (lambda x: ps.BGe(prior_scale=x), lambda x: "fair", table(4)),
     "penalty": (lambda x: ps.BGe(), lambda x: ps.dags.EdgePenalty(x), table(4)),
     "ess": (
         lambda x: ps.BDeu(x),
@@ -70,7 +70,7 @@ def test_interventions_and_tiers_are_kept():
 
 def grid_means(df, ts, penalties, log_prior):
     x = pt.dvector("x")
-    log_p = pytensor.function([x], ps.dag_log_evidence(df, ps.BGe(t=x[0]), ps.dags.EdgePenalty(x[1])))
+    log_p = pytensor.function([x], ps.dag_log_evidence(df, ps.BGe(prior_scale=x[0]), ps.dags.EdgePenalty(x[1])))
     logs = np.array([[log_p([t, k]) + log_prior(t, k) for k in penalties] for t in ts])
     p = np.exp(logs - logs.max())
     p /= p.sum()
@@ -86,7 +86,9 @@ def test_nuts_learns_the_prior_scale_and_the_edge_penalty():
     with pm.Model():
         log_t = pm.Normal("log_t", 0.0, 1.0)
         penalty = pm.Normal("penalty", 0.0, 1.0)
-        pm.Potential("data", ps.dag_log_evidence(df, ps.BGe(t=pm.math.exp(log_t)), ps.dags.EdgePenalty(penalty)))
+        pm.Potential(
+            "data", ps.dag_log_evidence(df, ps.BGe(prior_scale=pm.math.exp(log_t)), ps.dags.EdgePenalty(penalty))
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few draws
             idata = pm.sample(250, tune=250, chains=2, cores=1, random_seed=1, progressbar=False)
@@ -115,14 +117,14 @@ def test_refusals():
     with pytest.raises(TypeError, match="score must be a BGe or a BDeu, got 'bge'"):
         ps.dag_log_evidence(table(4), "bge")
     for value in (True, "x", pt.dvector()):
-        with pytest.raises(TypeError, match="BGe: t must be a number or a scalar tensor, got"):
-            ps.dag_log_evidence(table(4), ps.BGe(t=value))
+        with pytest.raises(TypeError, match="BGe: prior_scale must be a number or a scalar tensor, got"):
+            ps.dag_log_evidence(table(4), ps.BGe(prior_scale=value))
         with pytest.raises(TypeError, match="EdgePenalty: penalty must be a number or a scalar tensor, got"):
             ps.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(value))
     with pytest.raises(ValueError, match="EdgePenalty needs a finite number of nats, got nan"):
         ps.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(np.nan))
-    with pytest.raises(TypeError, match="BGe: t must be a number here"):
-        ps.LocalScores.from_data(table(4), ps.BGe(t=pt.dscalar()))
+    with pytest.raises(TypeError, match="BGe: prior_scale must be a number here"):
+        ps.LocalScores.from_data(table(4), ps.BGe(prior_scale=pt.dscalar()))
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.dags import passes as passes_module
 from pymc_spn.dags import subset_kernels, zeta_kernels
-from pymc_spn.dags.answers import most_probable_first
+from pymc_spn.dags.labelled_answers import most_probable_first
 from pymc_spn.dags.passes import FullPasses
 
 EXACT = 1e-13  # relative; all terms are positive, a sum rounds at most once a bit

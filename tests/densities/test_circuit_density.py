@@ -15,7 +15,7 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.densities.circuit_density import CircuitDensity
 from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient, circuit_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT

@@ -16,7 +16,7 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.layers import layers_of
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.densities.circuit_ops import circuit_rows, circuit_rows_and_gradient
 from tests.densities.density_problems import problem
 from tests.modes import PLAIN

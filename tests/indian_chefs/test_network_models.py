@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
-from pymc_spn.indian_chefs.network_schema import NetworkSchema, pack_parameters, unpack_parameters
+from pymc_spn.indian_chefs.belief_network_schema import BeliefNetworkSchema, pack_parameters, unpack_parameters
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics import chain_mixing
 from tests import sampled_runs
@@ -222,10 +222,10 @@ def test_density_integrates_to_one_and_carries_its_error(drawn):
 
 def handmade(weights, biases, precisions, kind, max_nodes=5):
     """A posterior object of one network."""
-    from pymc_spn.indian_chefs.network_posterior import BeliefNetworkPosterior
-    from pymc_spn.indian_chefs.network_schema import NetworkSchema
+    from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
+    from pymc_spn.indian_chefs.belief_network_schema import BeliefNetworkSchema
 
-    schema = NetworkSchema("data", "g", kind, ("x", "y"), {}, None, max_nodes)
+    schema = BeliefNetworkSchema("data", "g", kind, ("x", "y"), {}, None, max_nodes)
     record = pack_parameters(np.array(weights), np.array(biases), np.array(precisions), max_nodes)[None, None]
 
     class Labels:
@@ -426,7 +426,7 @@ def test_an_array_is_scaled_by_the_scaling_of_an_array():
     with pm.Model() as model:
         ps.NLGBN("d", graph(), observed=X.to_numpy(), scaling=ps.indian_chefs.UnitScaling.from_data(X.to_numpy()))
     np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
-    schema = NetworkSchema.from_vector(model["d_network_schema"].get_value())
+    schema = BeliefNetworkSchema.from_vector(model["d_network_schema"].get_value())
     assert schema.columns == ("x", "y") and schema.scaling == named
 
 
@@ -438,7 +438,7 @@ def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
         with pm.Model() as model:
             ps.NLGBN("d", graph(X.columns), observed=observed, scaling=turned)
         np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
-        assert NetworkSchema.from_vector(model["d_network_schema"].get_value()).scaling == named
+        assert BeliefNetworkSchema.from_vector(model["d_network_schema"].get_value()).scaling == named
 
 
 @pytest.mark.parametrize(("network", "shape"), [(ps.NLGBN, 0.05), (ps.LinearGaussianNetwork, 0.1)])

@@ -280,8 +280,8 @@ def test_bools_with_blanks_are_read_at_fit_and_at_prediction():
 def test_edges_are_those_of_the_order_posterior():
     X = pd.DataFrame(numbers(), columns=list("abc"))
     knowledge = {"required": [("c", "b")], "forbidden": [("a", "c")], "max_indegree": 2, "prior": "uniform"}
-    dag = ps.sklearn.OrderDAG(**knowledge, local_score=ps.BGe(t=1.0)).fit(X)
-    scores = ps.LocalScores.from_data(X, score=ps.BGe(t=1.0), **knowledge)
+    dag = ps.sklearn.OrderDAG(**knowledge, local_score=ps.BGe(prior_scale=1.0)).fit(X)
+    scores = ps.LocalScores.from_data(X, score=ps.BGe(prior_scale=1.0), **knowledge)
     edges = ps.OrderSPN.exact(scores).edge_probabilities()
     assert dag.posterior_.kind == "exact"
     np.testing.assert_array_equal(dag.edge_probabilities_, edges.values)

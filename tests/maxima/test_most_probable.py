@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import pymc_spn as ps
-from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
+from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.maxima import box_search
 from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import CONSTANT
-from pymc_spn.networks.recorded_tapes import tape_of_draws
+from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.tables import Table
 from tests.hand_made_records import law_of, posterior_of, sampled_tree
 from tests.random_circuits import column_families, random_circuit
@@ -90,15 +90,15 @@ def test_bounds_hold_over_boxes(seed, n):
     """Value, gradient and Hessian at random points of a box lie within their ranges; gradients by differences."""
     rng = np.random.default_rng(seed)
     circuit, log_weights, parameters = random_circuit(rng, n, mixed=False)
-    tape = tape_of_circuit(circuit, log_weights, parameters, {})
+    packed = packed_from_circuit(circuit, log_weights, parameters, {})
     centre, half = rng.normal(0, 3, n), np.exp(rng.normal(-1, 1.5, n))
     low, high = (centre - half)[None], (centre + half)[None]
-    shift = leaf_shifts(tape, low, high)
-    lower, upper = taylor_ranges(tape, low, high, np.arange(n), shift)
-    top = log_bounds(tape, low, high)[0]
+    shift = leaf_shifts(packed, low, high)
+    lower, upper = taylor_ranges(packed, low, high, np.arange(n), shift)
+    top = log_bounds(packed, low, high)[0]
     total = shift.sum()
     for x in rng.uniform(low[0], high[0], (20, n)):
-        here, _ = taylor_ranges(tape, x[None], x[None], np.arange(n), shift)
+        here, _ = taylor_ranges(packed, x[None], x[None], np.arange(n), shift)
         slack = 1e-9 * (1.0 + np.abs(here[0]))
         assert (here[0] >= lower[0] - slack).all() and (here[0] <= upper[0] + slack).all()
         log = circuit.log_density(x[None], log_weights, parameters)[0]
@@ -116,17 +116,17 @@ def test_bounds_hold_over_boxes(seed, n):
 def test_falls_of_bounds_are_those_of_boxes_held_at_a_value(seed):
     rng = np.random.default_rng(seed)
     n = 1 + seed % 4
-    tape = tape_of_circuit(*random_circuit(rng, n, mixed=seed % 3 == 0), {})
+    packed = packed_from_circuit(*random_circuit(rng, n, mixed=seed % 3 == 0), {})
     low = np.floor(rng.normal(0, 3, (5, n)) ** 2)
     high = low + rng.integers(0, 4, (5, n))
     at = np.floor(0.5 * (low + high))
-    is_possible = log_bounds(tape, low, high) > -1e200
+    is_possible = log_bounds(packed, low, high) > -1e200
     low, high, at = low[is_possible], high[is_possible], at[is_possible]
-    falls = falls_at_points(tape, low, high, at)
+    falls = falls_at_points(packed, low, high, at)
     for d in range(n):
         first, last = low.copy(), high.copy()
         first[:, d] = last[:, d] = at[:, d]
-        expected = np.minimum(log_bounds(tape, low, high) - log_bounds(tape, first, last), 300 * np.log(10.0))
+        expected = np.minimum(log_bounds(packed, low, high) - log_bounds(packed, first, last), 300 * np.log(10.0))
         expected[low[:, d] == high[:, d]] = -np.inf
         np.testing.assert_allclose(falls[:, d], expected, rtol=1e-9, atol=1e-9)
 
@@ -144,7 +144,9 @@ def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
     )
     real = box_search.box_kernels.log_bounds
     monkeypatch.setattr(
-        box_search.box_kernels, "log_bounds", lambda tape, low, high: real(tape, 0.5 * (low + high), 0.5 * (low + high))
+        box_search.box_kernels,
+        "log_bounds",
+        lambda packed, low, high: real(packed, 0.5 * (low + high), 0.5 * (low + high)),
     )
     planted = ps.circuits.most_probable(*arguments)
     assert planted.certified and float(planted.log_density) == pytest.approx(np.log(1.0 / np.sqrt(2 * np.pi)))
@@ -345,18 +347,18 @@ def test_mpe_of_a_posterior(name, known):
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_what_is_not_asked_leaves_a_small_tape(known):
-    """A node for each leaf of the other columns kept the tape of two columns as long as that of all."""
+def test_what_is_not_asked_leaves_a_small_circuit(known):
+    """A node for each leaf of the other columns kept the circuit of two columns as long as that of all."""
     post, law = posterior_of("missing"), law_of("missing")
     points, unasked = ({0: 1.0, 2: 1.0}, {}) if known else ({}, {0: None, 2: None})
-    tape = tape_of_draws(law.states, points, unasked, law.log_weights)
-    below = [tape.child[a:b] for a, b in zip(tape.pointer[:-1], tape.pointer[1:], strict=True) if a < b]
-    assert not any((tape.kind[children] == CONSTANT).all() for children in below)
-    assert known or not (tape.kind == CONSTANT).any()
+    packed = packed_from_draws(law.states, points, unasked, law.log_weights)
+    below = [packed.child[a:b] for a, b in zip(packed.pointer[:-1], packed.pointer[1:], strict=True) if a < b]
+    assert not any((packed.kind[children] == CONSTANT).all() for children in below)
+    assert known or not (packed.kind == CONSTANT).any()
     x = np.full((2, 3), [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
     rows = pd.DataFrame(x, columns=[c.name for c in post.columns])
     expected = post.log_density(rows) if known else post.marginal(["x1"]).log_density(rows[["x1"]])
-    np.testing.assert_allclose(log_bounds(tape, x, x), expected, atol=1e-12)
+    np.testing.assert_allclose(log_bounds(packed, x, x), expected, atol=1e-12)
 
 
 def test_mpe_of_sampled_chains_and_of_some_draws():

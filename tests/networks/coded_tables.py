@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves.families import (
     Bernoulli,

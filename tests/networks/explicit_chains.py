@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.families import (
     Bernoulli,
     Binomial,

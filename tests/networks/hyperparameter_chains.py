@@ -11,7 +11,7 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.families import Binomial, Categorical, Exponential, Gaussian, Geometric, Poisson
 from pymc_spn.networks.distributions import PRIORS
 from pymc_spn.networks.gibbs import chain as chain_module

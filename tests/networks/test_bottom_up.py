@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler, draw_tree, draw_tree_by_logs
 from pymc_spn.networks.gibbs.bottom_up_parameters import redraw_parameters
 from pymc_spn.networks.gibbs.bottom_up_values import (

@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.structures.builders import complete_tree
+from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.families import FAMILIES, Binomial, Geometric, Poisson
 from pymc_spn.networks.gibbs.leaf_kernels import (
     evaluate_leaves,

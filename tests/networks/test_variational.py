@@ -11,9 +11,9 @@ from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational import coordinate_ascent
+from pymc_spn.networks.variational.clustered_start import tree_of_digits
 from pymc_spn.networks.variational.fit import fit_of
 from pymc_spn.networks.variational.flow_kernels import expect_leaves
-from pymc_spn.networks.variational.starts import tree_of_digits
 from pymc_spn.networks.variational.weight_kernels import mean_weights
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.tables import Table

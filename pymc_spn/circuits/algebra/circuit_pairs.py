@@ -19,7 +19,7 @@ BLOCK_VALUES = 5_000_000  # terms of sums held at a time (40 MB)
 Groups = dict[tuple[int, ...], np.ndarray]
 
 
-class Part(NamedTuple):
+class MatchedChildren(NamedTuple):
     """Children of two products that have the same columns together.
 
     Parameters
@@ -48,7 +48,7 @@ class Region(NamedTuple):
 
     first: np.ndarray
     second: np.ndarray
-    pairs: list[tuple[np.ndarray, np.ndarray, list[Part]]]
+    pairs: list[tuple[np.ndarray, np.ndarray, list[MatchedChildren]]]
 
 
 class Side:
@@ -191,7 +191,7 @@ class CircuitPairs:
 
     def _parts(
         self, scopes: tuple[int, ...], products: np.ndarray, others: tuple[int, ...], other_products: np.ndarray
-    ) -> list[Part]:
+    ) -> list[MatchedChildren]:
         parts = []
         for scope in common_parts(scopes, others):
             one, other = ([s for s in division if s & scope] for division in (scopes, others))
@@ -201,7 +201,9 @@ class CircuitPairs:
                     f"{self._named(self.second, other_products[0])} divide their columns crosswise"
                 )
             parts.append(
-                Part(scope, self._under(self.first, products, one), self._under(self.second, other_products, other))
+                MatchedChildren(
+                    scope, self._under(self.first, products, one), self._under(self.second, other_products, other)
+                )
             )
         return parts
 

@@ -12,7 +12,7 @@ MAX_EDGES = 10_000_000  # beyond, the arrays of one block of rows fill the memor
 Pair = tuple[int, int]
 
 
-class Node(NamedTuple):
+class ProductOfNodes(NamedTuple):
     """A pair of nodes in the making.
 
     Parameters
@@ -46,7 +46,7 @@ def product_circuit(pairs: CircuitPairs, columns: tuple[Any, ...]) -> tuple[Circ
 
 def circuit_of_nodes(
     pairs: CircuitPairs,
-    nodes: dict[Pair, Node],
+    nodes: dict[Pair, ProductOfNodes],
     order: list[Pair],
     family_of: dict[Pair, str],
     columns: tuple[Any, ...],
@@ -65,9 +65,9 @@ def circuit_of_nodes(
     )
 
 
-def product_nodes(pairs: CircuitPairs) -> tuple[dict[Pair, Node], list[Pair]]:
+def product_nodes(pairs: CircuitPairs) -> tuple[dict[Pair, ProductOfNodes], list[Pair]]:
     """Nodes of the product by the pairs that they stand for, and these in topological order."""
-    nodes: dict[Pair, Node] = {}
+    nodes: dict[Pair, ProductOfNodes] = {}
     waiting: list[Pair] = [(0, 0)]
     n_edges = 0
     while waiting:
@@ -87,7 +87,7 @@ def _normalised(logs: list[float]) -> np.ndarray:
     return weights - np.logaddexp.reduce(weights)
 
 
-def _node(pairs: CircuitPairs, pair: Pair) -> Node:
+def _node(pairs: CircuitPairs, pair: Pair) -> ProductOfNodes:
     """What stands below a pair of nodes."""
     first, second = pairs.first, pairs.second
     u, v = pair
@@ -100,18 +100,18 @@ def _node(pairs: CircuitPairs, pair: Pair) -> Node:
         weights = pairs.of(first.scope[u], left, right)
         weights = weights + first.log_weight(left_edges)[:, None] + second.log_weight(right_edges)
         possible = np.argwhere(weights > -np.inf).tolist()
-        return Node(
+        return ProductOfNodes(
             SUM,
             [(int(left[i]), int(right[j])) for i, j in possible],
             [float(weights[i, j]) for i, j in possible],
             [(int(left_edges[i]), int(right_edges[j])) for i, j in possible],
         )
     if first.scope[u].bit_count() == 1:
-        return Node(LEAF, [], [], [])
-    return Node(PRODUCT, [(a, b) for a, b in pairs.parts_below(u, v)], [], [])
+        return ProductOfNodes(LEAF, [], [], [])
+    return ProductOfNodes(PRODUCT, [(a, b) for a, b in pairs.parts_below(u, v)], [], [])
 
 
-def _from_the_root(nodes: dict[Pair, Node]) -> list[Pair]:
+def _from_the_root(nodes: dict[Pair, ProductOfNodes]) -> list[Pair]:
     """Pairs in topological order: a depth-first walk's finishing order, reversed."""
     finished: list[Pair] = []
     opened: set[Pair] = set()

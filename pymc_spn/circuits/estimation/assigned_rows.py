@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_spn.circuits.estimation.fit_steps import Ascent, Expected
+from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation, Expected
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import FITTED, IN_PART, Pooled, possible
 from pymc_spn.leaves.explicit_leaves import FITS
@@ -21,12 +21,14 @@ def average_leaves(pooled: dict[str, Pooled]) -> dict[str, np.ndarray]:
     }
 
 
-def leaves_of_rows(ascent: Ascent, at: Parameterised, rows_of: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def leaves_of_rows(
+    ascent: ExpectationMaximisation, at: Parameterised, rows_of: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
     """Leaf parameters (n, p) by family of largest posterior density given which rows are whose.
 
     Parameters
     ----------
-    ascent : Ascent
+    ascent : ExpectationMaximisation
         The circuit, the rows and the prior.
     at : Parameterised
         Leaves that those without rows keep where there is no prior; the results do not depend on them otherwise.

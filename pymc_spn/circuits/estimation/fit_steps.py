@@ -48,7 +48,7 @@ class Batches(NamedTuple):
     rng: np.random.Generator
 
 
-class Ascent:
+class ExpectationMaximisation:
     """Expectation and maximisation of one circuit on its rows."""
 
     def __init__(

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.circuits.estimation.assigned_rows import ASSIGNED, average_leaves, leaves_of_rows
 from pymc_spn.circuits.estimation.chow_liu import positive
-from pymc_spn.circuits.estimation.fit_steps import Ascent
+from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import pool, possible
@@ -102,7 +102,7 @@ def prometheus(
     table = read_table(data, kinds)
     palettes = leaf_palettes(table.columns, leaves)
     _check_leaves(table, palettes)
-    learner = _Learner(
+    learner = _GrowingNetwork(
         table, palettes, MEASURES[dependence], (n_clusters, min_rows, max_depth, max_decompositions),
         np.random.default_rng(random_seed),
     )  # fmt: skip
@@ -135,7 +135,7 @@ def _check_leaves(table: Table, palettes: list[list[str]]) -> None:
             raise ValueError(str(error).replace("observed:", "data:", 1)) from None
 
 
-class _Learner:
+class _GrowingNetwork:
     """The circuit in the making: its nodes, the rows of its leaves and the uses of its sums' edges."""
 
     def __init__(
@@ -221,7 +221,7 @@ class _Learner:
         shares = [self.shares[v][::-1] for v in order if self.grown.kind[v] == SUM]
         pooled = pool(circuit, values)
         start = Parameterised(circuit, np.log(np.concatenate([*shares, np.zeros(0)])), average_leaves(pooled))
-        ascent = Ascent(circuit, values, self.table.index, pooled, 0.0, leaf_prior_rows)
+        ascent = ExpectationMaximisation(circuit, values, self.table.index, pooled, 0.0, leaf_prior_rows)
         rows_of = [self.rows_of[v] for v in order if self.grown.kind[v] == LEAF]
         parameters = leaves_of_rows(ascent, start, rows_of)
         found = float(Parameterised(circuit, start.log_weights, parameters).log_density(values).sum())

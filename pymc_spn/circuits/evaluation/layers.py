@@ -22,15 +22,15 @@ class Layer(NamedTuple):
     edge: np.ndarray  # (R, S, K) index into log weights; below 0 in products
 
 
-class Layers(NamedTuple):
+class LayeredCircuit(NamedTuple):
     """Blocks of leaves, each the leaves of one family by number, and the layers above; the last block is the root."""
 
     leaves: list[np.ndarray]
     layers: list[Layer]
 
 
-def layers_of(layout: Layout) -> Layers:
-    """Layers of a circuit; see `Layers`."""
+def layers_of(layout: Layout) -> LayeredCircuit:
+    """Layers of a circuit; see `LayeredCircuit`."""
     by_height = _regions_by_layer(layout)
     families = np.unique(layout.leaf_family)
     block = np.empty(layout.kind.size, np.int64)
@@ -59,7 +59,7 @@ def layers_of(layout: Layout) -> Layers:
         members = np.concatenate(regions)
         place[members] = np.arange(members.size)
     size = np.bincount(block)
-    return Layers(leaves, [_layer(layout, regions, block, place, size) for regions in by_height])
+    return LayeredCircuit(leaves, [_layer(layout, regions, block, place, size) for regions in by_height])
 
 
 def _edges(layout: Layout, node: int) -> np.ndarray:

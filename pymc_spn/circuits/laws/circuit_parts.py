@@ -35,7 +35,7 @@ NOTHING = np.zeros(0, np.int64)
 Own = tuple[str, Any]  # family and parameters of a leaf
 
 
-class _Node(NamedTuple):
+class _KeptNode(NamedTuple):
     """A node that stays: its children by their new numbers, or its column, law and declared support."""
 
     kind: int
@@ -91,7 +91,7 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
     leaf_of = {int(node): k for k, node in enumerate(circuit.leaves)}
     weight = _edge_weights(given, logs)
     place = np.full(circuit.n_nodes, -1)  # of each node among those that stay; -1 for what is summed out
-    stay: list[_Node] = []
+    stay: list[_KeptNode] = []
     for node in range(circuit.n_nodes - 1, -1, -1):
         if logs[node] == -np.inf:
             continue
@@ -107,12 +107,12 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
             continue
         children, log_weights = children[some], log_weights[some]
         if circuit.kind[node] == PRODUCT:
-            place[node] = _add(stay, _Node(PRODUCT, children))
+            place[node] = _add(stay, _KeptNode(PRODUCT, children))
             continue
         distinct, which = np.unique(children, return_inverse=True)  # what has become the same node counts together
         mass = np.full(distinct.size, -np.inf)
         np.logaddexp.at(mass, which, log_weights)
-        place[node] = _add(stay, _Node(SUM, distinct[::-1], mass[::-1] - np.logaddexp.reduce(mass)))
+        place[node] = _add(stay, _KeptNode(SUM, distinct[::-1], mass[::-1] - np.logaddexp.reduce(mass)))
     return _assembled(circuit, stay, int(place[0]), kept)
 
 
@@ -162,7 +162,7 @@ def _edge_weights(given: Parameterised, logs: np.ndarray) -> np.ndarray:
     return np.where(possible, out, -np.inf)
 
 
-def _add(stay: list[_Node], node: _Node) -> int:
+def _add(stay: list[_KeptNode], node: _KeptNode) -> int:
     """Number of a new node, or of its only child."""
     if node.children.size == 1:
         return int(node.children[0])
@@ -170,7 +170,7 @@ def _add(stay: list[_Node], node: _Node) -> int:
     return len(stay) - 1
 
 
-def _add_leaf(stay: list[_Node], given: Parameterised, node: int, k: int, event: ColumnEvent | None) -> int:
+def _add_leaf(stay: list[_KeptNode], given: Parameterised, node: int, k: int, event: ColumnEvent | None) -> int:
     """Number of the leaf given its column's event; of several intervals, of a sum over one leaf for each."""
     circuit = given.circuit
     family, d = circuit.families[circuit.leaf_family[node]], int(circuit.leaf_column[node])
@@ -178,8 +178,8 @@ def _add_leaf(stay: list[_Node], given: Parameterised, node: int, k: int, event:
     support = None if circuit.leaf_support is None else circuit.leaf_support[k]
     logs, laws = _laws_within(family, own, event)
     first = len(stay)
-    stay.extend(_Node(LEAF, column=d, own=law, support=support) for law in laws)
-    return _add(stay, _Node(SUM, np.arange(first, len(stay)), logs))
+    stay.extend(_KeptNode(LEAF, column=d, own=law, support=support) for law in laws)
+    return _add(stay, _KeptNode(SUM, np.arange(first, len(stay)), logs))
 
 
 def _laws_within(family: str, own: np.ndarray, event: ColumnEvent | None) -> tuple[np.ndarray, list[Own]]:
@@ -238,7 +238,7 @@ def _on(values: np.ndarray, log_masses: np.ndarray) -> Any:
     return leaf_on(values, log_masses)
 
 
-def _assembled(whole: Any, stay: list[_Node], root: int, kept: list[int]) -> Part:
+def _assembled(whole: Any, stay: list[_KeptNode], root: int, kept: list[int]) -> Part:
     """The nodes that the root reaches, from it downwards, over columns that are kept of the whole circuit."""
     reached = np.zeros(len(stay), np.bool_)
     reached[root] = True

@@ -33,7 +33,7 @@ FAR = 10.0 ** -np.concatenate([np.arange(14.0, 40.0, 2.0), np.arange(40.0, 300.0
 BLOCK_VALUES = 2_000_000  # densities held at a time (16 MB)
 
 
-class Leaves(NamedTuple):
+class LeavesWithin(NamedTuple):
     """Leaves of one family, all within one interval, by which their laws are divided.
 
     Parameters
@@ -54,7 +54,7 @@ class Leaves(NamedTuple):
     high: float
     log_total: np.ndarray
 
-    def some(self, which: Any) -> "Leaves":
+    def some(self, which: Any) -> "LeavesWithin":
         """Part of them."""
         return self._replace(
             parameters=self.parameters[which], share=self.share[which], log_total=self.log_total[which]
@@ -96,7 +96,7 @@ class ColumnMixture:
             np.add.at(share, below, share[node] * np.exp(part.log_weights[edge : edge + below.size]))
             edge += below.size
         self.name, self.shares = circuit.names[0], share
-        self.leaves: list[Leaves] = []
+        self.leaves: list[LeavesWithin] = []
         for f in circuit.families:
             self.leaves += _grouped(f, part.leaf_parameters[f], share[circuit.leaves_of(f)])
         families = [leaves.family for leaves in self.leaves]
@@ -306,7 +306,7 @@ class ColumnMixture:
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
 
 
-def _own_cuts(leaves: Leaves) -> np.ndarray:
+def _own_cuts(leaves: LeavesWithin) -> np.ndarray:
     """Quantiles of leaves."""
     some = leaves.some(np.repeat(np.arange(leaves.share.size), OWN_SHARES.size))
     target = np.log(np.resize(OWN_SHARES, some.share.size))
@@ -319,11 +319,11 @@ def _own_cuts(leaves: Leaves) -> np.ndarray:
     return smallest_reaching(is_short, *ends)
 
 
-def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[Leaves]:
+def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[LeavesWithin]:
     """Leaves of one family; those within intervals by the family and the interval that they are made of."""
     zeros = np.zeros(len(parameters))
     if not EXPLICIT[family].holds_objects:
-        return [Leaves(family, parameters, share, -np.inf, np.inf, zeros)]
+        return [LeavesWithin(family, parameters, share, -np.inf, np.inf, zeros)]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, leaf in enumerate(parameters[:, 0]):
         own = leaf.dist
@@ -332,11 +332,11 @@ def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[Lea
     out = []
     for key, rows in groups.items():
         if not key:
-            out.append(Leaves(family, parameters[rows], share[rows], -np.inf, np.inf, zeros[rows]))
+            out.append(LeavesWithin(family, parameters[rows], share[rows], -np.inf, np.inf, zeros[rows]))
             continue
         laws = [leaf.dist for leaf in parameters[rows, 0]]
         own_parameters = np.array([law.parameters for law in laws])
         out.append(
-            Leaves(key[0], own_parameters, share[rows], key[1], key[2], np.array([law.log_total for law in laws]))
+            LeavesWithin(key[0], own_parameters, share[rows], key[1], key[2], np.array([law.log_total for law in laws]))
         )
     return out

@@ -16,7 +16,7 @@ from pymc_spn.circuits.laws.circuit_events import (
     log_mass,
     masses_of,
 )
-from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
+from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.events.event_text import as_event
 from pymc_spn.events.events import Events, Interval, points_of, read_events, spread_of
 from pymc_spn.maxima.box_leaves import NOTHING
@@ -161,11 +161,11 @@ def _search_row(
     circuit = given.circuit
     points = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
     refuse_leaves_without_a_mode(given, np.isnan(row))
-    tape = tape_of_circuit(circuit, given.log_weights, given.parameters, points)
+    packed = packed_from_circuit(circuit, given.log_weights, given.parameters, points)
     discrete = masses_of(circuit)
     allowed = allowed_values(inside, discrete, columns_of(circuit))
     allowed = {d: cells for d, cells in allowed.items() if d not in points}
-    return search(tape, allowed, discrete, tolerance, box_limit(max_boxes, tape.kind.size), start=start)
+    return search(packed, allowed, discrete, tolerance, box_limit(max_boxes, packed.kind.size), start=start)
 
 
 def spiked_columns(circuit: Any) -> np.ndarray:

@@ -71,7 +71,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class _Node:
+class _OpenNode:
     """A node that waits: its rows, their counts, the columns that are left, the score of its forest and its edges."""
 
     place: int
@@ -108,7 +108,7 @@ def grow_or_tree(
     total, edges = counter.best_forest(counts, columns, growth.score)
     nodes: list[Divided | Forest | None] = [None]
     path = [total]
-    waiting = [_Node(0, 0, rows, counts, columns, growth.score, total, edges)]
+    waiting = [_OpenNode(0, 0, rows, counts, columns, growth.score, total, edges)]
     while waiting:
         node = waiting.pop()
         found = _division(counter, node, growth, rng)
@@ -120,13 +120,13 @@ def grow_or_tree(
         places = tuple(range(len(nodes), len(nodes) + len(children)))
         nodes[node.place] = Divided(column, np.array([child.rows.size for child in children], float), places)
         nodes += [None] * len(children)
-        waiting += [_Node(**{**vars(child), "place": place}) for place, child in zip(places, children, strict=True)]
+        waiting += [_OpenNode(**{**vars(child), "place": place}) for place, child in zip(places, children, strict=True)]
     return [node for node in nodes if node is not None], np.array(path)
 
 
 def _division(
-    counter: LevelCounter, node: _Node, growth: Growth, rng: np.random.Generator
-) -> tuple[float, int, list[_Node]] | None:
+    counter: LevelCounter, node: _OpenNode, growth: Growth, rng: np.random.Generator
+) -> tuple[float, int, list[_OpenNode]] | None:
     """Gain, column and children of the best division of a node, or None."""
     if node.rows.size < growth.min_rows or node.depth == growth.max_depth or node.columns.size < 2:
         return None
@@ -134,7 +134,7 @@ def _division(
     some = [d for d in node.columns.tolist() if np.count_nonzero(own[counter.levels_of(d)]) > 1]
     if len(some) > growth.n_candidates:
         some = np.sort(rng.choice(some, growth.n_candidates, replace=False)).tolist()
-    best: tuple[float, int, list[_Node]] | None = None
+    best: tuple[float, int, list[_OpenNode]] | None = None
     for d in some:
         gain, children = _divided(counter, node, d)
         if (best is None or gain > best[0]) and (gain > ROUNDING or not growth.asks):
@@ -142,7 +142,7 @@ def _division(
     return best
 
 
-def _divided(counter: LevelCounter, node: _Node, d: int) -> tuple[float, list[_Node]]:
+def _divided(counter: LevelCounter, node: _OpenNode, d: int) -> tuple[float, list[_OpenNode]]:
     """What the score gains by dividing the rows that see column d, and the children."""
     groups, tables = counter.divided(node.rows, node.counts, d)
     missing, without = groups.pop(), tables.pop()
@@ -155,12 +155,12 @@ def _divided(counter: LevelCounter, node: _Node, d: int) -> tuple[float, list[_N
     children = []
     for group, table in zip(groups, tables, strict=True):
         total, edges = counter.best_forest(table, rest, score)
-        children.append(_Node(-1, node.depth + 1, group, table, rest, score, total, edges))
+        children.append(_OpenNode(-1, node.depth + 1, group, table, rest, score, total, edges))
     gain = float(counter.column_scores(counts, node.score)[d]) + sum(c.total for c in children) - unsplit
     return gain, children
 
 
-def _forest(counter: LevelCounter, node: _Node) -> Forest:
+def _forest(counter: LevelCounter, node: _OpenNode) -> Forest:
     parent = rooted_at_centres(node.columns.tolist(), node.edges.tolist())
     at = {d: counter.levels_of(d) for d in parent}
     pairs = {d: node.counts[at[above], at[d]].copy() for d, above in parent.items() if above is not None}

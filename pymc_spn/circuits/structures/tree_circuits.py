@@ -16,12 +16,12 @@ from pymc_spn.tables.column import by_name
 
 
 @dataclass(frozen=True, eq=False)
-class _Region:
+class _SumKind:
     """A kind of sum node: all below it, whatever the numbers of the nodes."""
 
     columns: tuple[int, ...]
     n_children: int
-    splits: tuple[tuple["_Region", ...], ...]
+    splits: tuple[tuple["_SumKind", ...], ...]
 
 
 def tree_and_leaves(structure: Any, leaves: Mapping[str, Any] | None) -> tuple[RegionTree, dict[str, Any] | None]:
@@ -92,7 +92,7 @@ def tree_of_circuit(circuit: Circuit) -> RegionTree:
     return RegionTree(columns=circuit.columns, order=np.array(order), **{k: np.array(v) for k, v in arrays.items()})
 
 
-def _root_region(circuit: Circuit) -> _Region:
+def _root_region(circuit: Circuit) -> _SumKind:
     """The kind of the root, by kinds of nodes from the leaves up; equal kinds are one object."""
     shared = np.flatnonzero(np.bincount(circuit.children, minlength=circuit.n_nodes) > 1)
     if shared.size:
@@ -100,13 +100,13 @@ def _root_region(circuit: Circuit) -> _Region:
             f"structure must be a tree, and node {shared[0]} of the circuit has several parents: "
             f"circuits with shared nodes go into a model by CircuitDensity"
         )
-    known: dict[tuple[Any, ...], _Region] = {}
-    kinds: dict[int, _Region] = {}
-    parts: dict[int, tuple[_Region, ...]] = {}  # of products, as children of a sum
+    known: dict[tuple[Any, ...], _SumKind] = {}
+    kinds: dict[int, _SumKind] = {}
+    parts: dict[int, tuple[_SumKind, ...]] = {}  # of products, as children of a sum
 
-    def kind(columns: tuple[int, ...], n_children: int, splits: list[tuple[_Region, ...]]) -> _Region:
+    def kind(columns: tuple[int, ...], n_children: int, splits: list[tuple[_SumKind, ...]]) -> _SumKind:
         key = (columns, n_children, tuple(tuple(map(id, parts)) for parts in splits))
-        return known.setdefault(key, _Region(columns, n_children, tuple(splits)))
+        return known.setdefault(key, _SumKind(columns, n_children, tuple(splits)))
 
     for node in range(circuit.n_nodes - 1, -1, -1):  # children have larger numbers
         below = circuit.children_of(node).tolist()
@@ -130,7 +130,7 @@ def _root_region(circuit: Circuit) -> _Region:
     return kinds[0]
 
 
-def _splits(below: list[tuple[_Region, ...]]) -> list[tuple[_Region, ...]]:
+def _splits(below: list[tuple[_SumKind, ...]]) -> list[tuple[_SumKind, ...]]:
     """Splits of a sum node from the parts of its children: child c uses split ``c % A``, so each serves as many."""
     counts = Counter(below)
     times = gcd(*counts.values())
@@ -139,7 +139,7 @@ def _splits(below: list[tuple[_Region, ...]]) -> list[tuple[_Region, ...]]:
     return [parts for parts, n in counts.items() for _ in range(n // times)]
 
 
-def _columns(parts: tuple[_Region, ...]) -> tuple[int, ...]:
+def _columns(parts: tuple[_SumKind, ...]) -> tuple[int, ...]:
     return tuple(d for part in parts for d in part.columns)
 
 

@@ -10,8 +10,8 @@ from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
+from pymc_spn.networks.variational.clustered_start import clustered_tree
 from pymc_spn.networks.variational.coordinate_ascent import Ascent, ascend, base_logs
-from pymc_spn.networks.variational.starts import clustered_tree
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.circuits.estimation.fit_starts import checked_start, random_start
-from pymc_spn.circuits.estimation.fit_steps import Ascent, Batches
+from pymc_spn.circuits.estimation.fit_steps import Batches, ExpectationMaximisation
 from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit
 from pymc_spn.circuits.evaluation.leaf_updates import BY_ROWS, IN_PART, is_kept, pool
 from pymc_spn.circuits.evaluation.parameters import families_in_use
@@ -166,7 +166,7 @@ def fit_em(
             f"start: leaf_parameters['categorical'] must have {pooled['categorical'].levels.shape[1]} levels, as the "
             f"columns have, got {given['categorical'].shape[1]}"
         )
-    ascent = Ascent(circuit, values, labels, pooled, float(edge_prior_rows), float(leaf_prior_rows))
+    ascent = ExpectationMaximisation(circuit, values, labels, pooled, float(edge_prior_rows), float(leaf_prior_rows))
     is_full = log_weights is not None and len(given) == len(used)
     n_starts = 1 if is_full else restarts
     rng = np.random.default_rng(random_seed)

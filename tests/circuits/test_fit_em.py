@@ -14,7 +14,7 @@ from scipy.special import digamma
 
 import pymc_spn as ps
 from pymc_spn.circuits.estimation.fit_starts import random_start
-from pymc_spn.circuits.estimation.fit_steps import Ascent
+from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.expected_statistics import expected_statistics
@@ -111,7 +111,7 @@ def test_expected_statistics_are_those_of_the_enumerated_trees():
                 leaf_mass[v] += p
                 first[v] += p * (x - mean) / sd
                 second[v] += p * ((x - mean) / sd) ** 2
-    ascent = Ascent(circuit, rows, range(4), {}, 0.0, 0.0)
+    ascent = ExpectationMaximisation(circuit, rows, range(4), {}, 0.0, 0.0)
     at = Parameterised(circuit, log_weights, parameters)
     total, (edge_flow, moments, level_flow, _) = ascent.expectation(at)
     expected = sum(reference_log_density(circuit, row, log_weights, parameters) for row in rows)
@@ -173,7 +173,7 @@ def test_the_end_is_a_maximum_in_every_direction():
     rows = mixed_rows(rng, FAMILIES, 60, gaps=0.1)
     circuit = mixture(FAMILIES)
     fit = ps.fit_em(circuit, rows, restarts=2, tolerance=1e-13, max_steps=5_000, random_seed=0)
-    ascent = Ascent(circuit, rows, range(60), pool(circuit, rows), 0.1, 1.0)
+    ascent = ExpectationMaximisation(circuit, rows, range(60), pool(circuit, rows), 0.1, 1.0)
 
     def objective(log_weights, parameters):
         at = Parameterised(circuit, log_weights, parameters)
@@ -292,7 +292,7 @@ def ascent_of(families, n, seed, gaps=0.1):
     rng = np.random.default_rng(seed)
     rows = mixed_rows(rng, families, n, gaps)
     circuit = mixture(families)
-    ascent = Ascent(circuit, rows, range(n), pool(circuit, rows), 0.1, 1.0)
+    ascent = ExpectationMaximisation(circuit, rows, range(n), pool(circuit, rows), 0.1, 1.0)
     return ascent, Parameterised(circuit, *random_start(circuit, rows, ascent.pooled, (None, {}), rng))
 
 
@@ -348,7 +348,7 @@ def test_batches_end_at_a_maximum_on_all_rows(families):
 
 def test_a_batch_that_no_leaf_can_take_is_named_by_its_row():
     rows = np.array([[1.0], [2.0], [-3.0], [4.0]])
-    ascent = Ascent(mixture(("exponential",)), rows, list("abcd"), {}, 0.1, 1.0)
+    ascent = ExpectationMaximisation(mixture(("exponential",)), rows, list("abcd"), {}, 0.1, 1.0)
     at = Parameterised(ascent.circuit, np.log([0.5, 0.5]), {"exponential": [[1.0], [2.0]]})
     with pytest.raises(ValueError, match="row 'c' has density 0"):
         ascent.expectation(at, np.array([3, 2]))
@@ -367,7 +367,7 @@ def test_a_step_that_loses_is_the_last_and_is_taken_back(monkeypatch):
     circuit = crossed_circuit(2, 2, 3)
     with pytest.warns(UserWarning, match="still gained"):
         three = ps.fit_em(circuit, rows, restarts=1, max_steps=3, random_seed=7)
-    maximum, steps = Ascent.maximum, []
+    maximum, steps = ExpectationMaximisation.maximum, []
 
     def spoilt(self, at, expected):
         steps.append(at)
@@ -376,7 +376,7 @@ def test_a_step_that_loses_is_the_last_and_is_taken_back(monkeypatch):
             found = Parameterised(circuit, found.log_weights, {"gaussian": found.parameters["gaussian"] + [3.0, 0.0]})
         return found
 
-    monkeypatch.setattr(Ascent, "maximum", spoilt)
+    monkeypatch.setattr(ExpectationMaximisation, "maximum", spoilt)
     with pytest.warns(UserWarning, match="last step ended .* nats a row below the best one, which is returned"):
         fit = ps.fit_em(circuit, rows, restarts=1, random_seed=7)
     assert len(steps) == 4 and not fit.converged

@@ -1,4 +1,4 @@
-"""Tapes for the box search, written node by node."""
+"""Circuits packed for the box search, node by node."""
 
 import math
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, Tape
+from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, PackedCircuit
 
 
-class TapeBuilder:
+class CircuitPacker:
     """Nodes as they come, children first.
 
     Constants have numbers below -1 and become nodes only beside what is none: what is known of a wide row leaves a
-    small tape of what is asked.
+    small circuit of what is asked.
     """
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class TapeBuilder:
         self.n_level += log_p.size
         return self.add(CATEGORICAL, (), (), column, (float(start), float(log_p.size), 0.0, 0.0))
 
-    def finish(self) -> Tape:
+    def finish(self) -> PackedCircuit:
         """The arrays; the last node added is the root."""
-        return Tape(
+        return PackedCircuit(
             np.array(self.kind, np.int8),
             np.concatenate([[0], np.cumsum([len(b) for b in self.below])]).astype(np.int64),
             np.array([c for b in self.below for c in b], np.int64),
@@ -87,8 +87,8 @@ class TapeBuilder:
         )
 
 
-def rooted(builder: TapeBuilder, root: int) -> Tape:
-    """The tape with its root last."""
+def rooted(builder: CircuitPacker, root: int) -> PackedCircuit:
+    """The packed circuit, its root last."""
     root = builder.as_node(root)
     if root != len(builder.kind) - 1:
         builder.add(SUM, [root], [0.0])

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.indian_chefs.belief_network_schema import (
+    LINEAR,
+    NETWORK_SCHEMA,
+    NONLINEAR,
+    BeliefNetworkSchema,
+    unpack_parameters,
+)
 from pymc_spn.indian_chefs.draw_checks import check_parameters
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
 from pymc_spn.indian_chefs.network_record import find_network, network_records
-from pymc_spn.indian_chefs.network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, NetworkSchema, unpack_parameters
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
@@ -36,7 +42,7 @@ class BeliefNetworkPosterior:
 
     Parameters
     ----------
-    schema : NetworkSchema
+    schema : BeliefNetworkSchema
     parameters : (chain, draw, (K + 2) K) float32
         Weights, biases and precisions as recorded.
     graphs : GraphDraws
@@ -50,7 +56,7 @@ class BeliefNetworkPosterior:
     the hidden nodes, estimated from ancestral draws: every answer here is marked monte-carlo.
     """
 
-    schema: NetworkSchema
+    schema: BeliefNetworkSchema
     parameters: np.ndarray
     graphs: GraphDraws
     tree: "xr.DataTree"

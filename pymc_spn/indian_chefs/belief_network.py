@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Network(NamedTuple):
+class BeliefNetwork(NamedTuple):
     """State of one nonlinear Gaussian belief network; a row for each node slot, observed nodes first.
 
     Parameters
@@ -28,7 +28,7 @@ class Network(NamedTuple):
     residuals: np.ndarray
 
 
-def empty_network(parents: np.ndarray, n_data: int) -> Network:
+def empty_network(parents: np.ndarray, n_data: int) -> BeliefNetwork:
     """A network without weights round the parents of a graph's state."""
     k = len(parents)
-    return Network(parents, np.zeros((k, k)), np.zeros(k), np.ones(k), *(np.zeros((k, n_data)) for _ in range(3)))
+    return BeliefNetwork(parents, np.zeros((k, k)), np.zeros(k), np.ones(k), *(np.zeros((k, n_data)) for _ in range(3)))

@@ -16,7 +16,7 @@ NONLINEAR, LINEAR, SIGMOID = "nonlinear gaussian", "linear gaussian", "sigmoid"
 
 
 @dataclass(frozen=True)
-class NetworkSchema:
+class BeliefNetworkSchema:
     """A belief network on a graph of a model.
 
     Parameters
@@ -48,7 +48,7 @@ class NetworkSchema:
         return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
 
     @classmethod
-    def from_vector(cls, vector: Any) -> "NetworkSchema":
+    def from_vector(cls, vector: Any) -> "BeliefNetworkSchema":
         """Read back what `to_vector` wrote.
 
         Raises

@@ -1,4 +1,4 @@
-"""The tape of an explicit circuit with its parameters, for the box search."""
+"""An explicit circuit with its parameters, packed for the box search."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,19 +8,19 @@ import numpy as np
 from pymc_spn.circuits.evaluation.tape import LEAF
 from pymc_spn.circuits.evaluation.tape import SUM as SUM_NODE
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.maxima.box_leaves import BOXES, Tape
-from pymc_spn.maxima.tapes import TapeBuilder, rooted
+from pymc_spn.maxima.box_leaves import BOXES, PackedCircuit
+from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 
 
-def tape_of_circuit(
+def packed_from_circuit(
     circuit: Any,
     log_weights: np.ndarray,
     leaf_parameters: Mapping[str, np.ndarray],
     points: Mapping[int, float],
     unasked: Any = (),
-) -> Tape:
-    """Tape of an explicit circuit, columns at a point or summed out as constants."""
-    builder = TapeBuilder()
+) -> PackedCircuit:
+    """An explicit circuit, packed, columns at a point or summed out as constants."""
+    builder = CircuitPacker()
     number = np.empty(circuit.n_nodes, np.int64)
     parameters = {}
     for name in circuit.families:
@@ -47,7 +47,7 @@ def tape_of_circuit(
     return rooted(builder, int(number[0]))
 
 
-def _explicit_leaf(builder: TapeBuilder, name: str, d: int, p: np.ndarray) -> int:
+def _explicit_leaf(builder: CircuitPacker, name: str, d: int, p: np.ndarray) -> int:
     family = EXPLICIT[name]
     if family.probabilities is not None:
         with np.errstate(divide="ignore"):

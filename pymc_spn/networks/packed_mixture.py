@@ -1,4 +1,4 @@
-"""Recorded draws as tapes of the box search: the mixture of their predictives, weighed."""
+"""Recorded draws as one circuit for the box search: the mixture of their predictives, weighed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,17 +12,17 @@ from pymc_spn.leaves.family_codes import (
     PREDICTIVE,
 )
 from pymc_spn.leaves.leaf_predictives import by_family, log_event
-from pymc_spn.maxima.box_leaves import NOTHING, Tape
-from pymc_spn.maxima.tapes import TapeBuilder, rooted
+from pymc_spn.maxima.box_leaves import NOTHING, PackedCircuit
+from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 from pymc_spn.networks.records.column_leaves import as_masses, leaves_at
 from pymc_spn.networks.records.draw_laws import shares_of
 from pymc_spn.networks.records.recorded_states import RecordedStates
 
 
-def tape_of_draws(
+def packed_from_draws(
     states: RecordedStates, points: Mapping[int, float], unasked: Mapping[int, Any], log_weights: np.ndarray
-) -> Tape:
-    """Tape of the mixture over draws.
+) -> PackedCircuit:
+    """The mixture over draws, packed.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def tape_of_draws(
     log_weights : (S,) float64
         Of the draws; those without weight are left out.
     """
-    builder = TapeBuilder()
+    builder = CircuitPacker()
     logs = log_weights - logsumexp(log_weights)
     tops = [_add_draw(builder, states, int(s), points, unasked) for s in np.flatnonzero(logs > -np.inf)]
     return rooted(builder, builder.sum(tops, logs[logs > -np.inf]))
 
 
-def _add_draw(builder: TapeBuilder, states: RecordedStates, s: int, points: Any, unasked: Any) -> int:
+def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: Any, unasked: Any) -> int:
     """Root of one draw's network, all its occupied nodes, and one unoccupied node for each region."""
     net, tree = states.network(s), states.structure
     nothing = np.full(net.source.size, np.nan)
@@ -102,8 +102,8 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
     return np.maximum(logs, NOTHING)
 
 
-def _leaves_of_draw(builder: TapeBuilder, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
-    """A tape node for each leaf slot at place d that is reached."""
+def _leaves_of_draw(builder: CircuitPacker, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
+    """A node for each leaf slot at place d that is reached."""
     leaves, d = leaves_at(net, states.compiled, d), int(net.source[d])
     leaves = as_masses(leaves, states.compiled, d)
     out = [-1] * reached.size

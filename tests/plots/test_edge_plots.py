@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 import pymc_spn as ps
-from pymc_spn.plots.graphs import plot_edge_probabilities, plot_graph
+from pymc_spn.plots.edge_plots import plot_edge_probabilities, plot_graph
 
 GRAPH = ps.DAG.from_edges("abcd", [("a", "c"), ("b", "c"), ("c", "d")])
 

@@ -117,7 +117,7 @@ def _build_tree(
     own_splits = isinstance(split, str) and split == "per_product"
     first = rng.permutation(len(names)) if own_splits else column_order(names, split, rng)
     depths = _n_depths(part_sizes, len(columns), n_parts)
-    grown = _Growing(
+    grown = _RegionArrays(
         part_sizes, int(n_parts), children_by_depth(n_children, depths), first, rng if own_splits else None
     )
     if repetitions == 1:
@@ -143,7 +143,7 @@ def _n_depths(part_sizes: Callable[[int, int], list[int]], m: int, n_parts: int)
     return depths
 
 
-class _Growing:
+class _RegionArrays:
     """Arrays of a region tree that is being built, region by region in preorder."""
 
     def __init__(
