@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.laws.column_laws import ColumnLaw, JoinedLaw
-from pymc_spn.leaves.family_codes import EXPONENTIAL, LOG_NORMAL
+from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 
 TAIL = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2)  # panels beyond the bulk end at these quantiles
 BULK = 0.02
@@ -83,13 +83,13 @@ def grid_of(
         ends = np.append(np.exp(np.interp(steps[:-1], np.arange(ends.size), np.log(ends))), BULK)
     middle = np.linspace(BULK, 1.0 - BULK, n_panels + 1)
     cuts = law.quantile(np.concatenate([ends[:-1], middle, 1.0 - ends[-2::-1]]))
-    has_logs = law.has(LOG_NORMAL)
+    has_logs = law.has(LOGARITHM)
     if has_logs:
         cuts = np.clip(np.where((cuts > 0.0) & (cuts < 1.0 / LARGEST), 1.0 / LARGEST, cuts), -LARGEST, LARGEST)
     inner = [x for x in jumps if cuts[0] < x < cuts[-1]]
     if inner:
         cuts = np.unique(np.append(cuts, inner))
-    if (has_logs or law.has(EXPONENTIAL)) and cuts[0] < 0.0 < cuts[-1]:
+    if (has_logs or law.has(NOT_NEGATIVE)) and cuts[0] < 0.0 < cuts[-1]:
         cuts = np.sort(np.append(cuts, 0.0))  # where the density jumps
     if has_logs and cuts[0] <= 0.0 < cuts[-1]:
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)

@@ -7,9 +7,10 @@ import numpy as np
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.leaves.families import PREDICTIVES, Gaussian
-from pymc_spn.leaves.family_codes import LOG_NORMAL
+from pymc_spn.leaves import student_t
+from pymc_spn.leaves.families import PREDICTIVES, Gaussian, families_with
 from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_event, log_masses, relative_masses
 from pymc_spn.numerics.draw_averages import weighted
 
@@ -127,23 +128,23 @@ class ColumnLaw(NamedTuple):
         return self.per_draw(raw_moments(self.leaves, about, order, self.event))
 
     def mean_log_beyond(self, ends: tuple[float, float]) -> float:
-        """E[abs(log x); x beyond the ends] of the log-normal leaves of a law of one draw, see `log_tails`."""
-        which = (self.leaves.family == LOG_NORMAL) & (self.share > 0.0)
+        """E[abs(log x); x beyond the ends] of the leaves of logs of a law of one draw, see `log_tails`."""
+        which = np.isin(self.leaves.family, families_with(LOGARITHM)) & (self.share > 0.0)
         leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
-        params = PREDICTIVES[LOG_NORMAL].posterior(leaves.parameters)
+        params = student_t.posterior(leaves.parameters)
         within = self.event if isinstance(self.event, Interval) else Interval(-np.inf, np.inf)
         log_total = np.zeros(leaves.family.size) if self.event is None else log_event(leaves, self.event)
         own = params.mu, Gaussian.predictive_scale(params), 2.0 * params.a
         return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
 
-    def has(self, family: int) -> bool:
-        """Whether a leaf is of this family."""
-        return bool(np.any(self.leaves.family == family))
+    def has(self, reading: int) -> bool:
+        """Whether a leaf reads its values so, see `kernel_forms`."""
+        return bool(np.any(np.isin(self.leaves.family, families_with(reading))))
 
     @property
     def has_logs(self) -> bool:
         """Whether a leaf is a density of logs."""
-        return self.has(LOG_NORMAL)
+        return self.has(LOGARITHM)
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""
@@ -219,14 +220,14 @@ class JoinedLaw(NamedTuple):
         """As of `ColumnLaw`, of a law of one draw."""
         return sum(float(w) * law.mean_log_beyond(ends) for w, law in zip(self.weights[:, 0], self.laws, strict=True))
 
-    def has(self, family: int) -> bool:
-        """Whether a leaf is of this family."""
-        return any(law.has(family) for law in self.laws)
+    def has(self, reading: int) -> bool:
+        """Whether a leaf reads its values so, see `kernel_forms`."""
+        return any(law.has(reading) for law in self.laws)
 
     @property
     def has_logs(self) -> bool:
         """Whether a leaf is a density of logs."""
-        return self.has(LOG_NORMAL)
+        return self.has(LOGARITHM)
 
     def bracket(self) -> tuple[float, float]:
         """Centre of the leaves and a width that holds most of them."""

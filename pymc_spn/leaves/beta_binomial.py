@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln
 
+from pymc_spn.leaves.beta_geometric import log_probabilities
 from pymc_spn.leaves.binomial import (
     LARGEST_TRIALS,
     TRIALS_RULE,
@@ -14,13 +15,15 @@ from pymc_spn.leaves.binomial import (
     are_trials,
     trials_in_jax,
 )
+from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 HELD = 4_000_000  # masses held at a time (32 MB)
 
@@ -151,6 +154,168 @@ def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
     return jax.chosen(u <= n, rising, u, zero)
 
 
+def _draw_within(params: BetaTrials, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    """Smallest count up to which the interval holds a share u of its mass, by the masses of its few counts."""
+    x = counts_within(params, low, high)
+    out = np.full(u.size, max(math.ceil(low), 0.0) if low > -math.inf else 0.0)
+    step = max(1, HELD // max(x.size, 1))
+    for i in range(0, u.size if x.size else 0, step):
+        part = slice(i, i + step)
+        logs = Binomial.predictive_log_density(BetaTrials(*(v[part, None] for v in params)), x)
+        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
+    return out
+
+
+def _raw_moments(params: BetaTrials, centre: float, order: int) -> np.ndarray:
+    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    trials = prior[:, 2]
+    return np.stack([prior[:, 0] + s1, prior[:, 1] + n * trials - s1, trials, np.zeros(n.size)], axis=1)
+
+
+@bare_inner_kernel
+def log_beta_binomial(x, rest, a, b, constant):
+    """Log mass of x successes and ``rest`` failures; the constant is log trials! less the rising factorial of a + b."""
+    choose = constant - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
+    return choose + log_rising(a, x) + log_rising(b, rest)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    """The variance of the entry is its number of trials."""
+    a = 1.0 / scale
+    return a * mean / variance, a * (variance - mean) / variance, variance, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + s1, p1 + n * p2 - s1, p2, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    x = u + offset
+    s2 += sign * math.lgamma(x + 1.0)
+    return s1 + sign * x, s2 + sign * (math.lgamma(trials - x + 1.0) - math.lgamma(trials + 1.0))
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return math.lgamma(p2 + 1.0) - log_rising(p0 + p1, p2), 0.0, p0, 0.0, p1
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    x = u + offset
+    rest = trials - x
+    if rest < 0.0:
+        return IMPOSSIBLE
+    return log_beta_binomial(x, rest, centre, slope, log_scale)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    x = u + offset
+    return log_beta_binomial(x, p2 - x, p0, p1, math.lgamma(p2 + 1.0) - log_rising(p0 + p1, p2))
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    log_p += log_rising_from(p0, s1, first) + log_rising_from(p1, n * p2 - s1, second) - s2
+    return log_p - log_rising(p0 + p1, n * p2)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    both = p0 + p1
+    by_both = digamma(both) - digamma(both + n * p2)
+    by_alpha = digamma(p0 + s1) - first + by_both
+    by_beta = digamma(p1 + (n * p2 - s1)) - second + by_both
+    out[0] -= (by_alpha * p0 + by_beta * p1) / leaf_scale
+
+
+def _expected(p0, p1, p2, p3, cell):
+    """Without a square the centre is free for the number of trials."""
+    return p2 * (digamma(p1) - digamma(p0 + p1)), p2, 0.0, digamma(p1) - digamma(p0)
+
+
+def _log_base(x, centre):
+    return math.lgamma(centre + 1.0) - math.lgamma(centre - x + 1.0)
+
+
+@bare_inner_kernel
+def draw_successes(rng, trials, log_odds):
+    """Binomial variate by the waiting times between the rarer outcomes: some trials min(p, 1 - p) + 1 steps."""
+    rare = math.exp(-abs(log_odds))
+    rate = math.log1p(rare)  # - log(1 - p) of the rarer outcome: its odds are `rare`
+    found = 0.0
+    at = np.floor(rng.standard_exponential() / rate) + 1.0 if rate > 0.0 else math.inf
+    while at <= trials:
+        found += 1.0
+        at += np.floor(rng.standard_exponential() / rate) + 1.0
+    return found if log_odds < 0.0 else trials - found
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    success = log_gamma_draw(rng, p0)
+    failure = log_gamma_draw(rng, p1)
+    return draw_successes(rng, p2, success - failure) - offset
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    p = Binomial.draw_parameters(BetaTrials(*prior[:3]), rng)[1]
+    return rng.binomial(int(prior[2]), p, n) - offset
+
+
+def _growth(u, trials):
+    return u, trials - u
+
+
+def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
+    """The centre is what `_add_base` needs: the number of trials, coded."""
+    log_success, log_failure = log_probabilities(log_first, log_second)
+    most = p2 - offset
+    logs = log_success * offset + log_failure * most
+    return LOG2_E * (math.lgamma(p2 + 1.0) + logs), most, 0.0, LOG2_E * (log_success - log_failure)
+
+
+def _add_base(term, u, centre):
+    return term - LOG2_E * math.lgamma(centre - u + 1.0) if u <= centre else -math.inf
+
+
+CONJUGATE = Conjugate(
+    reading=FACTORIAL,
+    prior_form=BETA,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    log_base=_log_base,
+    draw=_draw_predictive,
+    simulate=_simulate,
+    growth=_growth,
+    terms=_terms,
+    add_base=_add_base,
+)
+PREDICTIVE = Predictive(
+    prior=Binomial,
+    leaves="beta_binomial",
+    conjugate=CONJUGATE,
+    posterior=lambda parameters: BetaTrials(*parameters[:, :3].T),
+    leaf_rows=lambda params: np.stack([params.trials, params.alpha, params.beta], axis=1),
+    moments=_raw_moments,
+    bulk=lambda params: (Binomial.predictive_mean(params), np.sqrt(Binomial.predictive_variance(params))),
+    lowest=0.0,
+    highest=lambda params: float(params.trials.max()),
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+    has_masses=True,
+)
 BETA_BINOMIAL = UnivariateFamily(
     name="beta_binomial",
     n_parameters=3,
@@ -180,45 +345,5 @@ BETA_BINOMIAL = UnivariateFamily(
         reach=_reach,
     ),
     symbols=Symbols(in_jax=_in_jax, are_valid=lambda jax, p: (p > 0.0) & trials_in_jax(jax, p[:, 0])[:, None]),
-)
-
-
-def _draw_within(params: BetaTrials, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    """Smallest count up to which the interval holds a share u of its mass, by the masses of its few counts."""
-    x = counts_within(params, low, high)
-    out = np.full(u.size, max(math.ceil(low), 0.0) if low > -math.inf else 0.0)
-    step = max(1, HELD // max(x.size, 1))
-    for i in range(0, u.size if x.size else 0, step):
-        part = slice(i, i + step)
-        logs = Binomial.predictive_log_density(BetaTrials(*(v[part, None] for v in params)), x)
-        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
-        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
-    return out
-
-
-def _raw_moments(params: BetaTrials, centre: float, order: int) -> np.ndarray:
-    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
-
-
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    trials = prior[:, 2]
-    return np.stack([prior[:, 0] + s1, prior[:, 1] + n * trials - s1, trials, np.zeros(n.size)], axis=1)
-
-
-PREDICTIVE = Predictive(
-    prior=Binomial,
-    posterior=lambda parameters: BetaTrials(*parameters[:, :3].T),
-    leaf_rows=lambda params: np.stack([params.trials, params.alpha, params.beta], axis=1),
-    moments=_raw_moments,
-    bulk=lambda params: (Binomial.predictive_mean(params), np.sqrt(Binomial.predictive_variance(params))),
-    lowest=0.0,
-    highest=lambda params: float(params.trials.max()),
-    from_sums=_from_sums,
-    box_rows=box_rows,
-    moments_within=moments_within,
-    about_within=about_within,
-    draw_within=_draw_within,
-    has_masses=True,
+    predictive=PREDICTIVE,
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
@@ -14,8 +15,10 @@ from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.tail_probabilities import log_beta_ratio
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.gamma_ratios import log_rising
+from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
+from pymc_spn.numerics.kernel_options import inner_kernel
 
+LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 ONE_BY_ONE = 4096  # counts; beyond, the mass is smooth at their scale and goes by panels
 
 
@@ -124,6 +127,127 @@ def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
     return lead + jax.gammaln(b + u) - jax.gammaln(a + b + 1.0 + u)
 
 
+def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarray:
+    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    zeros = np.zeros(n.size)
+    return np.stack([prior[:, 0] + n, prior[:, 1] + s1, zeros, zeros], axis=1)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    a = 1.0 / scale
+    return a, a * mean, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + n, p1 + s1, 0.0, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * (u + offset), s2
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return math.log(p0) + log_rising(p1, p0), 0.0, p1, 0.0, p0 + 1.0
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    return log_scale - log_rising(centre + u + offset, slope)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    return math.log(p0) + log_rising(p1, p0) - log_rising(p1 + (u + offset), p0 + 1.0)
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    log_p += log_rising_from(p0, n, first)
+    if p0 + n < s1:  # of two forms that with the smaller terms
+        return log_p + (log_rising_from(p1, p0, second) - log_rising(p1 + s1, p0 + n))
+    return log_p + (log_rising_from(p1, s1, second) - log_rising(p0 + p1, n + s1))
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    both = p0 + p1
+    by_both = digamma(both) - digamma(both + n + s1)
+    by_alpha = digamma(p0 + n) - first + by_both
+    by_beta = digamma(p1 + s1) - second + by_both
+    out[0] -= (by_alpha + constants[0] * by_beta) / (leaf_scale * constants[3] * leaf_scale)
+
+
+def _expected(p0, p1, p2, p3, cell):
+    both = digamma(p0 + p1)
+    return digamma(p0) - both, 0.0, 0.0, both - digamma(p1)
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    success = rng.standard_gamma(p0)
+    failure = rng.standard_gamma(p1)
+    rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
+    k = np.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
+    return min(k, LARGEST_COUNT) - offset
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]
+    with np.errstate(divide="ignore"):
+        k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
+    return np.minimum(k, LARGEST_COUNT) - offset
+
+
+def _growth(u, trials):
+    return 1.0, u
+
+
+@inner_kernel
+def log_probabilities(log_first, log_second):
+    """Log of a beta variate and of what it leaves of 1, from the logs of two gamma variates."""
+    largest = max(log_first, log_second)
+    log_sum = largest + math.log(math.exp(log_first - largest) + math.exp(log_second - largest))
+    return log_first - log_sum, log_second - log_sum
+
+
+def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
+    log_success, log_failure = log_probabilities(log_first, log_second)
+    return LOG2_E * (log_success + log_failure * offset), 0.0, 0.0, LOG2_E * log_failure
+
+
+CONJUGATE = Conjugate(
+    reading=COUNT,
+    prior_form=BETA,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_predictive,
+    simulate=_simulate,
+    growth=_growth,
+    terms=_terms,
+)
+PREDICTIVE = Predictive(
+    prior=Geometric,
+    leaves="beta_geometric",
+    conjugate=CONJUGATE,
+    posterior=beta_probability,
+    leaf_rows=lambda params: np.stack([params.alpha, params.beta], axis=1),
+    moments=_raw_moments,
+    bulk=lambda params: (np.zeros(params.alpha.shape), 1.0 + params.beta / params.alpha),
+    lowest=0.0,
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=lambda params, low, high, u: count_within(Geometric, params, low, high, u),
+    has_masses=True,
+)
 BETA_GEOMETRIC = UnivariateFamily(
     name="beta_geometric",
     n_parameters=2,
@@ -149,31 +273,5 @@ BETA_GEOMETRIC = UnivariateFamily(
         n_outputs=2,
         link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
     ),
-)
-
-
-def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarray:
-    return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
-
-
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    zeros = np.zeros(n.size)
-    return np.stack([prior[:, 0] + n, prior[:, 1] + s1, zeros, zeros], axis=1)
-
-
-PREDICTIVE = Predictive(
-    prior=Geometric,
-    posterior=beta_probability,
-    leaf_rows=lambda params: np.stack([params.alpha, params.beta], axis=1),
-    moments=_raw_moments,
-    bulk=lambda params: (np.zeros(params.alpha.shape), 1.0 + params.beta / params.alpha),
-    lowest=0.0,
-    from_sums=_from_sums,
-    box_rows=box_rows,
-    moments_within=moments_within,
-    about_within=about_within,
-    draw_within=lambda params, low, high, u: count_within(Geometric, params, low, high, u),
-    has_masses=True,
+    predictive=PREDICTIVE,
 )

@@ -1,8 +1,8 @@
 """Leaves for counts of successes among a known number of trials: binomial, with a beta prior on the probability."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,10 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
+from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import counts_between, log_betainc, log_difference, log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 
 SUMMED = 256  # counts of an interval that are summed at a time
@@ -36,8 +38,9 @@ class BetaTrials(NamedTuple):
     trials: Any
 
 
+@own_names
 @dataclass(frozen=True)
-class Binomial:
+class Binomial(PaletteEntry):
     """Binomial leaf on counts 0 .. n_trials of successes, with a beta prior on the probability of success.
 
     The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever else its palette holds.
@@ -57,6 +60,7 @@ class Binomial:
     mean: float | None = None
     relative_scale: float = 1.0
     family: ClassVar[str] = "binomial"
+    kinds: ClassVar[tuple[str, ...]] = ("count",)
 
     def __post_init__(self) -> None:
         n = self.n_trials
@@ -66,6 +70,31 @@ class Binomial:
         if self.mean is not None and not 0.0 < self.mean < n:
             raise ValueError(f"Binomial: mean must be above 0 and below n_trials={n}, got {self.mean}")
         require_positive("Binomial", "relative_scale", self.relative_scale)
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        """The number of trials."""
+        return float(self.n_trials)
+
+    def refuse_column(self, name: str, values: np.ndarray) -> None:
+        """Counts above the number of trials."""
+        above = np.flatnonzero(values > self.n_trials)
+        if above.size:
+            raise ValueError(
+                f"leaves[{name!r}]: Binomial leaves with n_trials={self.n_trials} need counts of at most "
+                f"{self.n_trials}; column {name!r} has {values[above[0]]:g} at position {above[0]}"
+            )
+
+    def completed(self, observed: np.ndarray, grid: float) -> Self:
+        """With the mean of the column."""
+        if self.mean is not None:
+            return self
+        return replace(self, mean=self.constants(observed).mean if observed.size else 0.5 * self.n_trials)
+
+    def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
+        """Mean and number of trials."""
+        assert self.mean is not None
+        return self.mean, float(self.n_trials), 0.0
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it.

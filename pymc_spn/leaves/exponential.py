@@ -52,6 +52,7 @@ class Exponential(MeanEntry):
     """
 
     family: ClassVar[str] = "exponential"
+    kinds: ClassVar[tuple[str, ...]] = ("positive",)
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it."""

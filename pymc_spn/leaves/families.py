@@ -12,20 +12,11 @@ NaN in a value gives NaN; callers that sum a missing cell out put 0 there.
 
 from typing import Any
 
-from pymc_spn.leaves import beta_binomial, beta_geometric, levels, log_student_t, lomax, negative_binomial, student_t
 from pymc_spn.leaves.binomial import BetaTrials, Binomial
+from pymc_spn.leaves.conjugate_pieces import Conjugate
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.exponential import Exponential
-from pymc_spn.leaves.family_codes import (
-    BINOMIAL,
-    CATEGORICAL,
-    EXPONENTIAL,
-    GAUSSIAN,
-    GEOMETRIC,
-    LOG_NORMAL,
-    POISSON,
-    ROUNDED_COUNT,
-    ROUNDED_GAUSSIAN,
-)
+from pymc_spn.leaves.family_codes import CODE, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.family_pieces import Predictive
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
@@ -36,6 +27,7 @@ from pymc_spn.leaves.poisson import Poisson
 from pymc_spn.leaves.rounded_gaussian import COUNT_PREDICTIVE, ROUNDED_PREDICTIVE
 
 __all__ = [
+    "CONJUGATES",
     "FAMILIES",
     "PREDICTIVES",
     "Bernoulli",
@@ -53,19 +45,19 @@ __all__ = [
     "Moments",
     "NormalGamma",
     "Poisson",
+    "families_with",
 ]
 
-PREDICTIVES: dict[int, Predictive] = {  # by number of the family
-    GAUSSIAN: student_t.PREDICTIVE,
-    LOG_NORMAL: log_student_t.PREDICTIVE,
-    EXPONENTIAL: lomax.PREDICTIVE,
-    POISSON: negative_binomial.PREDICTIVE,
-    GEOMETRIC: beta_geometric.PREDICTIVE,
-    BINOMIAL: beta_binomial.PREDICTIVE,
-    CATEGORICAL: levels.PREDICTIVE,
+# families of the sampler, with a conjugate prior, as their leaves with that integrated out
+_SAMPLED = [family.predictive for family in EXPLICIT.values() if family.predictive is not None]
+FAMILIES: dict[str, Any] = {part.prior.family: part.prior for part in _SAMPLED} | {"bernoulli": Bernoulli}
+PREDICTIVES: dict[int, Predictive] = {CODE[part.prior.family]: part for part in _SAMPLED} | {
     ROUNDED_GAUSSIAN: ROUNDED_PREDICTIVE,
     ROUNDED_COUNT: COUNT_PREDICTIVE,
 }
+CONJUGATES: dict[int, Conjugate] = {code: part.conjugate for code, part in PREDICTIVES.items() if part.conjugate}
 
-_ALL = (Gaussian, LogNormal, Exponential, Poisson, Geometric, Binomial, Bernoulli, Categorical)
-FAMILIES: dict[str, Any] = {f.family: f for f in _ALL}
+
+def families_with(reading: int) -> list[int]:
+    """Numbers of the families of the sampler that read values so, see `kernel_forms`."""
+    return [code for code, part in CONJUGATES.items() if part.reading == reading]

@@ -1,8 +1,8 @@
 """The numbers of the leaf families, by which kernels and arrays know them; every other module takes them from here.
 
 A palette entry of the sampler, a leaf of a circuit and a leaf of a most probable row have the same number for the same
-family. A leaf whose parameters are integrated out is a leaf of another family, see `PREDICTIVE`. Families without a
-number are tabulated: NumPy works out their logs, which kernels read.
+family. A leaf whose parameters are integrated out is a leaf of another family, see `Predictive.leaves`. Families
+without a number are tabulated: NumPy works out their logs, which kernels read.
 """
 
 NAMES = (
@@ -23,14 +23,3 @@ ROUNDED = (
     ROUNDED_GAUSSIAN,
     ROUNDED_COUNT,
 )  # Gaussian leaves of columns of whole numbers, and of counts
-PREDICTIVE = {  # families of the sampler, with a conjugate prior, and those of their leaves with that integrated out
-    GAUSSIAN: STUDENT_T,
-    LOG_NORMAL: LOG_STUDENT_T,
-    EXPONENTIAL: LOMAX,
-    POISSON: NEGATIVE_BINOMIAL,
-    GEOMETRIC: BETA_GEOMETRIC,
-    BINOMIAL: BETA_BINOMIAL,
-    CATEGORICAL: CATEGORICAL,
-    ROUNDED_GAUSSIAN: ROUNDED_GAUSSIAN,
-    ROUNDED_COUNT: ROUNDED_COUNT,
-}

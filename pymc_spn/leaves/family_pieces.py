@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.conjugate_pieces import Conjugate
 from pymc_spn.leaves.leaf_statistics import is_count
 
 SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of leaves whose draws may round to 0 or infinity
@@ -171,13 +172,15 @@ class Predictive(NamedTuple):
     ----------
     prior : class
         The palette entry, which knows density, distribution function and draws of the predictive.
+    leaves : str
+        Family of these leaves in circuits.
     posterior : callable (parameters)
         The named tuple from rows (n, p) of `records.leaf_predictives.Leaves`.
     from_sums : callable (prior, n, s1, s2, centre, scale), optional
         Such rows (n, 4), in the units of the data, from the sampler's priors (n, 4), numbers of values and sums of
         coded values (value - centre) / scale and of their squares; of leaves on levels there is none.
     leaf_rows : callable (params)
-        Parameters (n, p) of the leaves that `family_codes.PREDICTIVE` names.
+        Their parameters (n, p).
     moments : callable (params, centre, order)
         E[(X - centre)^k] (n, order + 1), infinite or NaN where it does not exist.
     box_rows : callable (params), optional
@@ -190,6 +193,8 @@ class Predictive(NamedTuple):
         As `moments` within an interval, about a centre (n,); without it by sums of masses.
     draw_within : callable (params, low, high, u), optional
         Quantiles (n,) at u of what lies within an interval.
+    conjugate : Conjugate, optional
+        Pieces for the kernels of samplers; rounded leaves are Gaussian ones there.
     bulk : callable (params)
         A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail.
     has_masses : bool
@@ -201,10 +206,12 @@ class Predictive(NamedTuple):
     """
 
     prior: Any
+    leaves: str
     posterior: Any
     leaf_rows: Any
     moments: Any
     bulk: Any
+    conjugate: Conjugate | None = None
     from_sums: Any = None
     box_rows: Any = None
     whole_moments: Any = None

@@ -4,8 +4,8 @@ Formulas: Yokoi and Sato (2024), Table 8. The third argument of its Student t is
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,9 @@ from pymc_spn.leaves.leaf_statistics import (
     observed_values,
     require_finite,
     require_positive,
+    variance_of,
 )
+from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
     log_betainc,
@@ -32,12 +34,14 @@ from pymc_spn.leaves.tail_probabilities import (
 )
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import inner_kernel
+from pymc_spn.numerics.own_names import own_names
 
 LOG_2PI = np.log(2.0 * np.pi)
 
 
+@own_names
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(PaletteEntry):
     """Gaussian leaf with a normal-gamma prior on mean and precision.
 
     Parameters
@@ -52,6 +56,7 @@ class Gaussian:
     variance: float | None = None
     relative_scale: float = 1.0
     family: ClassVar[str] = "gaussian"
+    kinds: ClassVar[tuple[str, ...]] = ("real", "positive", "integer", "count")
 
     def __post_init__(self) -> None:
         if self.mean is not None:
@@ -59,6 +64,20 @@ class Gaussian:
         if self.variance is not None:
             require_positive("Gaussian", "variance", self.variance)
         require_positive("Gaussian", "relative_scale", self.relative_scale)
+
+    def completed(self, observed: np.ndarray, grid: float) -> Self:
+        """With mean and variance of the column."""
+        mean, variance = self.mean, self.variance
+        if mean is None:
+            mean = float(observed.mean()) if observed.size else 1.0
+        if variance is None:
+            variance = (variance_of(observed) if observed.size else 1.0) or constant_variance(observed, grid)
+        return replace(self, mean=mean, variance=variance)
+
+    def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
+        """Mean, variance and the variance of rounding."""
+        assert self.mean is not None and self.variance is not None
+        return (self.mean - centre) / scale, self.variance / scale**2, grid**2 / 12.0 / scale**2
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean and variance of the observed values where the entry does not give them."""

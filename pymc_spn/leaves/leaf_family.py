@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols
+from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols
 from pymc_spn.leaves.leaf_statistics import moments
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
@@ -138,6 +138,8 @@ class UnivariateFamily(LeafFamily):
         Relative error (n,) of densities at places x, or log x, whose terms nearly cancel.
     fit, kernels, boxes, symbols : optional
         What other parts of the package need of the family.
+    predictive : Predictive, optional
+        Of leaves whose parameters are integrated out: the family of the sampler that these are leaves of.
     """
 
     name: str
@@ -177,6 +179,7 @@ class UnivariateFamily(LeafFamily):
     kernels: Kernels | None = None
     boxes: Boxes | None = None
     symbols: Symbols | None = None
+    predictive: Predictive | None = None
 
     @property
     def code(self) -> int:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlogy
 
+from pymc_spn.leaves.conjugate_pieces import DIRICHLET, Conjugate
+from pymc_spn.leaves.family_codes import CODE
 from pymc_spn.leaves.family_pieces import Fit, Kernels, Predictive, Symbols, mean_alone, near_mean, sum_alone
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
 from pymc_spn.leaves.leaf_family import UnivariateFamily
@@ -20,13 +22,14 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     require_where,
 )
+from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.own_names import own_names
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
 
 
-class _Levels:
+class _Levels(PaletteEntry):
     """What Bernoulli and Categorical share: a Dirichlet on K levels, coded 0..K-1 on the last axis."""
 
     relative_scale: float
@@ -128,6 +131,8 @@ class Bernoulli(_Levels):
 
     relative_scale: float = 1.0
     family: ClassVar[str] = "bernoulli"
+    kinds: ClassVar[tuple[str, ...]] = ("binary",)
+    code = CODE["categorical"]
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
         """Two levels; nothing is taken from the values."""
@@ -181,6 +186,7 @@ class Categorical(_Levels):
 
     relative_scale: float = 1.0
     family: ClassVar[str] = "categorical"
+    kinds: ClassVar[tuple[str, ...]] = ("ordinal", "binary", "categorical")
 
     @staticmethod
     def draw_parameters(
@@ -379,6 +385,36 @@ BERNOULLI = UnivariateFamily(
         bounds=((0.0, 1.0),),
     ),
 )
+
+
+def _raw_moments(params: DirichletLevels, centre: float, order: int) -> np.ndarray:
+    p = Categorical.predictive_probabilities(params)
+    x = np.arange(p.shape[1]) - centre
+    return p @ np.stack([x**k for k in range(order + 1)], axis=1)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    """Mass of a level and of all."""
+    a = 1.0 / scale
+    return a, a * n_levels, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0, p1 + n, 0.0, 0.0
+
+
+PREDICTIVE = Predictive(
+    prior=Categorical,
+    leaves="categorical",
+    conjugate=Conjugate(reading=LEVEL, prior_form=DIRICHLET, prior=_prior, posterior=_conjugate_posterior),
+    posterior=DirichletLevels,
+    leaf_rows=Categorical.predictive_probabilities,
+    moments=_raw_moments,
+    bulk=lambda params: (np.zeros(len(params.alpha)), np.full(len(params.alpha), float(params.alpha.shape[1]))),
+    has_masses=True,
+    lowest=0.0,
+    highest=lambda params: params.alpha.shape[-1] - 1.0,
+)
 CATEGORICAL = UnivariateFamily(
     name="categorical",
     is_density=False,
@@ -404,22 +440,5 @@ CATEGORICAL = UnivariateFamily(
         product=_product_of_tables,
         bounds=((0.0, 1.0),),
     ),
-)
-
-
-def _raw_moments(params: DirichletLevels, centre: float, order: int) -> np.ndarray:
-    p = Categorical.predictive_probabilities(params)
-    x = np.arange(p.shape[1]) - centre
-    return p @ np.stack([x**k for k in range(order + 1)], axis=1)
-
-
-PREDICTIVE = Predictive(
-    prior=Categorical,
-    posterior=DirichletLevels,
-    leaf_rows=Categorical.predictive_probabilities,
-    moments=_raw_moments,
-    bulk=lambda params: (np.zeros(len(params.alpha)), np.full(len(params.alpha), float(params.alpha.shape[1]))),
-    has_masses=True,
-    lowest=0.0,
-    highest=lambda params: params.alpha.shape[-1] - 1.0,
+    predictive=PREDICTIVE,
 )

@@ -1,8 +1,8 @@
 """Leaves for positive columns of wide range: a Gaussian leaf on the logs, with the Jacobian."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,12 @@ from pymc_spn.leaves.leaf_statistics import (
     require_finite,
     require_positive,
     require_where,
+    variance_of,
 )
+from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance
 from pymc_spn.leaves.tail_probabilities import log_width
 from pymc_spn.numerics.kernel_options import inner_kernel
+from pymc_spn.numerics.own_names import own_names
 
 
 def _logs(x: Any) -> np.ndarray:
@@ -32,8 +35,9 @@ def _logs(x: Any) -> np.ndarray:
         return np.where(np.isnan(x), np.nan, np.where(x > 0, np.log(x), -np.inf))
 
 
+@own_names
 @dataclass(frozen=True)
-class LogNormal:
+class LogNormal(PaletteEntry):
     """Log-normal leaf on x > 0 with a normal-gamma prior on mean and precision of log x.
 
     The predictive is a log-Student t: its tails are so heavy that it has no mean.
@@ -50,6 +54,7 @@ class LogNormal:
     log_variance: float | None = None
     relative_scale: float = 1.0
     family: ClassVar[str] = "log_normal"
+    kinds: ClassVar[tuple[str, ...]] = ("positive",)
 
     def __post_init__(self) -> None:
         if self.log_mean is not None:
@@ -57,6 +62,22 @@ class LogNormal:
         if self.log_variance is not None:
             require_positive("LogNormal", "log_variance", self.log_variance)
         require_positive("LogNormal", "relative_scale", self.relative_scale)
+
+    def completed(self, observed: np.ndarray, grid: float) -> Self:
+        """With mean and variance of the column's logs."""
+        logs = np.log(observed) if observed.size else np.zeros(1)
+        mean, variance = self.log_mean, self.log_variance
+        if mean is None:
+            mean = float(logs.mean())
+        if variance is None:
+            variance = variance_of(logs) or constant_variance(logs, grid / math.exp(mean))
+        return replace(self, log_mean=mean, log_variance=variance)
+
+    def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
+        """Mean and variance of the logs, and the variance of rounding at the geometric mean."""
+        assert self.log_mean is not None and self.log_variance is not None
+        floor = (grid / math.exp(self.log_mean)) ** 2 / 12.0
+        return self.log_mean - math.log(scale), self.log_variance, floor
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean and variance of the logs where the entry does not give them.

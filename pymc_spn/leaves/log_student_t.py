@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves import student_t as of_logs
+from pymc_spn.leaves.conjugate_pieces import LOG2_E
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
@@ -16,6 +17,7 @@ from pymc_spn.leaves.log_normal import LogNormal
 from pymc_spn.leaves.student_t import near_points, normal_gamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
+HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
 _LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
 _END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
 
@@ -204,6 +206,53 @@ def _pull(p, x, share):
     return -share * (1.0 + steep * p[1] * z) / x, share * (1.0 + steep) / (x * x)
 
 
+def _raw_moments(params: NormalGamma, centre: float, order: int) -> np.ndarray:
+    return about_within(params, 0.0, np.inf, np.full(params.mu.size, centre), order)
+
+
+def _draw_within(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        ends = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
+    return np.clip(np.exp(of_logs.draw_within(params, *ends, u)), low, high)
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    mean, rho, a, b = of_logs.sums(prior, n, s1, s2)
+    return np.stack([mean + math.log(scale), rho, a, b], axis=1)
+
+
+def _bulk(params: NormalGamma) -> tuple[np.ndarray, np.ndarray]:
+    centre = np.exp(params.mu)
+    return centre, np.sinh(np.minimum(Gaussian.predictive_scale(params), 3.0)) * centre
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * u, s2 + sign * u * u
+
+
+def _peak(lead, centre, curvature, slope, offset):
+    """With mean m and variance v of the log densest at exp(m - v), where the log density is lead - m + v / 2."""
+    variance = 0.5 * LOG2_E / curvature
+    return lead + LOG2_E * min(0.5 * variance - centre, HIGHEST)
+
+
+PREDICTIVE = Predictive(
+    prior=LogNormal,
+    leaves="log_student_t",
+    conjugate=of_logs.CONJUGATE._replace(reading=LOGARITHM, add=_add, peak=_peak, log_whole_number=None),
+    posterior=of_logs.posterior,
+    leaf_rows=of_logs.leaf_rows,
+    moments=_raw_moments,
+    bulk=_bulk,
+    lowest=0.0,
+    from_sums=_from_sums,
+    box_rows=of_logs.box_rows,
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+)
 LOG_STUDENT_T = UnivariateFamily(
     name="log_student_t",
     n_parameters=3,
@@ -249,41 +298,5 @@ LOG_STUDENT_T = UnivariateFamily(
         n_outputs=3,
         link=of_logs.link,
     ),
-)
-
-
-def _raw_moments(params: NormalGamma, centre: float, order: int) -> np.ndarray:
-    return about_within(params, 0.0, np.inf, np.full(params.mu.size, centre), order)
-
-
-def _draw_within(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        ends = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
-    return np.clip(np.exp(of_logs.draw_within(params, *ends, u)), low, high)
-
-
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    mean, rho, a, b = of_logs.sums(prior, n, s1, s2)
-    return np.stack([mean + math.log(scale), rho, a, b], axis=1)
-
-
-def _bulk(params: NormalGamma) -> tuple[np.ndarray, np.ndarray]:
-    centre = np.exp(params.mu)
-    return centre, np.sinh(np.minimum(Gaussian.predictive_scale(params), 3.0)) * centre
-
-
-PREDICTIVE = Predictive(
-    prior=LogNormal,
-    posterior=of_logs.posterior,
-    leaf_rows=of_logs.leaf_rows,
-    moments=_raw_moments,
-    bulk=_bulk,
-    lowest=0.0,
-    from_sums=_from_sums,
-    box_rows=of_logs.box_rows,
-    moments_within=moments_within,
-    about_within=about_within,
-    draw_within=_draw_within,
+    predictive=PREDICTIVE,
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.leaves.conjugate_pieces import GAMMA, LOG2_E, Conjugate
 from pymc_spn.leaves.exponential import Exponential
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.interval_moments import (
@@ -19,7 +20,10 @@ from pymc_spn.leaves.interval_moments import (
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, NOT_NEGATIVE, POWER, all_positive, at_zero
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.leaf_statistics import GammaRate
-from pymc_spn.numerics.elementary import fast_log1p
+from pymc_spn.leaves.student_t import highest_at_origin
+from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
+from pymc_spn.numerics.gamma_ratios import log_rising_from
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 
 def gamma_rate(p: np.ndarray) -> GammaRate:
@@ -146,41 +150,6 @@ def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
     return jax.log(shape) - jax.log(scale) - (shape + 1.0) * jax.log1p(u / scale)
 
 
-LOMAX = UnivariateFamily(
-    name="lomax",
-    n_parameters=2,
-    is_density=True,
-    log_density=_log_density,
-    check=are_positive("shape", "scale"),
-    mean=_mean,
-    variance=_variance,
-    mode=lambda p: np.zeros(p.shape[:-1]),
-    draw=lambda p, rng: p[..., 1] * rng.pareto(p[..., 0]),
-    log_interval=lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
-    lowest=0.0,
-    moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
-    features=_features,
-    of_log=lambda p, y: _log_density(p, np.exp(y)) + y,
-    kernels=Kernels(
-        POWER, NOT_NEGATIVE, _form, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
-    ),
-    boxes=Boxes(
-        row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]),
-        log_value=_box_log,
-        mode=at_zero,
-        is_one_sided=True,
-        ranges=_box_ranges,
-        pull=_pull,
-    ),
-    symbols=Symbols(
-        in_jax=_in_jax,
-        location=lambda pt, p: p[:, 1] / p[:, 0],
-        n_outputs=2,
-        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
-    ),
-)
-
-
 def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
     """E X^k = k! beta^k / ((alpha - 1) .. (alpha - k))."""
     own = np.ones((params.alpha.size, order + 1))
@@ -217,8 +186,123 @@ def _draw_within(params: GammaRate, low: float, high: float, u: np.ndarray) -> n
     return np.clip(params.beta * np.expm1(w), low, high)
 
 
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    a = 1.0 / scale
+    return a, a * mean, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + n, p1 + s1, 0.0, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * (u + offset), s2
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return fast_log(p0 / p1), p0 + 1.0, 0.0, 0.0, 1.0 / p1
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    if u + offset < 0.0:
+        return IMPOSSIBLE
+    return log_scale - power * fast_log1p((u + offset) * slope)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    return math.log(p0 / p1) - (p0 + 1.0) * fast_log1p((u + offset) / p1)
+
+
+@inner_kernel
+def add_gamma_marginal(log_p, events, exposure, base, p0, p1, first):
+    """log_p plus the log of rate^events exp(-rate exposure - base), integrated over a gamma prior of the rate."""
+    return log_p + (
+        log_rising_from(p0, events, first) - p0 * math.log1p(exposure / p1) - events * math.log(p1 + exposure) - base
+    )
+
+
+@inner_kernel
+def gamma_slope(events, exposure, p0, p1, first, log_rate, by_rate):
+    """Its derivative in the shape p0, of which the rate p1 is ``by_rate`` times."""
+    a = p0 + events
+    b = p1 + exposure
+    return digamma(a) - first + log_rate - math.log(b) + by_rate * (p0 / p1 - a / b)
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    return add_gamma_marginal(log_p, n, s1, 0.0, p0, p1, first)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    by_shape = gamma_slope(n, s1, p0, p1, first, second_log, constants[0])
+    out[0] -= by_shape / (leaf_scale * constants[3] * leaf_scale)
+
+
+def _expected(p0, p1, p2, p3, cell):
+    return digamma(p0) - math.log(p1), 0.0, 0.0, p0 / p1
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    rate = rng.standard_gamma(p0) / p1
+    return rng.standard_exponential() / rate - offset
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    rate = rng.gamma(prior[0]) / prior[1]
+    return rng.exponential(1.0 / rate, n) - offset
+
+
+def _growth(u, trials):
+    return 1.0, 0.0
+
+
+def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
+    log_rate = log_first - math.log(p1 + s1)
+    rate = math.exp(log_rate)
+    return LOG2_E * (log_rate - rate * offset), 0.0, 0.0, -LOG2_E * rate
+
+
+def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
+    alpha = power - 1.0
+    start = math.log1p(max(low + offset, 0.0) * slope)
+    stop = math.log1p(max(high + offset, 0.0) * slope)
+    return -alpha * start + math.log(-math.expm1(-alpha * (stop - start))) if stop > start else IMPOSSIBLE
+
+
+def _draw_in_cell(rng, low, high, offset, power, centre, curvature, slope):
+    alpha = power - 1.0
+    beta = 1.0 / slope
+    start = math.log1p(max(low + offset, 0.0) / beta)
+    stop = math.log1p((high + offset) / beta)
+    w = start - math.log1p(rng.random() * math.expm1(-alpha * (stop - start))) / alpha
+    return beta * math.expm1(w) - offset
+
+
+CONJUGATE = Conjugate(
+    reading=NOT_NEGATIVE,
+    prior_form=GAMMA,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    is_vector=True,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_predictive,
+    simulate=_simulate,
+    growth=_growth,
+    terms=_terms,
+    peak=highest_at_origin,
+    log_cell=_log_cell,
+    draw_in_cell=_draw_in_cell,
+)
 PREDICTIVE = Predictive(
     prior=Exponential,
+    leaves="lomax",
+    conjugate=CONJUGATE,
     posterior=posterior,
     leaf_rows=leaf_rows,
     moments=_raw_moments,
@@ -229,4 +313,38 @@ PREDICTIVE = Predictive(
     moments_within=moments_within,
     about_within=about_within,
     draw_within=_draw_within,
+)
+LOMAX = UnivariateFamily(
+    name="lomax",
+    n_parameters=2,
+    is_density=True,
+    log_density=_log_density,
+    check=are_positive("shape", "scale"),
+    mean=_mean,
+    variance=_variance,
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: p[..., 1] * rng.pareto(p[..., 0]),
+    log_interval=lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
+    lowest=0.0,
+    moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
+    features=_features,
+    of_log=lambda p, y: _log_density(p, np.exp(y)) + y,
+    kernels=Kernels(
+        POWER, NOT_NEGATIVE, _form, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
+    ),
+    boxes=Boxes(
+        row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]),
+        log_value=_box_log,
+        mode=at_zero,
+        is_one_sided=True,
+        ranges=_box_ranges,
+        pull=_pull,
+    ),
+    symbols=Symbols(
+        in_jax=_in_jax,
+        location=lambda pt, p: p[:, 1] / p[:, 0],
+        n_outputs=2,
+        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
+    ),
+    predictive=PREDICTIVE,
 )

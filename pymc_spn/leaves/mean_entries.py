@@ -1,14 +1,19 @@
 """Palette entries of families whose prior is built round the mean of the column alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.leaves.leaf_statistics import LeafConstants, is_count, observed_values, require_positive, require_where
+from pymc_spn.leaves.palette_entry import PaletteEntry
+
+LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
 
 
 @dataclass(frozen=True)
-class MeanEntry:
+class MeanEntry(PaletteEntry):
     """What such entries hold.
 
     Parameters
@@ -28,10 +33,34 @@ class MeanEntry:
             require_positive(name, "mean", self.mean)
         require_positive(name, "relative_scale", self.relative_scale)
 
+    def completed(self, observed: np.ndarray, grid: float) -> Self:
+        """With the mean of the column; of one of zeros alone as if one more row had had a one."""
+        if self.mean is not None:
+            return self
+        mean = float(observed.mean()) if observed.size else 1.0
+        return replace(self, mean=mean if mean > 0.0 else 1.0 / (observed.size + 1.0))
+
+    def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
+        """The mean."""
+        assert self.mean is not None
+        return self.mean / scale, 0.0, 0.0
+
 
 @dataclass(frozen=True)
 class CountEntry(MeanEntry):
     """The same for counts."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("count",)
+
+    def refuse_column(self, name: str, values: np.ndarray) -> None:
+        """Counts of which log masses lose digits, as do those of the bottom-up kernels, sums of terms k log k."""
+        largest = np.max(values, where=~np.isnan(values), initial=0.0)
+        if largest > LARGEST_COUNT:
+            raise ValueError(
+                f"observed: counts must be at most {LARGEST_COUNT:g} under {type(self).__name__} leaves, whose log "
+                f"masses lose digits beyond; column {name!r} has {largest:.0f}. Declare it integer, or leave an "
+                "identifier out"
+            )
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """Mean of the observed values where the entry does not give it.

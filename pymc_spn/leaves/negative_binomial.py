@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.leaves.conjugate_pieces import GAMMA, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols, counts, mean_alone, near_mean
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, RISING, all_positive, fourth
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.leaf_statistics import GammaRate
-from pymc_spn.leaves.lomax import gamma_rate, leaf_rows, posterior
+from pymc_spn.leaves.lomax import add_gamma_marginal, gamma_rate, gamma_slope, leaf_rows, posterior
 from pymc_spn.leaves.poisson import Poisson, draw_count
 from pymc_spn.leaves.tail_probabilities import log_beta_ratio
-from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.elementary import digamma, fast_log
+from pymc_spn.numerics.gamma_ratios import log_counts, log_negative_binomial, stirling_rest
 
+FEW_EVENTS = 1e5  # log gammas of up to so many are differences without losing 1e-9, in half the time
 SUMMED = 256  # counts in an interval that are summed one by one
 LOST = 1e-10  # relative error of a variance by E[X^2] - E[X]^2 from which it is summed about its own centre
 BLOCKS = 200_000  # of neighbouring counts that are summed together; most often blocks of one
@@ -132,6 +135,130 @@ def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
 
 
 BOXES = Boxes(row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]), log_value=_box_log, mode=fourth, is_one_sided=True)
+
+
+def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
+    """Factorial moments alpha (alpha + 1) .. / beta^k, then Stirling numbers."""
+    factorial = np.ones((params.alpha.size, order + 1))
+    for k in range(1, order + 1):
+        factorial[:, k] = factorial[:, k - 1] * (params.alpha + k - 1) / params.beta
+    return from_factorial(factorial, np.full(params.alpha.size, -centre))
+
+
+def _from_sums(
+    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
+) -> np.ndarray:
+    zeros = np.zeros(n.size)
+    return np.stack([prior[:, 0] + s1, prior[:, 1] + n, zeros, zeros], axis=1)
+
+
+def _bulk(params: GammaRate) -> tuple[np.ndarray, np.ndarray]:
+    spread = np.sqrt(params.alpha / params.beta * (1.0 + 1.0 / params.beta))
+    return Poisson.predictive_mode(params), np.maximum(spread, 1e-300)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    a = 1.0 / scale
+    return a, a / mean, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + s1, p1 + n, 0.0, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * (u + offset), s2 + sign * math.lgamma(u + offset + 1.0)
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return (
+        -p0 * math.log1p(1.0 / p1) - math.lgamma(p0),
+        p1,
+        p0,
+        stirling_rest(p0),
+        -fast_log(p1 + 1.0),
+    )
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    x = u + offset
+    if centre + x < FEW_EVENTS:
+        return log_scale + math.lgamma(centre + x) - math.lgamma(x + 1.0) + x * slope
+    return log_negative_binomial(x, centre, power, curvature)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    return log_negative_binomial(u + offset, p0, p1, stirling_rest(p0))
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    if s1 > 0.0 and p0 + s1 > FEW_EVENTS:  # the largest terms are rounded alike under all priors
+        largest = s1 * (math.log(s1 / n) - 1.0) - s2
+        return log_p + (log_counts(s1, n, p0, p1, stirling_rest(p0)) + largest)
+    return add_gamma_marginal(log_p, s1, n, s2, p0, p1, first)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    by_shape = gamma_slope(s1, n, p0, p1, first, second_log, 1.0 / constants[0])
+    out[0] -= by_shape / (leaf_scale * constants[3] * leaf_scale)
+
+
+def _expected(p0, p1, p2, p3, cell):
+    return -p0 / p1, 0.0, 0.0, math.log(p1) - digamma(p0)
+
+
+def _draw_rate(rng, p0, p1, p2, p3, offset):
+    """Numba's Poisson variates need reference counts."""
+    return rng.standard_gamma(p0) / p1
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    return rng.poisson(rng.gamma(prior[0]) / prior[1], n).astype(np.float64) - offset
+
+
+def _growth(u, trials):
+    return u, 0.0
+
+
+def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
+    log_rate = log_first - math.log(p1 + n)
+    rate = math.exp(log_rate)
+    return LOG2_E * (log_rate * offset - rate), 0.0, 0.0, LOG2_E * log_rate
+
+
+CONJUGATE = Conjugate(
+    reading=FACTORIAL,
+    prior_form=GAMMA,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_rate,
+    finish=lambda rng, rates: rng.poisson(rates),
+    simulate=_simulate,
+    growth=_growth,
+    terms=_terms,
+)
+PREDICTIVE = Predictive(
+    prior=Poisson,
+    leaves="negative_binomial",
+    conjugate=CONJUGATE,
+    posterior=posterior,
+    leaf_rows=leaf_rows,
+    moments=_raw_moments,
+    bulk=_bulk,
+    lowest=0.0,
+    from_sums=_from_sums,
+    box_rows=box_rows,
+    moments_within=moments_within,
+    draw_within=lambda params, low, high, u: count_within(Poisson, params, low, high, u),
+    has_masses=True,
+)
 NEGATIVE_BINOMIAL = UnivariateFamily(
     name="negative_binomial",
     n_parameters=2,
@@ -162,39 +289,5 @@ NEGATIVE_BINOMIAL = UnivariateFamily(
         n_outputs=2,
         link=lambda pt, o, at: (pt.exp(o[0]), pt.exp(o[0] - o[1]) / at.size),
     ),
-)
-
-
-def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
-    """Factorial moments alpha (alpha + 1) .. / beta^k, then Stirling numbers."""
-    factorial = np.ones((params.alpha.size, order + 1))
-    for k in range(1, order + 1):
-        factorial[:, k] = factorial[:, k - 1] * (params.alpha + k - 1) / params.beta
-    return from_factorial(factorial, np.full(params.alpha.size, -centre))
-
-
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    zeros = np.zeros(n.size)
-    return np.stack([prior[:, 0] + s1, prior[:, 1] + n, zeros, zeros], axis=1)
-
-
-def _bulk(params: GammaRate) -> tuple[np.ndarray, np.ndarray]:
-    spread = np.sqrt(params.alpha / params.beta * (1.0 + 1.0 / params.beta))
-    return Poisson.predictive_mode(params), np.maximum(spread, 1e-300)
-
-
-PREDICTIVE = Predictive(
-    prior=Poisson,
-    posterior=posterior,
-    leaf_rows=leaf_rows,
-    moments=_raw_moments,
-    bulk=_bulk,
-    lowest=0.0,
-    from_sums=_from_sums,
-    box_rows=box_rows,
-    moments_within=moments_within,
-    draw_within=lambda params, low, high, u: count_within(Poisson, params, low, high, u),
-    has_masses=True,
+    predictive=PREDICTIVE,
 )

@@ -130,7 +130,7 @@ def _draw_count(params: NormalGamma, low: float, high: float, u: np.ndarray) -> 
     return _draw_within_cells(params, float(first), float(last), u, 0.0)
 
 
-def _predictive(prior: Any, is_count: bool, draw_within: Any) -> Predictive:
+def _predictive(prior: Any, leaves: str, is_count: bool, draw_within: Any) -> Predictive:
     def whole_moments(params: NormalGamma) -> tuple[np.ndarray, np.ndarray]:
         mean, variance = rounded_moments(params, -np.inf, np.inf, is_count)
         centre = np.maximum(params.mu, 0.0) if is_count else params.mu
@@ -141,6 +141,8 @@ def _predictive(prior: Any, is_count: bool, draw_within: Any) -> Predictive:
 
     return student_t.PREDICTIVE._replace(
         prior=prior,
+        leaves=leaves,
+        conjugate=None,
         moments=moments,
         whole_moments=whole_moments,
         moments_within=lambda params, low, high: rounded_moments(params, low, high, is_count),
@@ -151,5 +153,5 @@ def _predictive(prior: Any, is_count: bool, draw_within: Any) -> Predictive:
     )
 
 
-ROUNDED_PREDICTIVE = _predictive(RoundedGaussian, False, _draw_number)
-COUNT_PREDICTIVE = _predictive(RoundedCount, True, _draw_count)
+ROUNDED_PREDICTIVE = _predictive(RoundedGaussian, "rounded_gaussian", False, _draw_number)
+COUNT_PREDICTIVE = _predictive(RoundedCount, "rounded_count", True, _draw_count)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols, located_link
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import (
@@ -20,10 +21,14 @@ from pymc_spn.leaves.interval_moments import (
 from pymc_spn.leaves.kernel_forms import REAL, STUDENT, first, located, student, widen
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import NormalGamma
+from pymc_spn.leaves.student_cells import draw_student, log_student_integral
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
-from pymc_spn.numerics.elementary import digamma, half_step_log_gamma
-from pymc_spn.numerics.kernel_options import inner_kernel
+from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.gamma_ratios import log_rising_from
+from pymc_spn.numerics.kernel_options import bare_kernel, inner_kernel
 
+LOG_PI = math.log(math.pi)
+LOG_2PI = math.log(2.0 * math.pi)
 DOF = 5.0  # of leaves from a network with outputs of 0
 
 
@@ -193,36 +198,6 @@ def box_row(p: np.ndarray) -> tuple[Any, ...]:
     return tuple(box_rows(normal_gamma(p[None]))[0])
 
 
-STUDENT_T = UnivariateFamily(
-    name="student_t",
-    n_parameters=3,
-    is_density=True,
-    log_density=log_density,
-    check=student_problem,
-    mean=lambda p: np.where(p[..., 2] > 1, p[..., 0], np.nan),
-    variance=_variance,
-    mode=lambda p: p[..., 0],
-    draw=lambda p, rng: p[..., 0] + p[..., 1] * rng.standard_t(p[..., 2]),
-    log_interval=lambda p, low, high: Gaussian.predictive_log_interval(normal_gamma(p), low, high),
-    moments_within=lambda p, low, high: moments_within(normal_gamma(p), low, high),
-    kernels=Kernels(STUDENT, REAL, student, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope),
-    boxes=Boxes(
-        row=box_row,
-        log_value=_box_log,
-        mode=first,
-        ranges=_box_ranges,
-        pull=_pull,
-    ),
-    symbols=Symbols(
-        in_jax=in_jax,
-        are_valid=lambda jax, p: p[:, 1:] > 0.0,
-        is_located=True,
-        n_outputs=3,
-        link=link,
-    ),
-)
-
-
 def draw_within(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
     """The u-quantile between the ends, by halving in x = mu + scale sinh(w)."""
     scale = Gaussian.predictive_scale(params)
@@ -280,8 +255,135 @@ def _from_sums(
     return np.stack([mean * scale + centre, rho, a, b * scale**2], axis=1)
 
 
+@bare_kernel
+def gaussian_posterior(n, s1, s2, p0, p1, p2, p3):
+    """Normal-gamma posterior (mean, rho, a, b) from n values with sum s1 and sum of squares s2."""
+    rho = p1 + n
+    shifted = s1 - n * p0  # sum of y - p0: the form without cancellation when y is centred near p0
+    spread = s2 - 2.0 * p0 * s1 + n * p0 * p0 - shifted * shifted / rho
+    return p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * max(spread, 0.0)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    return mean, precision_ratio, leaf_shape, leaf_shape * max(scale * variance, floor)
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * u, s2 + sign * (u * u + cell)
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    """Scale^2 is (1 + 1/rho) b / a. A cell's mean log density is a factor, see `networks.gibbs.leaf_kernels`."""
+    width = 2.0 * p3 * (p1 + 1.0) / p1
+    log_scale = half_step - 0.5 * (LOG_PI + fast_log(width))
+    if cell > 0.0:
+        growth = 0.5 * cell / p3
+        log_scale -= (p2 + 0.5) * math.log1p(growth)
+        width *= 1.0 + growth
+    return log_scale, p2 + 0.5, p0, 1.0 / width, 0.0
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    t = u - centre
+    return log_scale - power * fast_log1p(t * t * curvature)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    width = 2.0 * p3 * (p1 + 1.0) / p1
+    t = u - p0
+    peak = half_step - 0.5 * (LOG_PI + fast_log(width))
+    return peak - (p2 + 0.5) * fast_log1p(t * t / width + 0.5 * cell / p3)
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    _, rho, _, excess = gaussian_posterior(n, s1, s2, p0, p1, p2, 0.0)
+    log_b = math.log(p3 + excess)
+    log_p += log_rising_from(p2, 0.5 * n, first) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
+    return log_p + 0.5 * math.log(p1 / rho)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    mean, rho, a, excess = gaussian_posterior(n, s1, s2, p0, p1, p2, 0.0)
+    b = p3 + excess
+    by_b = p2 / p3 - a / b
+    if leaf_scale * constants[3] * constants[1] > constants[2]:
+        out[0] += by_b * p2 * constants[3] * constants[1]
+    out[1] += digamma(a) - first + second_log - math.log(b) + by_b * p3 / p2
+    out[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
+
+
+def _expected(p0, p1, p2, p3, cell):
+    squared = 0.5 * p2 / p3
+    return 0.5 * (digamma(p2) - math.log(p3) - LOG_2PI - 1.0 / p1) - squared * cell, p0, squared, 0.0
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    return p0 + rng.standard_normal() * math.sqrt((1.0 + 1.0 / p1) * p3 / rng.standard_gamma(p2))
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    mu0, rho0, a0, b0 = prior
+    precision = rng.gamma(a0) / b0
+    mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
+    drawn: np.ndarray = mean + rng.standard_normal(n) / np.sqrt(precision)
+    return drawn
+
+
+def _growth(u, trials):
+    return 0.5, 0.0
+
+
+def highest_at_origin(lead, centre, curvature, slope, offset):
+    """Densest at the mean, where the slope is 0, or at the value 0."""
+    return lead - offset * slope
+
+
+def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
+    root = math.sqrt(curvature)
+    z_low = (low - centre) * root
+    z_high = (high - centre) * root
+    log_mass = log_scale - math.log(root) + log_student_integral(z_low, z_high, (high - low) * root, power)
+    return min(log_mass, 0.0)
+
+
+def _draw_in_cell(rng, low, high, offset, power, centre, curvature, slope):
+    root = math.sqrt(curvature)
+    return centre + draw_student(rng, (low - centre) * root, (high - centre) * root, power) / root
+
+
+def _log_whole_number(u, is_first, log_scale, power, centre, curvature):
+    root = math.sqrt(curvature)
+    low = -math.inf if is_first else (u - 0.5 - centre) * root
+    length = math.inf if is_first else root
+    log_integral = log_student_integral(low, (u + 0.5 - centre) * root, length, power)
+    return min(log_scale - math.log(root) + log_integral, 0.0)
+
+
+CONJUGATE = Conjugate(
+    reading=REAL,
+    prior_form=NORMAL_GAMMA,
+    prior=_prior,
+    posterior=gaussian_posterior,
+    is_vector=True,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_predictive,
+    simulate=_simulate,
+    growth=_growth,
+    peak=highest_at_origin,
+    log_cell=_log_cell,
+    draw_in_cell=_draw_in_cell,
+    log_whole_number=_log_whole_number,
+)
 PREDICTIVE = Predictive(
     prior=Gaussian,
+    leaves="student_t",
+    conjugate=CONJUGATE,
     posterior=posterior,
     leaf_rows=leaf_rows,
     moments=raw_moments,
@@ -292,4 +394,33 @@ PREDICTIVE = Predictive(
     moments_within=moments_within,
     about_within=about_within,
     draw_within=draw_within,
+)
+STUDENT_T = UnivariateFamily(
+    name="student_t",
+    n_parameters=3,
+    is_density=True,
+    log_density=log_density,
+    check=student_problem,
+    mean=lambda p: np.where(p[..., 2] > 1, p[..., 0], np.nan),
+    variance=_variance,
+    mode=lambda p: p[..., 0],
+    draw=lambda p, rng: p[..., 0] + p[..., 1] * rng.standard_t(p[..., 2]),
+    log_interval=lambda p, low, high: Gaussian.predictive_log_interval(normal_gamma(p), low, high),
+    moments_within=lambda p, low, high: moments_within(normal_gamma(p), low, high),
+    kernels=Kernels(STUDENT, REAL, student, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope),
+    boxes=Boxes(
+        row=box_row,
+        log_value=_box_log,
+        mode=first,
+        ranges=_box_ranges,
+        pull=_pull,
+    ),
+    symbols=Symbols(
+        in_jax=in_jax,
+        are_valid=lambda jax, p: p[:, 1:] > 0.0,
+        is_located=True,
+        n_outputs=3,
+        link=link,
+    ),
+    predictive=PREDICTIVE,
 )

@@ -18,8 +18,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.leaves.family_codes import EXPONENTIAL
-from pymc_spn.leaves.family_codes import LOG_NORMAL as LOG_NORMAL_LEAF
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
@@ -288,18 +288,15 @@ def _missing_cells(
 
 
 def _check_supports(schema: NetworkSchema, table: Table) -> None:
-    c = schema.compiled
-    for d, column in enumerate(table.columns):
-        codes, x = c.family[c.entry_ptr[d] : c.entry_ptr[d + 1]], table.values[:, d]
-        for code, name, rule, bad in (
-            (EXPONENTIAL, "Exponential", "of at least 0", x < 0),
-            (LOG_NORMAL_LEAF, "LogNormal", "above 0", x <= 0),
-        ):
-            wrong = np.flatnonzero(bad & (codes == code).any())
+    for column, entries, x in zip(table.columns, schema.palette, table.values.T, strict=True):
+        rules = {NOT_NEGATIVE: ("of at least 0", x < 0), LOGARITHM: ("above 0", x <= 0)}
+        for entry in entries:
+            rule, bad = rules.get(CONJUGATES[entry.code].reading, ("", np.zeros(0)))
+            wrong = np.flatnonzero(bad)
             if wrong.size:
                 raise ValueError(
-                    f"leaves[{column.name!r}]: {name} leaves need values {rule}; "
-                    f"row {table.index[wrong[0]]!r} is {table.values[wrong[0], d]}"
+                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves need values {rule}; "
+                    f"row {table.index[wrong[0]]!r} is {x[wrong[0]]}"
                 )
 
 

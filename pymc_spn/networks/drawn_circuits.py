@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.column_leaves import leaves_at
@@ -205,7 +206,7 @@ class _Drawing:
                 out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
             return out
         if isinstance(rows, list):
-            return np.zeros((0, 2 if name in ("gaussian", "log_normal") else 1))
+            return np.zeros((0, EXPLICIT[name].n_parameters))
         return FAMILIES[name].draw_parameters(rows, rng)
 
     def unoccupied_mass(self, log_weights: np.ndarray) -> float:

@@ -7,10 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_spn.leaves.families import PREDICTIVES, Categorical
-from pymc_spn.leaves.family_codes import (
-    CATEGORICAL,
-    PREDICTIVE,
-)
+from pymc_spn.leaves.family_codes import CATEGORICAL, CODE
 from pymc_spn.leaves.leaf_predictives import by_family, log_event
 from pymc_spn.maxima.box_leaves import NOTHING, PackedCircuit
 from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
@@ -115,7 +112,7 @@ def _leaves_of_draw(builder: CircuitPacker, states: RecordedStates, net: Any, d:
                 out[i] = builder.levels(d, row) if reached[i] else -1
             continue
         rows = PREDICTIVES[code].box_rows(params)
-        kind = PREDICTIVE[code]
+        kind = CODE[PREDICTIVES[code].leaves]
         for i, row in zip(at, rows, strict=True):
             out[i] = builder.add(kind, (), (), d, tuple(row)) if reached[i] else -1
     return out

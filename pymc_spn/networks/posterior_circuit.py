@@ -16,10 +16,6 @@ from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.events.events import Event
 from pymc_spn.laws.law import Law, Marks
 from pymc_spn.leaves.families import PREDICTIVES
-from pymc_spn.leaves.family_codes import (
-    NAMES,
-    PREDICTIVE,
-)
 from pymc_spn.leaves.intervals import Interval, Likelihood
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
@@ -211,10 +207,9 @@ class _Building:
 
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""
-        code = int(leaves.family[i])
-        predictive = PREDICTIVES[code]
+        predictive = PREDICTIVES[int(leaves.family[i])]
         row = predictive.leaf_rows(predictive.posterior(leaves.parameters[i : i + 1]))[0]
-        return self.add(LEAF, leaf=(self.position[column], NAMES[PREDICTIVE[code]], row))
+        return self.add(LEAF, leaf=(self.position[column], predictive.leaves, row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""

@@ -24,7 +24,7 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
-from pymc_spn.leaves.families import LogNormal
+from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
@@ -259,7 +259,7 @@ class RecordedLaw(GridLaw):
         shape = shapes.min(axis=0)
         if not every and np.any(shape <= 0.5):
             shape = shapes[relative_weights(self.log_weights) > 0.0].min(axis=0)
-        skewed = [any(isinstance(e, LogNormal) for e in entries) for entries in self.schema.palette]
+        skewed = self.schema.columns_reading(LOGARITHM)
         asked = {self.kept[d] for d in columns} - self.evidence.keys()
         gaussian = [d for d in self.schema.gaussian_columns if d in asked and not skewed[d]]
         return [self.schema.columns[d].name for d in gaussian if shape[d] <= 0.5]
@@ -317,8 +317,9 @@ class RecordedLaw(GridLaw):
         packed = packed_from_draws(self.states, points, unasked, self.chosen)
         discrete = np.array([not d for d in self.states.compiled.is_density])
         inside = {d: e for d, e in spread_of(self.evidence).items() if d in asked}
+        skewed = self.schema.columns_reading(LOGARITHM)
         for d in asked:
-            if any(isinstance(e, LogNormal) for e in self.schema.palette[d]):
+            if skewed[d]:
                 event: Any = inside.get(d, Interval(0.0, np.inf))
                 if event.low < LEAST_POSITIVE:
                     law = self.column(self.kept.index(d)).mixed(relative_weights(self.log_weights))

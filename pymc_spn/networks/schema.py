@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.leaves.binomial import Binomial
-from pymc_spn.leaves.families import FAMILIES
-from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
-from pymc_spn.networks.gibbs.palette import ALLOWED_KINDS, code_values, compile_palette, is_rounded
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA
+from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
+from pymc_spn.networks.gibbs.palette import code_values, compile_palette, is_rounded
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
@@ -124,7 +123,7 @@ class NetworkSchema:
         if list(self.structure.names) != names or len(self.palette) != len(names):
             refuse("structure, columns and palette", f"be of the columns {names}", list(self.structure.names))
         for column, entries in zip(self.columns, self.palette, strict=True):
-            if not entries or any(column.kind not in ALLOWED_KINDS[type(e)] for e in entries):
+            if not entries or any(column.kind not in e.kinds for e in entries):
                 refuse(f"the palette of column {column.name!r}", f"hold families for kind {column.kind!r}", entries)
             for entry in entries:
                 numbers = [v for k, v in asdict(entry).items() if k != "n_trials"]
@@ -168,12 +167,17 @@ class NetworkSchema:
         widths[self.mixed_columns] = grid[self.mixed_columns] > 0.0
         return widths
 
+    def columns_reading(self, reading: int) -> np.ndarray:
+        """(D,) bool: columns that have a leaf which reads values so, see `kernel_forms`."""
+        c = self.compiled
+        return np.logical_or.reduceat(np.isin(c.family, families_with(reading)), c.entry_ptr[:-1])
+
     @cached_property
     def gaussian_columns(self) -> np.ndarray:
         """Indices of the columns that have a Gaussian or log-normal leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        located = (c.family == GAUSSIAN) | (c.family == LOG_NORMAL)
-        return np.flatnonzero(np.logical_or.reduceat(located, c.entry_ptr[:-1]))
+        located = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA]
+        return np.flatnonzero(np.logical_or.reduceat(np.isin(c.family, located), c.entry_ptr[:-1]))
 
     @cached_property
     def mixed_columns(self) -> np.ndarray:
@@ -205,8 +209,8 @@ class NetworkSchema:
         return fits & (np.floor(x) == x) if column.levels is not None or column.kind in WHOLE_KINDS else fits
 
     def _most_trials(self, d: int) -> float:
-        """The largest count that the binomial leaves of a column can hold."""
-        return min((e.n_trials for e in self.palette[d] if isinstance(e, Binomial)), default=np.inf)
+        """The largest count that all leaves of a column can hold."""
+        return float(min(entry.largest for entry in self.palette[d]))
 
     def code(self, values: Any) -> np.ndarray:
         """Coded table in the sampler's units."""

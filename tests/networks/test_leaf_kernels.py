@@ -7,9 +7,9 @@ import pytest
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.families import FAMILIES, Binomial, Geometric, Poisson
+from pymc_spn.leaves.student_t import gaussian_posterior
 from pymc_spn.networks.gibbs.leaf_kernels import (
     evaluate_leaves,
-    gaussian_posterior,
     log_predictive,
     log_predictive_without,
 )

@@ -6,7 +6,8 @@ from numba import njit
 from scipy.special import comb, gammaln
 
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, gaussian_posterior, refresh_leaf
+from pymc_spn.leaves.student_t import gaussian_posterior
+from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
 from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.networks.gibbs.occupancy import n_prior_slots
 from pymc_spn.networks.gibbs.palette import log_jacobian

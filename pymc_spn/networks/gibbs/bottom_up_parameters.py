@@ -1,11 +1,9 @@
 """Weights and leaf parameters of the bottom-up sampler, drawn given all trees, and the leaf terms from them.
 
 A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in
-bits (log2): ``lead - (y - centre)^2 curvature + y slope`` for continuous leaves, plus ``-log2 x!`` for Poisson
-ones and ``-log2 x! - log2 (m - x)!`` for binomial ones of m trials, with u = log(y + offset) for y and less u for
-log-normal ones, and a table over levels for discrete leaves. The centre of a binomial leaf is m - offset, its
-curvature 0. The constant of a column makes the densest leaf's peak 1; each induced tree has one leaf in each column,
-so it changes no probability.
+bits (log2): ``lead - (u - centre)^2 curvature + u slope`` plus the log base measure for leaves of numbers, of which
+`leaves.conjugate_pieces` has the pieces, and a table over levels for discrete leaves. The constant of a column makes
+the densest leaf's peak 1; each induced tree has one leaf in each column, so it changes no probability.
 """
 
 import math
@@ -13,25 +11,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
+from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, NORMAL_GAMMA
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.student_t import gaussian_posterior
 from pymc_spn.networks.gibbs.explicit_layout import node_below
-from pymc_spn.networks.gibbs.leaf_kernels import gaussian_posterior
+from pymc_spn.networks.gibbs.family_kernels import (
+    growth_of,
+    has_peaks,
+    is_located,
+    is_of_logs,
+    peak_of,
+    takes_two_variates,
+    terms_of,
+)
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
-LOG2_E = 1.0 / math.log(2.0)
-HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-TWO_VARIATES = (GEOMETRIC, BINOMIAL)  # families of probabilities with a beta prior
+# by code: families of which the second parameter is the shape of a gamma variate too, and those with a precision
+TWO_VARIATES = [code for code, part in CONJUGATES.items() if part.prior_form == BETA]
+LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA]
 
 
 class Parameters(NamedTuple):
     """Priors, statistics and current parameters; E edges of which L lead to leaves, K level cells.
 
     The gamma variates behind all parameters stand in one row: E for the weights, K for the level
-    probabilities, L for precisions and rates (unused where the leaf is discrete), and where some leaf is
-    geometric or binomial L more, since its probability takes two.
+    probabilities, L for precisions and rates (unused where the leaf is discrete), and where some leaf has a
+    probability L more, since that takes two.
     """
 
     prior: np.ndarray  # (P, 4) prior parameters of the palette entries
@@ -96,7 +105,7 @@ def install_priors(parameters, layout, palette, shares, prior):
         begin, n = layout.edge_begin[r], layout.n_nodes[r] * layout.width[r]
         entry, n_levels = parameters.entry[begin : begin + n], palette.n_levels[d]
         family = palette.family[entry]
-        lead = np.where((family == GAUSSIAN) | (family == LOG_NORMAL), prior[entry, 2], prior[entry, 0])
+        lead = np.where(np.isin(family, LOCATED), prior[entry, 2], prior[entry, 0])
         discrete = family == CATEGORICAL
         parameters.prior_shape[n_edges + n_cells + begin :][:n] = np.where(discrete, 1.0, lead)
         two = np.isin(family, TWO_VARIATES)
@@ -160,23 +169,17 @@ def gather_statistics(par, layout, palette, y, digits):
                 par.shape[n_edges + par.cell_begin[d] + child[r] * palette.n_levels[d] + int(y[d, n])] += 1.0
                 continue
             x = y[d, n]
-            if family != GAUSSIAN:
+            if is_of_logs(family):
+                x = math.log(x + palette.offset[d])
+            elif not is_located(family):
                 x += palette.offset[d]
-                if family == LOG_NORMAL:
-                    x = math.log(x)
             par.n_data[e] += 1.0
             par.s1[e] += x
             par.s2[e] += x * x + palette.cell_variance[d]
-            if family == GAUSSIAN or family == LOG_NORMAL:
-                par.shape[first_leaf + e] += 0.5
-            elif family == GEOMETRIC:
-                par.shape[first_leaf + e] += 1.0
-                par.shape[first_leaf + par.entry.size + e] += x
-            elif family == BINOMIAL:
-                par.shape[first_leaf + e] += x
-                par.shape[first_leaf + par.entry.size + e] += par.prior[par.entry[e], 2] - x
-            else:
-                par.shape[first_leaf + e] += 1.0 if family == EXPONENTIAL else x
+            first, second = growth_of(family, x, par.prior[par.entry[e], 2])
+            par.shape[first_leaf + e] += first
+            if takes_two_variates(family):
+                par.shape[first_leaf + par.entry.size + e] += second
 
 
 @inner_kernel
@@ -224,7 +227,7 @@ def draw_leaves(rng, par, layout, palette, d):
     first_variate = par.weight.size + par.level_term.size
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         family = palette.family[e]
-        if family == GAUSSIAN or family == LOG_NORMAL:
+        if is_located(family):
             normal = par.scratch[0, begin:end]
             for i in range(normal.size):
                 normal[i] = rng.standard_normal()
@@ -244,10 +247,8 @@ def draw_leaves(rng, par, layout, palette, d):
             )
         elif family == CATEGORICAL:
             draw_levels(par, d, begin, end, e, palette.n_levels[d])
-        elif family == GEOMETRIC or family == BINOMIAL:
-            draw_probabilities(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
         else:
-            draw_rates(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
+            draw_terms(par, begin, end, e, family, palette.offset[d], par.log_gamma[first_variate:])
 
 
 @inner_kernel
@@ -267,46 +268,25 @@ def draw_gaussians(normal, log_gamma, own, prior, cell, count, s1, s2, lead, cen
 
 
 @inner_kernel
-def draw_rates(par, begin, end, entry, family, offset, log_gamma):
-    """Rates of Exponential or Poisson leaves; both see y + offset."""
-    b = par.prior[entry, 1]
+def draw_terms(par, begin, end, entry, family, offset, log_gamma):
+    """Rates or probabilities of leaves, from their one or two gamma variates; all see y + offset."""
+    prior = par.prior[entry]
+    second = par.entry.size if takes_two_variates(family) else 0
     for i in range(begin, end):
         if par.entry[i] != entry:
             continue
-        log_rate = log_gamma[i] - math.log(b + (par.s1[i] if family == EXPONENTIAL else par.n_data[i]))
-        rate = math.exp(log_rate)
-        par.centre[i] = 0.0
-        par.curvature[i] = 0.0
-        if family == EXPONENTIAL:
-            par.lead[i] = LOG2_E * (log_rate - rate * offset)
-            par.slope[i] = -LOG2_E * rate
-        else:
-            par.lead[i] = LOG2_E * (log_rate * offset - rate)
-            par.slope[i] = LOG2_E * log_rate
-
-
-@inner_kernel
-def draw_probabilities(par, begin, end, entry, family, offset, log_gamma):
-    """Probabilities of geometric or binomial leaves from their two gamma variates each; k = y + offset."""
-    n_leaves = par.entry.size
-    for i in range(begin, end):
-        if par.entry[i] != entry:
-            continue
-        largest = max(log_gamma[i], log_gamma[n_leaves + i])
-        log_sum = largest + math.log(math.exp(log_gamma[i] - largest) + math.exp(log_gamma[n_leaves + i] - largest))
-        log_success = log_gamma[i] - log_sum
-        log_failure = log_gamma[n_leaves + i] - log_sum
-        par.centre[i] = 0.0
-        par.curvature[i] = 0.0
-        if family == GEOMETRIC:
-            par.lead[i] = LOG2_E * (log_success + log_failure * offset)
-            par.slope[i] = LOG2_E * log_failure
-        else:
-            trials = par.prior[entry, 2]
-            par.centre[i] = trials - offset
-            logs = log_success * offset + log_failure * par.centre[i]
-            par.lead[i] = LOG2_E * (math.lgamma(trials + 1.0) + logs)
-            par.slope[i] = LOG2_E * (log_success - log_failure)
+        par.lead[i], par.centre[i], par.curvature[i], par.slope[i] = terms_of(
+            family,
+            log_gamma[i],
+            log_gamma[second + i],
+            par.n_data[i],
+            par.s1[i],
+            prior[0],
+            prior[1],
+            prior[2],
+            prior[3],
+            offset,
+        )
 
 
 @inner_kernel
@@ -331,29 +311,19 @@ def draw_levels(par, d, begin, end, entry, n_levels):
 
 @inner_kernel
 def highest_term(par, layout, palette, d):
-    """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities.
-
-    A log-normal leaf with mean m and variance v of the log is densest at exp(m - v), where its log density is
-    lead - m + v / 2.
-    """
+    """Bound on the leaf terms of a place before weights are added: the highest peak of its leaves' densities."""
     begin = layout.edge_begin[layout.leaf_region[d]]
     end = begin + layout.n_nodes[layout.leaf_region[d]] * layout.width[layout.leaf_region[d]]
-    lead = par.lead[begin:end]
     peak = -math.inf
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         family = palette.family[e]
-        if family == GAUSSIAN or family == EXPONENTIAL:  # densest at its mean, where slope is 0, or at x = 0
-            own = par.entry[begin:end] == e
-            slope = par.slope[begin:end]
-            for i in range(own.size):
-                peak = max(peak, lead[i] - palette.offset[d] * slope[i] if own[i] else -math.inf)
-        elif family == LOG_NORMAL:
-            for i in range(begin, end):
-                if par.entry[i] == e:
-                    variance = 0.5 * LOG2_E / par.curvature[i]
-                    peak = max(peak, par.lead[i] + LOG2_E * min(0.5 * variance - par.centre[i], HIGHEST))
-        else:
+        if not has_peaks(family):
             peak = max(peak, 0.0)  # a probability is at most 1
+            continue
+        for i in range(begin, end):
+            if par.entry[i] == e:
+                own = peak_of(family, par.lead[i], par.centre[i], par.curvature[i], par.slope[i], palette.offset[d])
+                peak = max(peak, own)
     return peak
 
 

@@ -10,9 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
-from pymc_spn.networks.gibbs.bottom_up_parameters import LOG2_E
+from pymc_spn.leaves.conjugate_pieces import LOG2_E
+from pymc_spn.leaves.families import families_with
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
 from pymc_spn.networks.gibbs.explicit_layout import node_below
+from pymc_spn.networks.gibbs.family_kernels import has_base, is_located, is_of_logs, takes_factorials, with_base
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -78,9 +81,9 @@ def _logs(palette, y):
     out = np.zeros_like(y)
     for d in range(len(y)):
         families = palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]
-        if LOG_NORMAL in families:
+        if np.isin(families, families_with(LOGARITHM)).any():
             out[d] = np.log(np.maximum(y[d] + palette.offset[d], np.finfo(np.float64).tiny))
-        if POISSON in families or BINOMIAL in families:
+        if np.isin(families, families_with(FACTORIAL)).any():
             out[d] = [LOG2_E * math.lgamma(max(x, 0.0) + 1.0) for x in y[d] + palette.offset[d]]
     return out
 
@@ -144,7 +147,8 @@ def mix_leaves(par, layout, palette, d, y, logs, out):
     first = layout.edge_begin[r]
     last = first + layout.n_nodes[r] * layout.width[r]
     lead = par.lead[first:last]
-    if palette.entry_ptr[d + 1] - palette.entry_ptr[d] == 1 and palette.family[palette.entry_ptr[d]] == GAUSSIAN:
+    only = palette.family[palette.entry_ptr[d]]
+    if palette.entry_ptr[d + 1] - palette.entry_ptr[d] == 1 and is_located(only) and not is_of_logs(only):
         mix_gaussians(lead, par.centre[first:last], par.curvature[first:last], layout.width[r], y, out)
     else:
         family = palette.family[par.entry[first:last]]
@@ -199,25 +203,21 @@ def mix_families(family, lead, centre, curvature, slope, y, logs, out):
             if family[i] == CATEGORICAL:
                 continue
             a, m, h, b = lead[i], centre[i], curvature[i], slope[i]
-            if family[i] == LOG_NORMAL:
+            if is_of_logs(family[i]):
                 for j in range(y.size):
                     t = logs[j] - m
                     out[k, j] += fast_exp2(a - t * t * h - LOG2_E * logs[j])
                 continue
-            if family[i] == BINOMIAL:
+            if has_base(family[i]):
                 for j in range(y.size):
-                    if y[j] <= m:
-                        out[k, j] += fast_exp2(a + y[j] * b - logs[j] - log2_factorial(m - y[j]))
+                    term = family_term(family[i], a, m, h, b, y[j], logs[j])
+                    if term > -math.inf:
+                        out[k, j] += fast_exp2(term)
                 continue
-            counts = 1.0 if family[i] == POISSON else 0.0
+            counts = 1.0 if takes_factorials(family[i]) else 0.0
             for j in range(y.size):
                 t = y[j] - m
                 out[k, j] += fast_exp2(a - t * t * h + y[j] * b - counts * logs[j])
-
-
-@inner_kernel
-def log2_factorial(x):
-    return LOG2_E * math.lgamma(x + 1.0)
 
 
 @kernel
@@ -311,17 +311,14 @@ def family_term(family, lead, centre, curvature, slope, y, logs):
     logs : float
         Of the value, as in `Points`.
     """
-    x = logs if family == LOG_NORMAL else y
+    x = logs if is_of_logs(family) else y
     t = x - centre
     term = lead - t * t * curvature + x * slope
-    if family == LOG_NORMAL:
-        term -= LOG2_E * x
-    elif family == POISSON:
+    if is_of_logs(family):
+        return term - LOG2_E * x
+    if takes_factorials(family):
         term -= logs
-    elif family == BINOMIAL:
-        rest = centre - y
-        term = term - logs - log2_factorial(rest) if rest >= 0.0 else -math.inf
-    return term
+    return with_base(family, term, x, centre)
 
 
 @inner_kernel

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pymc_spn.leaves.binomial import BetaTrials, Binomial
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
-from pymc_spn.leaves.geometric import BetaProbability, Geometric
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.networks.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.networks.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.networks.gibbs.network import LARGEST_COUNT, LARGEST_LOG
+from pymc_spn.networks.gibbs.network import LARGEST_LOG
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.published import PublishedSampler
 from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
@@ -215,22 +215,10 @@ class Chain:
 
 def _draw_leaf(rng, family, prior, n_levels, offset, n):
     """Values of one leaf with parameters drawn from its prior, in coded units."""
-    if family == GAUSSIAN or family == LOG_NORMAL:
-        mu0, rho0, a0, b0 = prior
-        precision = rng.gamma(a0) / b0
-        mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
-        y = mean + rng.standard_normal(n) / np.sqrt(precision)
-        return y if family == GAUSSIAN else np.exp(np.clip(y, -LARGEST_LOG, LARGEST_LOG)) - offset
     if family == CATEGORICAL:
         return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
-    if family == GEOMETRIC:
-        p = Geometric.draw_parameters(BetaProbability(prior[0], prior[1]), rng)[0]
-        with np.errstate(divide="ignore"):
-            k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
-        return np.minimum(k, LARGEST_COUNT) - offset
-    if family == BINOMIAL:
-        p = Binomial.draw_parameters(BetaTrials(*prior[:3]), rng)[1]
-        return rng.binomial(int(prior[2]), p, n) - offset
-    rate = rng.gamma(prior[0]) / prior[1]
-    x = rng.exponential(1.0 / rate, n) if family == EXPONENTIAL else rng.poisson(rate, n).astype(np.float64)
-    return x - offset
+    conjugate = CONJUGATES[int(family)]
+    drawn = conjugate.simulate(rng, prior, offset, n)
+    if conjugate.reading == LOGARITHM:
+        return np.exp(np.clip(drawn, -LARGEST_LOG, LARGEST_LOG)) - offset
+    return drawn

@@ -9,35 +9,24 @@ A whole number stands for its cell. Its log likelihood under a Gaussian leaf is 
 log N(y) - precision * cell_variance / 2: conjugate, since it adds cell_variance to the sum of squares, and never above
 the log mass of the cell, so that no leaf earns from numbers that repeat. In the predictive it is a factor. Questions
 take the mass of the cell under the same posterior instead (`cell_masses.log_whole_number`).
-Formulas: Yokoi and Sato (2024), Table 8, with the Student scale^2 = (1 + 1/rho_N) b_N / a_N.
+The formulas of a family stand in its file (`leaves.conjugate_pieces`). Source: Yokoi and Sato (2024), Table 8.
 """
 
 import math
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.gibbs.family_kernels import (
+    add_to_sums,
+    is_located,
+    is_of_logs,
+    log_density_at,
+    log_predictive_of,
+    posterior_of,
+    predictive_of,
+)
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
-from pymc_spn.numerics.gamma_ratios import log_negative_binomial, log_rising, stirling_rest
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
-
-LOG_PI = math.log(math.pi)
-FEW_EVENTS = 1e5  # log gammas of up to so many are differences without losing 1e-9, in half the time
-
-
-@bare_kernel
-def gaussian_posterior(n, s1, s2, mu0, rho0, a0, b0):
-    """Normal-gamma posterior (mean, rho, a, b) from n values with sum s1 and sum of squares s2."""
-    rho = rho0 + n
-    shifted = s1 - n * mu0  # sum of y - mu0: the form without cancellation when y is centred near mu0
-    spread = s2 - 2.0 * mu0 * s1 + n * mu0 * mu0 - shifted * shifted / rho
-    return mu0 + shifted / rho, rho, a0 + 0.5 * n, b0 + 0.5 * max(spread, 0.0)
-
-
-@bare_inner_kernel
-def log_beta_binomial(x, rest, a, b, constant):
-    """Log mass of x successes and ``rest`` failures; the constant is log trials! less the rising factorial of a + b."""
-    choose = constant - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
-    return choose + log_rising(a, x) + log_rising(b, rest)
 
 
 @bare_kernel
@@ -46,46 +35,10 @@ def refresh_leaf(net, d, slot, n):
     e = net.entry[slot]
     family = net.entry_family[e]
     prior = net.prior[e]
-    if family == GAUSSIAN or family == LOG_NORMAL:
-        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
-        width = 2.0 * b * (rho + 1.0) / rho
-        net.log_scale[slot] = net.half_step[net.source[d], n] - 0.5 * (LOG_PI + fast_log(width))
-        net.power[slot] = a + 0.5
-        net.centre[slot] = mean
-        if net.cell_variance[d] > 0.0 and net.column_kind[d] < CELLS:
-            growth = 0.5 * net.cell_variance[d] / b
-            net.log_scale[slot] -= (a + 0.5) * math.log1p(growth)
-            width *= 1.0 + growth
-        net.curvature[slot] = 1.0 / width
-        net.slope[slot] = 0.0
-    elif family == EXPONENTIAL:
-        a = prior[0] + n
-        b = prior[1] + net.s1[slot]
-        net.log_scale[slot] = fast_log(a / b)
-        net.power[slot] = a + 1.0
-        net.centre[slot] = 0.0
-        net.curvature[slot] = 0.0
-        net.slope[slot] = 1.0 / b
-    elif family == POISSON:
-        a = prior[0] + net.s1[slot]
-        b = prior[1] + n
-        net.centre[slot] = a
-        net.power[slot] = b
-        net.curvature[slot] = stirling_rest(a)
-        net.slope[slot] = -fast_log(b + 1.0)
-        net.log_scale[slot] = -a * math.log1p(1.0 / b) - math.lgamma(a)
-    elif family == GEOMETRIC:
-        a = prior[0] + n
-        b = prior[1] + net.s1[slot]
-        net.centre[slot] = b
-        net.slope[slot] = a + 1.0
-        net.log_scale[slot] = math.log(a) + log_rising(b, a)
-    elif family == BINOMIAL:
-        a = prior[0] + net.s1[slot]
-        b = prior[1] + n * prior[2] - net.s1[slot]
-        net.centre[slot] = a
-        net.slope[slot] = b
-        net.log_scale[slot] = math.lgamma(prior[2] + 1.0) - log_rising(a + b, prior[2])
+    p0, p1, p2, p3 = posterior_of(family, float(n), net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+    cell = net.cell_variance[d] if net.column_kind[d] < CELLS else 0.0
+    found = predictive_of(family, p0, p1, p2, p3, net.half_step[net.source[d], n], cell)
+    net.log_scale[slot], net.power[slot], net.centre[slot], net.curvature[slot], net.slope[slot] = found
 
 
 @bare_inner_kernel
@@ -100,22 +53,12 @@ def add_value(net, d, slot, n, y, sign):
     elif n == 0:
         net.s1[slot] = 0.0  # an empty leaf is exactly empty: no rounding is left behind
         net.s2[slot] = 0.0
-    elif family == GAUSSIAN:
-        net.s1[slot] += sign * y
-        net.s2[slot] += sign * (y * y + net.cell_variance[d])
-    elif family == EXPONENTIAL or family == GEOMETRIC:
-        net.s1[slot] += sign * (y + net.offset[d])
-    elif family == LOG_NORMAL:
-        u = math.log(y + net.offset[d])
-        net.s1[slot] += sign * u
-        net.s2[slot] += sign * u * u
     else:
-        x = y + net.offset[d]
-        net.s1[slot] += sign * x
-        net.s2[slot] += sign * math.lgamma(x + 1.0)
-        if family == BINOMIAL:
-            trials = net.prior[e, 2]
-            net.s2[slot] += sign * (math.lgamma(trials - x + 1.0) - math.lgamma(trials + 1.0))
+        offset = net.offset[d]
+        u = math.log(y + offset) if is_of_logs(family) else y
+        net.s1[slot], net.s2[slot] = add_to_sums(
+            family, net.s1[slot], net.s2[slot], sign, u, offset, net.cell_variance[d], net.prior[e, 2]
+        )
 
 
 @bare_kernel
@@ -123,39 +66,34 @@ def log_predictive(net, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = net.entry[slot]
     family = net.entry_family[e]
-    if family == GAUSSIAN:
-        t = y - net.centre[slot]
-        return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot])
     if family == CATEGORICAL:
         r = net.leaf_region[d]
         local = slot - net.begin[r]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
         return math.log((k + net.prior[e, 0]) / (net.edge_count[slot] + net.prior[e, 1]))
-    if net.log_scale[slot] == EMPTY_LEAF:
+    log_scale = net.log_scale[slot]
+    if log_scale == EMPTY_LEAF:
         return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
-    if family == POISSON:
-        a = net.centre[slot]
-        x = y + net.offset[d]
-        if a + x < FEW_EVENTS:
-            return net.log_scale[slot] + math.lgamma(a + x) - math.lgamma(x + 1.0) + x * net.slope[slot]
-        return log_negative_binomial(x, a, net.power[slot], net.curvature[slot])
-    if family == GEOMETRIC:
-        return net.log_scale[slot] - log_rising(net.centre[slot] + y + net.offset[d], net.slope[slot])
-    if family == BINOMIAL:
-        x = y + net.offset[d]
-        rest = net.prior[e, 2] - x
-        if rest < 0.0:
+    offset = net.offset[d]
+    u = y
+    jacobian = 0.0
+    if is_of_logs(family):
+        if y + offset <= 0.0:
             return EMPTY_LEAF
-        return log_beta_binomial(x, rest, net.centre[slot], net.slope[slot], net.log_scale[slot])
-    if family == LOG_NORMAL:
-        if y + net.offset[d] <= 0.0:
-            return EMPTY_LEAF
-        u = math.log(y + net.offset[d])
-        t = u - net.centre[slot]
-        return net.log_scale[slot] - net.power[slot] * fast_log1p(t * t * net.curvature[slot]) - u
-    if y + net.offset[d] < 0.0:
-        return EMPTY_LEAF
-    return net.log_scale[slot] - net.power[slot] * fast_log1p((y + net.offset[d]) * net.slope[slot])
+        u = math.log(y + offset)
+        jacobian = u
+    found = log_predictive_of(
+        family,
+        u,
+        offset,
+        log_scale,
+        net.power[slot],
+        net.centre[slot],
+        net.curvature[slot],
+        net.slope[slot],
+        net.prior[e, 2],
+    )
+    return found - jacobian
 
 
 @bare_kernel
@@ -171,40 +109,15 @@ def log_predictive_without(net, d, slot, y):
         r = net.leaf_region[d]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + slot - net.begin[r]] - 1.0
         return math.log((k + prior[0]) / (n + prior[1]))
-    if family == GAUSSIAN or family == LOG_NORMAL:
-        jacobian = 0.0
-        if family == LOG_NORMAL:
-            y = math.log(y + net.offset[d])
-            jacobian = -y
-        cell = net.cell_variance[d]
-        mean, rho, a, b = gaussian_posterior(
-            n, net.s1[slot] - y, net.s2[slot] - y * y - cell, prior[0], prior[1], prior[2], prior[3]
-        )
-        width = 2.0 * b * (rho + 1.0) / rho
-        t = y - mean
-        return (
-            net.half_step[net.source[d], n]
-            - 0.5 * (LOG_PI + fast_log(width))
-            - (a + 0.5) * fast_log1p(t * t / width + 0.5 * cell / b)
-            + jacobian
-        )
-    x = y + net.offset[d]
-    if family == GEOMETRIC:
-        a = prior[0] + n
-        b = prior[1] + net.s1[slot] - x
-        return math.log(a) + log_rising(b, a) - log_rising(b + x, a + 1.0)
-    if family == BINOMIAL:
-        rest = prior[2] - x
-        a = prior[0] + net.s1[slot] - x
-        b = prior[1] + n * prior[2] - net.s1[slot] + x
-        return log_beta_binomial(x, rest, a, b, math.lgamma(prior[2] + 1.0) - log_rising(a + b, prior[2]))
-    if family == EXPONENTIAL:
-        a = prior[0] + n
-        b = prior[1] + net.s1[slot] - x
-        return math.log(a / b) - (a + 1.0) * fast_log1p(x / b)
-    a = prior[0] + net.s1[slot] - x
-    b = prior[1] + n
-    return log_negative_binomial(x, a, b, stirling_rest(a))
+    offset = net.offset[d]
+    u = math.log(y + offset) if is_of_logs(family) else y
+    x = u if is_located(family) else u + offset
+    cell = net.cell_variance[d]
+    p0, p1, p2, p3 = posterior_of(
+        family, float(n), net.s1[slot] - x, net.s2[slot] - x * x - cell, prior[0], prior[1], prior[2], prior[3]
+    )
+    found = log_density_at(family, u, offset, p0, p1, p2, p3, net.half_step[net.source[d], n], cell)
+    return found - u if is_of_logs(family) else found
 
 
 @bare_kernel
@@ -299,7 +212,7 @@ def largest_of_column(net, c):
 
 @bare_inner_kernel
 def arguments_in_logs(net, y):
-    """`argument_of` in the columns that have log-normal leaves; returns the end of their slots."""
+    """`argument_of` in the columns that have leaves of logs; returns the end of their slots."""
     last = 0
     for d in range(y.size):
         r = net.leaf_region[d]
@@ -309,7 +222,7 @@ def arguments_in_logs(net, y):
         u = math.log(x)
         last = max(last, net.begin[r] + net.top[r])
         for i in range(net.begin[r], net.begin[r] + net.top[r]):
-            if net.entry_family[net.entry[i]] == LOG_NORMAL:
+            if is_of_logs(net.entry_family[net.entry[i]]):
                 t = u - net.centre[i]
                 net.scaled[i] = t * t * net.curvature[i]
             else:
@@ -320,10 +233,10 @@ def arguments_in_logs(net, y):
 
 @bare_inner_kernel
 def subtract_logs(net, d, y, begin, end):
-    """The Jacobian of the log-normal leaves of a column."""
+    """The Jacobian of the leaves of logs of a column."""
     u = math.log(y + net.offset[d])
     for i in range(begin, end):
-        if net.entry_family[net.entry[i]] == LOG_NORMAL:
+        if is_of_logs(net.entry_family[net.entry[i]]):
             net.log_value[i] -= u
 
 

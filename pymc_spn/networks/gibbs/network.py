@@ -24,7 +24,6 @@ from pymc_spn.leaves.intervals import EXCLUDED
 # networks that answer questions, where Gaussian leaves have masses of unit cells, and a count of 0 all that is below.
 VECTOR, LEVELS, GENERAL, LOGS, CELLS, COUNT_CELLS = range(6)
 LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would overflow
-LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 EMPTY_LEAF = EXCLUDED  # log value of a slot that is not in use
 
 

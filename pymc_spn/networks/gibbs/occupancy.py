@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.gibbs.family_kernels import is_located
 from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
 from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.elementary import half_step_log_gamma
@@ -34,7 +35,7 @@ def set_hyperparameters(net, inner_mass, leaf_mass, prior):
         d = net.place_ptr[c]
         if not same or net.half_step[c, 0] == 0.0:
             for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-                if net.entry_family[e] == GAUSSIAN or net.entry_family[e] == LOG_NORMAL:
+                if is_located(net.entry_family[e]):
                     for n in range(net.half_step.shape[1]):
                         net.half_step[c, n] = half_step_log_gamma(net.prior[e, 2] + 0.5 * n)
                     break

@@ -5,23 +5,15 @@ are reported in the units of the data (the log Jacobian is added to the log join
 """
 
 import math
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.families import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Exponential,
-    Gaussian,
-    Geometric,
-    LogNormal,
-    Poisson,
-)
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA
+from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
+from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.networks.gibbs.network import CELLS, COUNT_CELLS, GENERAL, LEVELS, LOGS, VECTOR
 from pymc_spn.networks.gibbs.palette_warnings import (
     MAX_TIE_EXCESS,
@@ -36,18 +28,6 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
-FAMILY_CODE = {
-    Gaussian: GAUSSIAN,
-    LogNormal: LOG_NORMAL,
-    Exponential: EXPONENTIAL,
-    Poisson: POISSON,
-    Geometric: GEOMETRIC,
-    Binomial: BINOMIAL,
-    Bernoulli: CATEGORICAL,
-    Categorical: CATEGORICAL,
-}
-LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
-DENSITIES = {GAUSSIAN, LOG_NORMAL, EXPONENTIAL}
 DEFAULT_ENTRY = {
     "real": Gaussian(),
     "positive": Gaussian(),
@@ -58,16 +38,6 @@ DEFAULT_ENTRY = {
     "categorical": Categorical(),
 }
 SMALLEST, LARGEST = 1e-140, 1e150  # of values and of their spread: squares and their sums stay within float64
-ALLOWED_KINDS = {
-    Gaussian: ("real", "positive", "integer", "count"),
-    LogNormal: ("positive",),
-    Exponential: ("positive",),
-    Poisson: ("count",),
-    Geometric: ("count",),
-    Binomial: ("count",),
-    Bernoulli: ("binary",),
-    Categorical: ("ordinal", "binary", "categorical"),
-}
 
 
 class CompiledPalette(NamedTuple):
@@ -75,8 +45,7 @@ class CompiledPalette(NamedTuple):
 
     entry_ptr: np.ndarray  # (D+1,) entries of column d: entry_ptr[d]:entry_ptr[d+1]
     family: np.ndarray  # (E,) family codes
-    constants: np.ndarray  # (E, 4) mean, variance, floor of the prior variance (coded units), relative scale;
-    #                         of binomial entries mean, number of trials, 0, relative scale
+    constants: np.ndarray  # (E, 4) `PaletteEntry.coded_constants`, relative scale
     column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS; in `asked_palette` CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (D,)
     centre: np.ndarray  # (D,) coded value = (x - centre) / scale
@@ -126,24 +95,23 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         if not entries:
             raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
         for entry in entries:
-            kinds = ALLOWED_KINDS.get(type(entry))
-            if kinds is None:
+            if not isinstance(entry, PaletteEntry):
                 raise TypeError(
                     f"leaves[{column.name!r}] must hold palette entries such as ps.leaves.Gaussian(); "
                     f"got {quoted(entry)}"
                 )
-            if column.kind not in kinds:
+            if column.kind not in entry.kinds:
                 raise ValueError(
                     f"leaves[{column.name!r}]: {type(entry).__name__} leaves need a column of kind "
-                    f"{' or '.join(kinds)}; {column.name!r} is {column.kind}"
+                    f"{' or '.join(entry.kinds)}; {column.name!r} is {column.kind}"
                 )
-            if isinstance(entry, Binomial):
-                _refuse_more_than(entry.n_trials, column.name, values[:, d])
+            entry.refuse_column(column.name, values[:, d])
         observed = values[~np.isnan(values[:, d]), d]
-        _refuse_long_counts(column.name, entries, observed)
-        if any(isinstance(e, Gaussian) for e in entries) or all(isinstance(e, Exponential) for e in entries):
+        conjugates = [CONJUGATES[entry.code] for entry in entries]
+        readings = {conjugate.reading for conjugate in conjugates}
+        if REAL in readings or readings == {NOT_NEGATIVE}:  # of such columns squares are taken, or the variance
             _refuse_extreme(column.name, observed)
-        if any(isinstance(e, Gaussian | LogNormal) for e in entries):
+        if any(conjugate.prior_form == NORMAL_GAMMA for conjugate in conjugates):
             grids[d] = _grid(column.name, observed, resolution)
             if column.kind not in WHOLE_KINDS:  # whole numbers stand for their cells, and earn nothing by repeating
                 excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
@@ -151,22 +119,12 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
                     steps[column.name] = shifted_step(observed)
                 if holds_one_value(observed):
                     single[column.name] = observed[0]
-        palette.append([_with_constants(e, observed, grids[d]) for e in entries])
+        palette.append([entry.completed(observed, grids[d]) for entry in entries])
     if not rounded:
         warn_of_single_values(single)
         warn_of_ties(excess, steps)
         warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
     return palette, grids
-
-
-def _refuse_long_counts(name, entries, observed):
-    """Counts of which log masses lose digits, as do those of the bottom-up kernels, sums of terms k log k."""
-    leaf = next((type(e).__name__ for e in entries if isinstance(e, Poisson | Geometric)), None)
-    if leaf is not None and observed.size and observed.max() > LARGEST_COUNT:
-        raise ValueError(
-            f"observed: counts must be at most {LARGEST_COUNT:g} under {leaf} leaves, whose log masses lose digits "
-            f"beyond; column {name!r} has {observed.max():.0f}. Declare it integer, or leave an identifier out"
-        )
 
 
 def choose_coding(palette, values, columns):
@@ -176,13 +134,13 @@ def choose_coding(palette, values, columns):
     """
     centre, scale = np.zeros(len(palette)), np.ones(len(palette))
     for d, entries in enumerate(palette):
-        codes = {FAMILY_CODE[type(e)] for e in entries}
+        readings = {CONJUGATES[entry.code].reading for entry in entries}
         observed = values[~np.isnan(values[:, d]), d]
-        if observed.size == 0 or codes == {CATEGORICAL}:
+        if observed.size == 0 or readings == {LEVEL}:
             continue
-        if LOG_NORMAL in codes:
+        if LOGARITHM in readings:
             scale[d] = np.exp(np.log(observed).mean())
-        elif codes <= DENSITIES and columns[d].kind not in WHOLE_KINDS:
+        elif _are_densities(entries) and columns[d].kind not in WHOLE_KINDS:
             centre[d] = observed.mean()
             scale[d] = math.sqrt(variance_of(observed)) or 1.0
         else:
@@ -203,20 +161,21 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
     cell_variance = np.zeros(n_columns)
     family, constants = [], []
     for d, entries in enumerate(palette):
-        codes = {FAMILY_CODE[type(e)] for e in entries}
-        if codes <= DENSITIES:
-            kind[d] = LOGS if LOG_NORMAL in codes else VECTOR
+        conjugates = [CONJUGATES[entry.code] for entry in entries]
+        readings = {conjugate.reading for conjugate in conjugates}
+        if all(conjugate.is_vector for conjugate in conjugates):
+            kind[d] = LOGS if LOGARITHM in readings else VECTOR
+        if _are_densities(entries):
             is_density[d] = columns[d].kind not in WHOLE_KINDS
-        elif codes == {CATEGORICAL}:
+        elif readings == {LEVEL}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
         grid = 0.0 if rounded else resolutions[d]
-        if GAUSSIAN in codes and not is_density[d] and grid > 0.0:
+        if REAL in readings and not is_density[d] and grid > 0.0:
             cell_variance[d] = 1.0 / 12.0 / scale[d] ** 2
-        for e in entries:
-            code = FAMILY_CODE[type(e)]
-            family.append(code)
-            constants.append(_coded_constants(e, code, centre[d], scale[d], grid))
+        for entry in entries:
+            family.append(entry.code)
+            constants.append((*entry.coded_constants(centre[d], scale[d], grid), entry.relative_scale))
     return CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
         family=np.asarray(family, np.int64),
@@ -244,7 +203,9 @@ def asked_palette(compiled):
 
 def is_rounded(compiled):
     """(D,) bool, columns of whole numbers that have Gaussian leaves."""
-    return np.logical_or.reduceat(compiled.family == GAUSSIAN, compiled.entry_ptr[:-1]) & ~compiled.is_density
+    with_cells = [code for code, part in CONJUGATES.items() if part.log_whole_number is not None]
+    own = np.isin(compiled.family, with_cells)
+    return np.logical_or.reduceat(own, compiled.entry_ptr[:-1]) & ~compiled.is_density
 
 
 def code_values(compiled, values):
@@ -258,50 +219,9 @@ def log_jacobian(compiled, values):
     return float(-(observed * compiled.is_density * np.log(compiled.scale)).sum())
 
 
-def _coded_constants(entry, code, centre, scale, grid):
-    relative = entry.relative_scale
-    if code == GAUSSIAN:
-        return (entry.mean - centre) / scale, entry.variance / scale**2, grid**2 / 12.0 / scale**2, relative
-    if code == LOG_NORMAL:
-        floor = (grid / math.exp(entry.log_mean)) ** 2 / 12.0
-        return entry.log_mean - math.log(scale), entry.log_variance, floor, relative
-    if code == CATEGORICAL:
-        return 0.0, 0.0, 0.0, relative
-    if code == BINOMIAL:
-        return entry.mean, float(entry.n_trials), 0.0, relative
-    return entry.mean / scale, 0.0, 0.0, relative
-
-
-def _with_constants(entry, observed, grid):
-    """The entry with `None` replaced by the moments of the observed column."""
-    if isinstance(entry, Bernoulli | Categorical):
-        return entry
-    changes = {}
-    if isinstance(entry, LogNormal):
-        logs = np.log(observed) if observed.size else np.zeros(1)
-        if entry.log_mean is None:
-            changes["log_mean"] = float(logs.mean())
-        if entry.log_variance is None:
-            step = grid / math.exp(changes.get("log_mean", entry.log_mean))
-            changes["log_variance"] = variance_of(logs) or _constant_variance(logs, step)
-        return replace(entry, **changes)
-    if isinstance(entry, Binomial) and entry.mean is None:
-        return replace(entry, mean=entry.constants(observed).mean if observed.size else 0.5 * entry.n_trials)
-    if entry.mean is None:
-        mean = float(observed.mean()) if observed.size else 1.0
-        if isinstance(entry, Exponential | Poisson | Geometric) and mean <= 0.0:
-            mean = 1.0 / (observed.size + 1.0)  # a column of zeros: as if one more row had counted one
-        changes["mean"] = mean
-    if isinstance(entry, Gaussian) and entry.variance is None:
-        variance = variance_of(observed) if observed.size else 1.0
-        changes["variance"] = variance if variance > 0.0 else _constant_variance(observed, grid)
-    return replace(entry, **changes) if changes else entry
-
-
-def _constant_variance(observed, grid):
-    """Prior variance for a column without spread: its grid, else a hundredth of its size, else one."""
-    level = abs(float(observed[0])) if observed.size else 0.0
-    return grid**2 if grid > 0.0 else (0.01 * level) ** 2 if level > 0.0 else 1.0
+def _are_densities(entries):
+    """Whether no leaf of these entries has masses, but where a column of whole numbers gives them to it."""
+    return not any(PREDICTIVES[entry.code].has_masses for entry in entries)
 
 
 def _grid(name, observed, resolution):
@@ -330,15 +250,6 @@ def _refuse_extreme(name, observed):
         raise ValueError(
             f"column {name!r} must have values and a spread within {SMALLEST:g} and {LARGEST:g}, whose squares "
             f"float64 can hold; it has {what}: rescale it, e.g. divide it by its largest value"
-        )
-
-
-def _refuse_more_than(n_trials, name, column):
-    above = np.flatnonzero(column > n_trials)
-    if above.size:
-        raise ValueError(
-            f"leaves[{name!r}]: Binomial leaves with n_trials={n_trials} need counts of at most {n_trials}; column "
-            f"{name!r} has {column[above[0]]:g} at position {above[0]}"
         )
 
 

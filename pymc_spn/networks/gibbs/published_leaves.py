@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.explicit_layout import follow
-from pymc_spn.networks.gibbs.leaf_kernels import LOG_PI, add_value, gaussian_posterior, refresh_leaf
+from pymc_spn.networks.gibbs.family_kernels import is_located, log_density_at, posterior_of
+from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
 from pymc_spn.networks.gibbs.network import spread
-from pymc_spn.numerics.elementary import fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.elementary import half_step_log_gamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -91,7 +92,7 @@ def install_leaf_priors(leaves, prior):
         for e in range(leaves.entry_ptr[d], leaves.entry_ptr[d + 1]):
             if d > 0 and leaves.source[d - 1] == c:
                 break
-            if leaves.entry_family[e] == GAUSSIAN or leaves.entry_family[e] == LOG_NORMAL:
+            if is_located(leaves.entry_family[e]):
                 for n in range(leaves.half_step.shape[1]):
                     leaves.half_step[c, n] = half_step_log_gamma(leaves.prior[e, 2] + 0.5 * n)
                 break
@@ -141,12 +142,10 @@ def student_without(y, n, s1, s2, cell, half_step, prior, e):
     A function of numbers: a call that hands over a tuple of arrays copies it, which costs more than the
     formula.
     """
-    mean, rho, a, b = gaussian_posterior(
-        n, s1 - y, s2 - y * y - cell, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3]
+    mean, rho, a, b = posterior_of(
+        GAUSSIAN, float(n), s1 - y, s2 - y * y - cell, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3]
     )
-    width = 2.0 * b * (rho + 1.0) / rho
-    t = y - mean
-    return half_step - 0.5 * (LOG_PI + fast_log(width)) - (a + 0.5) * fast_log1p(t * t / width + 0.5 * cell / b)
+    return log_density_at(GAUSSIAN, y, 0.0, mean, rho, a, b, half_step, cell)
 
 
 @inner_kernel

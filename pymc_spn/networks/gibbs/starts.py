@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL, LOG_NORMAL
+from pymc_spn.leaves.families import families_with
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.networks.gibbs.induced_tree import propose_tree
 from pymc_spn.networks.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
 from pymc_spn.numerics.k_means import join_points, k_means
@@ -50,7 +52,8 @@ def _points(structure, compiled, coded):
             counts = np.bincount(x[seen].astype(np.int64), minlength=compiled.n_levels[d])
             columns.append((np.where(seen, x, compiled.n_levels[d]), counts / max(seen.sum(), 1), 1.0))
             continue
-        if (compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]] == LOG_NORMAL).any():
+        families = compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]]
+        if np.isin(families, families_with(LOGARITHM)).any():
             x = np.log(x + compiled.offset[d])
         spread = x[seen].std() if seen.any() else 0.0
         centre = x[seen].mean() if seen.any() else 0.0

@@ -24,17 +24,23 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.networks.gibbs.leaf_kernels import FEW_EVENTS, gaussian_posterior
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.gibbs.family_kernels import (
+    add_log_marginal,
+    add_slopes,
+    is_located,
+    is_of_logs,
+    is_of_probabilities,
+    prior_of,
+)
 from pymc_spn.networks.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.gamma_ratios import log_counts, log_rising, log_rising_from, stirling_rest
+from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 HEAD = 6
 NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
-LOG_2PI = math.log(2.0 * math.pi)
 
 
 class LeafPriors(NamedTuple):
@@ -172,21 +178,12 @@ def log_assignments(state, n_columns, which, mass):
 def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters of a palette entry in coded units.
 
-    ``constants`` is (mean, variance, floor of the prior variance, relative scale), of a binomial entry (mean, number of
-    trials, 0, relative scale); see `families` for the formulas.
+    ``constants`` is (mean, variance, floor of the prior variance, relative scale), see `PaletteEntry.coded_constants`.
     """
     scale = leaf_scale * constants[3]
-    if family == GAUSSIAN or family == LOG_NORMAL:
-        return constants[0], precision_ratio, leaf_shape, leaf_shape * max(scale * constants[1], constants[2])
-    a = 1.0 / scale
-    if family == CATEGORICAL:
-        return a, a * n_levels, 0.0, 0.0
-    if family == EXPONENTIAL or family == GEOMETRIC:
-        return a, a * constants[0], 0.0, 0.0
-    if family == BINOMIAL:
-        trials = constants[1]
-        return a * constants[0] / trials, a * (trials - constants[0]) / trials, trials, 0.0
-    return a, a / constants[0], 0.0, 0.0
+    return prior_of(
+        family, constants[0], constants[1], constants[2], scale, float(n_levels), leaf_shape, precision_ratio
+    )
 
 
 @register_jitable
@@ -235,34 +232,19 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
         at = first_leaf + LEAF * leaf
         e = int(state[at])
         n = state[at + 1]
-        scale = leaf_scale * constants[e, 3]
         code = family[e]
-        located = code == GAUSSIAN or code == LOG_NORMAL
         if e != known:
             p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
             known = e
-            lead = p2 if located else p0
+            lead = p2 if is_located(code) else p0
+            other = p3 if is_located(code) else p1
+            by_sum = is_of_probabilities(code)
             c0 = math.lgamma(lead)
-            by_sum = code == CATEGORICAL or code == GEOMETRIC or code == BINOMIAL
-            c1 = math.lgamma(p1) if by_sum else math.log(p3 if located else p1)
+            c1 = math.lgamma(other) if by_sum else math.log(other)
             if want:
                 s0 = digamma(lead)
-                s1 = digamma(p1) if by_sum else 0.0
-        if located:
-            mean, rho, a, excess = gaussian_posterior(n, state[at + 2], state[at + 3], p0, p1, p2, 0.0)
-            b = p3 + excess
-            log_b = math.log(b)
-            log_p += log_rising_from(p2, 0.5 * n, c0) - p2 * math.log1p(excess / p3) - 0.5 * n * (log_b + LOG_2PI)
-            log_p += 0.5 * math.log(p1 / rho)
-            if code == LOG_NORMAL:
-                log_p -= state[at + 2]  # the Jacobian of every value
-            if want:
-                by_b = p2 / p3 - a / b
-                if scale * constants[e, 1] > constants[e, 2]:
-                    slopes[0] += by_b * p2 * constants[e, 3] * constants[e, 1]
-                slopes[1] += digamma(a) - s0 + c1 - log_b + by_b * p3 / p2
-                slopes[2] += 0.5 * (1.0 / p1 - 1.0 / rho) - 0.5 * a / b * (mean - p0) ** 2
-        elif code == CATEGORICAL:
+                s1 = digamma(other) if by_sum else 0.0
+        if code == CATEGORICAL:
             log_p -= log_rising_from(p1, n, c1)
             by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])
@@ -272,49 +254,15 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
                     if want:
                         by_alpha += digamma(p0 + state[level]) - s0
             if want:
-                slopes[0] -= by_alpha / (scale * leaf_scale)
-        elif code == GEOMETRIC:
-            total = state[at + 2]
-            both = p0 + p1
-            log_p += log_rising_from(p0, n, c0)
-            if p0 + n < total:  # of two forms that with the smaller terms
-                log_p += log_rising_from(p1, p0, c1) - log_rising(p1 + total, p0 + n)
-            else:
-                log_p += log_rising_from(p1, total, c1) - log_rising(both, n + total)
-            if want:
-                by_both = digamma(both) - digamma(both + n + total)
-                by_alpha = digamma(p0 + n) - s0 + by_both
-                by_beta = digamma(p1 + total) - s1 + by_both
-                slopes[0] -= (by_alpha + constants[e, 0] * by_beta) / (scale * leaf_scale)
-        elif code == BINOMIAL:
-            total = state[at + 2]
-            rest = n * p2 - total
-            both = p0 + p1
-            log_p += log_rising_from(p0, total, c0) + log_rising_from(p1, rest, c1) - state[at + 3]
-            log_p -= log_rising(both, n * p2)
-            if want:
-                by_both = digamma(both) - digamma(both + n * p2)
-                by_alpha = digamma(p0 + total) - s0 + by_both
-                by_beta = digamma(p1 + rest) - s1 + by_both
-                slopes[0] -= (by_alpha * p0 + by_beta * p1) / leaf_scale
-        else:
-            if code == EXPONENTIAL:
-                more, weight = n, state[at + 2]
-                by_beta = constants[e, 0]
-            else:
-                more, weight = state[at + 2], n
-                by_beta = 1.0 / constants[e, 0]
-            a = p0 + more
-            b = p1 + weight
-            base = state[at + 3] if code == POISSON else 0.0
-            if code == POISSON and more > 0.0 and a > FEW_EVENTS:  # largest terms are rounded alike under all priors
-                largest = more * (math.log(more / weight) - 1.0) - base
-                log_p += log_counts(more, weight, p0, p1, stirling_rest(p0)) + largest
-            else:
-                log_p += log_rising_from(p0, more, c0) - p0 * math.log1p(weight / p1) - more * math.log(b) - base
-            if want:
-                by_alpha = digamma(a) - s0 + c1 - math.log(b) + by_beta * (p0 / p1 - a / b)
-                slopes[0] -= by_alpha / (scale * leaf_scale)
+                slopes[0] -= by_alpha / (leaf_scale * constants[e, 3] * leaf_scale)
+            continue
+        log_p = add_log_marginal(code, log_p, n, state[at + 2], state[at + 3], p0, p1, p2, p3, c0, c1)
+        if is_of_logs(code):
+            log_p -= state[at + 2]  # the Jacobian of every value
+        if want:
+            add_slopes(
+                code, slopes, n, state[at + 2], state[at + 3], p0, p1, p2, p3, s0, s1, constants[e], leaf_scale, c1
+            )
     return log_p
 
 

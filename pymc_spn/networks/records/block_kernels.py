@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL, LOG_NORMAL
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.gibbs.cell_masses import log_cell, log_whole_number
 from pymc_spn.networks.gibbs.exact import SAFE
+from pymc_spn.networks.gibbs.family_kernels import is_of_logs
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LOGS
 from pymc_spn.numerics.elementary import fast_log
@@ -273,7 +274,7 @@ def evaluate_leaves_of_block(pack, s, rows, c, base, n_leaves, group, n, leaf, s
         power = splat(-pack.power[k])
         centre = splat(pack.centre[k])
         curvature = splat(pack.curvature[k])
-        in_logs = has_logs and pack.entry_family[pack.entry[k]] == LOG_NORMAL
+        in_logs = has_logs and is_of_logs(pack.entry_family[pack.entry[k]])
         if pack.slope[k] != 0.0:
             slope = splat(pack.slope[k])
             offset = splat(pack.offset[d])

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import EXPONENTIAL, LOG_NORMAL
+from pymc_spn.leaves.families import families_with
+from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.networks.gibbs.network import LOGS, VECTOR
 from pymc_spn.networks.records.block_kernels import ABSENT, BY_TABLE, BY_VALUE, INTERVALS, POINTS, BlockRows
 from pymc_spn.networks.records.packed_draws import PackedDraws
@@ -96,6 +97,6 @@ def _excluded(pack: PackedDraws, d: int, y: np.ndarray) -> np.ndarray:
     """Whether values (M,) of a place are such that a leaf has no density there; see `predictive_kernels.is_outside`."""
     x = y + pack.offset[d]
     family = pack.entry_family[pack.entry_ptr[d] : pack.entry_ptr[d + 1]]
-    if LOG_NORMAL in family:
+    if np.isin(family, families_with(LOGARITHM)).any():
         return x <= 0.0
-    return (x < -ROUNDING * (1.0 + abs(pack.offset[d]))) & (EXPONENTIAL in family)
+    return (x < -ROUNDING * (1.0 + abs(pack.offset[d]))) & np.isin(family, families_with(NOT_NEGATIVE)).any()

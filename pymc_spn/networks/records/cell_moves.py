@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
 from pymc_spn.networks.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.records.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel
@@ -168,11 +168,12 @@ class CellMoves:
         drawn = self.values[columns]
         x = drawn * self.scale[columns] + self.centre[columns]
         for k, code in enumerate(self.family[columns].tolist()):
-            if code == POISSON:
-                x[k] = rng.poisson(drawn[k])
-            elif code == GEOMETRIC or code == BINOMIAL:
+            finish, predictive = CONJUGATES[code].finish, PREDICTIVES[code]
+            if finish is not None:
+                x[k] = finish(rng, drawn[k])
+            elif predictive.has_masses:
                 x[k] = round(x[k])
-            elif code == EXPONENTIAL or code == LOG_NORMAL:
+            elif predictive.lowest == 0.0:
                 x[k] = min(max(x[k], TINY), LARGEST)  # what rounding takes from a value near 0
         return x
 

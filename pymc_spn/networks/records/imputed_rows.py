@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
+from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -52,16 +53,20 @@ def complete_rows(
             local = columns.leaves(k, d)
             at = np.searchsorted(columns.slots(k, d), leaves[part, d])
             by_event[d].append(Leaves(local.family[at], local.parameters[at]))
-    counts = (family == POISSON) & ~np.isnan(out)
-    drawn = rng.poisson(out[counts])
+    finished = {}
+    for code, conjugate in CONJUGATES.items():
+        if conjugate.finish is not None:
+            own = (family == code) & ~np.isnan(out)
+            finished[code] = own, conjugate.finish(rng, out[own])
     out = out * compiled.scale + compiled.centre
-    out[counts] = drawn
-    whole = np.isin(family, (GEOMETRIC, BINOMIAL)) | ((family == GAUSSIAN) & ~compiled.is_density)
+    whole = (family != CATEGORICAL) & ~compiled.is_density & ~np.isin(family, list(finished))
     out = np.where(whole, np.round(out) + 0.0, out)
     out = np.where(whole & compiled.is_count, np.maximum(out, 0.0), out)
     # what rounding takes from a positive value near 0
-    positive = (family == EXPONENTIAL) | (family == LOG_NORMAL)
+    positive = np.isin(family, [c for c, p in PREDICTIVES.items() if p.lowest == 0.0 and not p.has_masses])
     out = np.where(positive, np.clip(out, np.finfo(float).tiny, np.finfo(float).max), out)
+    for own, drawn in finished.values():
+        out[own] = drawn
     for d, parts in by_event.items():
         joined = Leaves(*(np.concatenate([getattr(p, f) for p in parts]) for f in Leaves._fields))
         out[:, d] = draw_in_event(joined, events[d], rng)

@@ -10,17 +10,17 @@ import math
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.gibbs.cell_masses import log_whole_number
 from pymc_spn.networks.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.networks.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
 from pymc_spn.networks.gibbs.leaf_kernels import (
     evaluate_leaves,
     exponentiate,
-    gaussian_posterior,
     log_predictive,
     shift_column,
 )
-from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_COUNT, LARGEST_LOG, LOGS, VECTOR
+from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
 from pymc_spn.networks.gibbs.occupancy import (
     FRESH,
     MISSING,
@@ -33,7 +33,6 @@ from pymc_spn.networks.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
@@ -112,14 +111,14 @@ def evaluate_row(net, y, event, event_log):
 
 @bare_inner_kernel
 def is_outside(net, d, y):
-    """Whether a value of a continuous column is one that an Exponential or a log-normal leaf excludes."""
+    """Whether a value of a continuous column is one that a leaf of positive numbers excludes."""
     if net.column_kind[d] == LOGS:
         return y + net.offset[d] <= 0.0
     if net.column_kind[d] != VECTOR or y + net.offset[d] >= -ROUNDING * (1.0 + abs(net.offset[d])):
         return False
     outside = False
     for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-        outside |= net.entry_family[e] == EXPONENTIAL
+        outside |= is_not_negative(net.entry_family[e])
     return outside
 
 
@@ -282,31 +281,11 @@ def prior_slot_mass(net, r, d, e, node, logs):
 
 @bare_inner_kernel
 def draw_value(rng, net, d, slot):
-    """Coded value from a leaf's predictive: parameters from their posterior, then the value.
-
-    Of a Poisson leaf only the rate: Numba's Poisson variates need reference counts.
-    """
+    """Coded value from a leaf's predictive; of a Poisson leaf only the rate, see `Conjugate.finish`."""
     e = net.entry[slot]
     family = net.entry_family[e]
     prior = net.prior[e]
     n = net.edge_count[slot]
-    if family == GAUSSIAN:
-        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
-        return mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
-    if family == LOG_NORMAL:
-        mean, rho, a, b = gaussian_posterior(n, net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
-        u = mean + rng.standard_normal() * math.sqrt((1.0 + 1.0 / rho) * b / rng.standard_gamma(a))
-        return math.exp(min(max(u, -LARGEST_LOG), LARGEST_LOG)) - net.offset[d]
-    if family == GEOMETRIC:
-        success = rng.standard_gamma(prior[0] + n)
-        failure = rng.standard_gamma(prior[1] + net.s1[slot])
-        rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
-        k = np.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
-        return min(k, LARGEST_COUNT) - net.offset[d]
-    if family == BINOMIAL:
-        success = log_gamma_draw(rng, prior[0] + net.s1[slot])
-        failure = log_gamma_draw(rng, prior[1] + n * prior[2] - net.s1[slot])
-        return draw_successes(rng, prior[2], success - failure) - net.offset[d]
     if family == CATEGORICAL:
         r = net.leaf_region[d]
         u = rng.random() * (n + prior[1])
@@ -316,20 +295,8 @@ def draw_value(rng, net, d, slot):
             if u < 0.0:
                 return float(level)
         return net.n_levels[d] - 1.0
-    if family == EXPONENTIAL:
-        rate = rng.standard_gamma(prior[0] + n) / (prior[1] + net.s1[slot])
-        return rng.standard_exponential() / rate - net.offset[d]
-    return rng.standard_gamma(prior[0] + net.s1[slot]) / (prior[1] + n)
-
-
-@bare_inner_kernel
-def draw_successes(rng, trials, log_odds):
-    """Binomial variate by the waiting times between the rarer outcomes: some trials min(p, 1 - p) + 1 steps."""
-    rare = math.exp(-abs(log_odds))
-    rate = math.log1p(rare)  # - log(1 - p) of the rarer outcome: its odds are `rare`
-    found = 0.0
-    at = np.floor(rng.standard_exponential() / rate) + 1.0 if rate > 0.0 else math.inf
-    while at <= trials:
-        found += 1.0
-        at += np.floor(rng.standard_exponential() / rate) + 1.0
-    return found if log_odds < 0.0 else trials - found
+    p0, p1, p2, p3 = posterior_of(family, float(n), net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
+    drawn = draw_of(family, rng, p0, p1, p2, p3, net.offset[d])
+    if is_of_logs(family):
+        return math.exp(min(max(drawn, -LARGEST_LOG), LARGEST_LOG)) - net.offset[d]
+    return drawn

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, LOG_NORMAL, POISSON
+from pymc_spn.leaves.families import families_with
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned
@@ -50,9 +51,9 @@ def base_logs(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
     out = np.zeros((len(values), len(structure.columns)))
     for d in range(len(structure.columns)):
         families = compiled.family[compiled.entry_ptr[d] : compiled.entry_ptr[d + 1]]
-        if POISSON in families or BINOMIAL in families:
+        if np.isin(families, families_with(FACTORIAL)).any():
             out[:, d] = np.nan_to_num(gammaln(values[:, d] + 1.0))
-        elif LOG_NORMAL in families:
+        elif np.isin(families, families_with(LOGARITHM)).any():
             out[:, d] = np.nan_to_num(np.log(values[:, d] / compiled.scale[d]))
     return place_columns(structure, out)
 

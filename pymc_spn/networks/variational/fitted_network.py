@@ -8,18 +8,15 @@ the concentration.
 """
 
 import numpy as np
-from scipy.special import gammaln
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
-from pymc_spn.networks.gibbs.leaf_kernels import LOG_PI
+from pymc_spn.networks.gibbs.family_kernels import is_located, posterior_of, predictive_of
 from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network
 from pymc_spn.networks.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
 from pymc_spn.networks.variational.weight_kernels import mean_weights, rest_of_entries
 from pymc_spn.numerics.elementary import half_step_log_gamma
-from pymc_spn.numerics.gamma_ratios import stirling_rest
+from pymc_spn.numerics.kernel_options import kernel
 
 
 def fitted_network(structure, compiled, tree, statistics, hyperparameters):
@@ -101,21 +98,10 @@ def _with_rest(structure, tree, r, node, option, weight, remainder, concentratio
 
 def _with_own_entries(net, tree, statistics):
     """The network with a palette entry for each leaf of the fit, whose prior is the leaf's posterior."""
-    p0, p1, p2, p3 = net.prior[_first_of(net, tree)].T.copy()
     n, s1, s2 = statistics.edge_count[tree.leaf >= 0], statistics.s1, statistics.s2
-    posterior = np.zeros((n.size, 4))
     family = tree.leaf_family
-    g, x, p, k = (np.isin(family, codes) for codes in ((GAUSSIAN, LOG_NORMAL), EXPONENTIAL, POISSON, CATEGORICAL))
-    rho, shifted = p1 + n, s1 - n * p0
-    spread = np.maximum(s2 - 2.0 * p0 * s1 + n * p0 * p0 - shifted * shifted / rho, 0.0)
-    posterior[g] = np.stack([p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * spread], axis=1)[g]
-    posterior[x, 0], posterior[x, 1] = (p0 + n)[x], (p1 + s1)[x]
-    posterior[p, 0], posterior[p, 1] = (p0 + s1)[p], (p1 + n)[p]
-    h = family == GEOMETRIC
-    posterior[h, 0], posterior[h, 1] = (p0 + n)[h], (p1 + s1)[h]
-    binomial = family == BINOMIAL
-    posterior[binomial, :3] = np.stack([p0 + s1, p1 + n * p2 - s1, p2], axis=1)[binomial]
-    posterior[k, 0], posterior[k, 1] = p0[k], (p1 + n)[k]  # (counts + alpha) / (total alpha + n)
+    posterior = np.zeros((n.size, 4))
+    posteriors(family, n, s1, s2, net.prior[_first_of(net, tree)], posterior)
     return net._replace(
         column_kind=np.where(
             net.column_kind == LEVELS, GENERAL, net.column_kind
@@ -151,24 +137,25 @@ def _link(net, r, node, local):
 def _set_predictives(net, slots):
     """What `refresh_leaf` writes for leaves without data, where whole numbers have the masses of their cells."""
     entry = net.entry[slots]
-    family, (p0, p1, p2, p3) = net.entry_family[entry], net.prior[entry].T
-    g, x, p = np.isin(family, (GAUSSIAN, LOG_NORMAL)), family == EXPONENTIAL, family == POISSON
-    at, width = slots[g], (2.0 * p3 * (p1 + 1.0) / np.where(g, p1, 1.0))[g]
-    half_step = np.array([half_step_log_gamma(a) for a in p2[g]])
-    net.log_scale[at] = half_step - 0.5 * (LOG_PI + np.log(width))
-    net.power[at], net.centre[at], net.curvature[at], net.slope[at] = p2[g] + 0.5, p0[g], 1.0 / width, 0.0
-    at, a, b = slots[x], p0[x], p1[x]
-    net.log_scale[at], net.power[at], net.slope[at] = np.log(a / b), a + 1.0, 1.0 / b
-    net.centre[at], net.curvature[at] = 0.0, 0.0
-    at, a, b = slots[p], p0[p], p1[p]
-    net.centre[at], net.power[at], net.slope[at] = a, b, -np.log(b + 1.0)
-    net.curvature[at] = [stirling_rest(own) for own in a]
-    net.log_scale[at] = -a * np.log1p(1.0 / b) - gammaln(a)
-    h = family == GEOMETRIC
-    at, a, b = slots[h], p0[h], p1[h]
-    net.centre[at], net.slope[at] = b, a + 1.0
-    net.log_scale[at] = np.log(a) + log_gamma_ratio(b, a)
-    binomial = family == BINOMIAL
-    at, a, b, trials = slots[binomial], p0[binomial], p1[binomial], p2[binomial]
-    net.centre[at], net.slope[at] = a, b
-    net.log_scale[at] = gammaln(trials + 1.0) - log_gamma_ratio(a + b, trials)
+    found = np.empty((entry.size, 5))
+    predictives(net.entry_family[entry], net.prior[entry], found)
+    net.log_scale[slots], net.power[slots], net.centre[slots], net.curvature[slots], net.slope[slots] = found.T
+
+
+@kernel
+def posteriors(family, n, s1, s2, prior, out):
+    """Posterior parameters (L, 4) of leaves, of levels (alpha_k, total of alpha and rows)."""
+    for i in range(family.size):
+        p = prior[i]
+        q0, q1, q2, q3 = posterior_of(family[i], n[i], s1[i], s2[i], p[0], p[1], p[2], p[3])
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = q0, q1, q2, q3
+
+
+@kernel
+def predictives(family, posterior, out):
+    """The five numbers (L, 5) of predictives, none of which is on levels."""
+    for i in range(family.size):
+        p = posterior[i]
+        half_step = half_step_log_gamma(p[2]) if is_located(family[i]) else 0.0
+        found = predictive_of(family[i], p[0], p[1], p[2], p[3], half_step, 0.0)
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3], out[i, 4] = found

@@ -6,18 +6,23 @@ probability that the row's tree uses the edge. Rows go in blocks and stand side 
 rows of a block.
 """
 
-import math
-
 import numpy as np
 
-from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.networks.gibbs.leaf_kernels import gaussian_posterior
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.gibbs.family_kernels import (
+    expected_of,
+    has_base,
+    is_located,
+    is_of_logs,
+    log_base_of,
+    posterior_of,
+    takes_factorials,
+)
 from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
-LOG_2PI = math.log(2.0 * math.pi)
 BLOCK = 64  # rows: a block of a thousand edges then takes half a megabyte
 NEGLIGIBLE = 1e-30  # shares below this are 0, far below rounding: flows through several nodes must not be subnormal
 
@@ -35,9 +40,8 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
     prior : (entries, 4) float64
         Prior parameters of the palette entries of the columns.
     coefficient : (L, 4) float64
-        Out: (c, m, u, v), the log density of y is ``c - u (y - m)^2 - v (y + offset)``, and minus log x! for Poisson
-        leaves; of log-normal leaves that of log(y + offset), less it; of binomial leaves ``c - v (y + offset)`` plus
-        the log binomial coefficient, with m trials.
+        Out: (c, m, v, w), the log density of y is ``c - v (y - m)^2 - w (y + offset)`` plus the log base measure,
+        with log(y + offset) for y where leaves are of logs, see `leaves.conjugate_pieces`.
     level_log : (level_ptr[-1],) float64
         Out: expected log probability of each level.
     """
@@ -45,39 +49,15 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
         p = prior[tree.leaf_entry[i]]
         family = tree.leaf_family[i]
         n = count[i]
-        out = coefficient[i]
-        out[:] = 0.0
-        if family == GAUSSIAN or family == LOG_NORMAL:
-            mean, rho, a, b = gaussian_posterior(n, s1[i], s2[i], p[0], p[1], p[2], p[3])
-            out[1] = mean
-            out[2] = 0.5 * a / b
-            cell = tree.cell_variance[tree.leaf_place[i]]
-            out[0] = 0.5 * (digamma(a) - math.log(b) - LOG_2PI - 1.0 / rho) - out[2] * cell
-        elif family == EXPONENTIAL:
-            a = p[0] + n
-            b = p[1] + s1[i]
-            out[0] = digamma(a) - math.log(b)
-            out[3] = a / b
-        elif family == POISSON:
-            a = p[0] + s1[i]
-            b = p[1] + n
-            out[0] = -a / b
-            out[3] = math.log(b) - digamma(a)
-        elif family == GEOMETRIC:
-            a = p[0] + n
-            b = p[1] + s1[i]
-            out[0] = digamma(a) - digamma(a + b)
-            out[3] = digamma(a + b) - digamma(b)
-        elif family == BINOMIAL:
-            a = p[0] + s1[i]
-            b = p[1] + n * p[2] - s1[i]
-            out[0] = p[2] * (digamma(b) - digamma(a + b))
-            out[1] = p[2]
-            out[3] = digamma(b) - digamma(a)
-        else:
+        if family == CATEGORICAL:
+            coefficient[i] = 0.0
             total = digamma(p[1] + n)
             for k in range(tree.level_ptr[i], tree.level_ptr[i + 1]):
                 level_log[k] = digamma(p[0] + levels[k]) - total
+            continue
+        p0, p1, p2, p3 = posterior_of(family, n, s1[i], s2[i], p[0], p[1], p[2], p[3])
+        c, m, v, w = expected_of(family, p0, p1, p2, p3, tree.cell_variance[tree.leaf_place[i]])
+        coefficient[i, 0], coefficient[i, 1], coefficient[i, 2], coefficient[i, 3] = c, m, v, w
 
 
 @kernel
@@ -206,23 +186,24 @@ def leaf_values(tree, i, y, base_logs, c, level_log, offset, out):
     c1 = c[1]
     c2 = c[2]
     c3 = c[3]
-    if tree.leaf_family[i] == GAUSSIAN:
-        for b in range(out.size):
-            t = y[b] - c1
-            out[b] = c0 - c2 * t * t
-    elif tree.leaf_family[i] == LOG_NORMAL:
+    family = tree.leaf_family[i]
+    if is_of_logs(family):
         for b in range(out.size):
             t = base_logs[b] - c1
             out[b] = c0 - c2 * t * t - base_logs[b]
+    elif is_located(family):
+        for b in range(out.size):
+            t = y[b] - c1
+            out[b] = c0 - c2 * t * t
     else:
         for b in range(out.size):
             out[b] = c0 - c3 * (y[b] + offset)
-        if tree.leaf_family[i] == POISSON:
+        if takes_factorials(family):
             for b in range(out.size):
                 out[b] -= base_logs[b]
-        elif tree.leaf_family[i] == BINOMIAL:
+        if has_base(family):
             for b in range(out.size):
-                out[b] += log_choose(c1, y[b] + offset, base_logs[b])
+                out[b] += log_base_of(family, y[b] + offset, c1)
 
 
 @inner_kernel
@@ -308,28 +289,22 @@ def add_leaf_statistics(tree, i, y, base_logs, c, offset, flow, s1, s2, levels):
         first = tree.level_ptr[i]
         for b in range(flow.size):
             levels[first + int(y[b])] += flow[b]
-    elif family == GAUSSIAN:
+    elif is_of_logs(family):
+        s1[i] += dot(flow, base_logs)
+        s2[i] += second_moment(flow, base_logs)
+    elif is_located(family):
         s1[i] += dot(flow, y)
         s2[i] += second_moment(flow, y)
         cell = tree.cell_variance[tree.leaf_place[i]]
         if cell > 0.0:
             s2[i] += cell * total_of(flow)
-    elif family == LOG_NORMAL:
-        s1[i] += dot(flow, base_logs)
-        s2[i] += second_moment(flow, base_logs)
     else:
         s1[i] += dot(flow, y) + offset * total_of(flow)
-        if family == POISSON:
+        if takes_factorials(family):
             s2[i] += dot(flow, base_logs)
-        elif family == BINOMIAL:
+        if has_base(family):
             for b in range(flow.size):
-                s2[i] -= flow[b] * log_choose(c[1], y[b] + offset, base_logs[b])
-
-
-@inner_kernel
-def log_choose(n, k, log_factorial):
-    """Log binomial coefficient from log k!."""
-    return math.lgamma(n + 1.0) - math.lgamma(n - k + 1.0) - log_factorial
+                s2[i] -= flow[b] * log_base_of(family, y[b] + offset, c[1])
 
 
 @inner_kernel

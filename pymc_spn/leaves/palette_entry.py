@@ -1,0 +1,44 @@
+"""What every entry of a column's palette tells the samplers: which columns it is for, and its constants there."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pymc_spn.leaves.family_codes import CODE
+
+
+class PaletteEntry:
+    """Base of the families' frozen dataclasses."""
+
+    family: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]]  # of columns whose leaves it may be
+    largest: float = np.inf  # largest value that its leaves can take
+    relative_scale: float
+
+    @property
+    def code(self) -> int:
+        """Number in `family_codes` under which samplers know its leaves."""
+        return CODE[self.family]
+
+    def refuse_column(self, name: str, values: np.ndarray) -> None:
+        """Refuse a column of the right kind that its leaves cannot hold; values (N,), NaN where missing."""
+
+    def completed(self, observed: np.ndarray, grid: float) -> Self:
+        """The entry with `None` replaced by what the observed values (n,) of the column say.
+
+        There may be none. The grid is that on which they were recorded, 0 for none.
+        """
+        return self
+
+    def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
+        """What `Conjugate.prior` takes, of a completed entry: mean, variance, floor of the variance.
+
+        In coded units, in which a value x is (x - centre) / scale.
+        """
+        return 0.0, 0.0, 0.0
+
+
+def constant_variance(observed: Any, grid: float) -> float:
+    """Prior variance for a column without spread: its grid, else a hundredth of its size, else one."""
+    level = abs(float(observed[0])) if observed.size else 0.0
+    return grid**2 if grid > 0.0 else (0.01 * level) ** 2 if level > 0.0 else 1.0

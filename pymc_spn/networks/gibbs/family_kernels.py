@@ -1,0 +1,66 @@
+"""Functions with a branch for each family of the sampler, whose bodies stand in the files of the families.
+
+See `leaves.conjugate_pieces` for what they do. Numbers go in and out: a call that hands over a tuple of arrays copies
+it.
+"""
+
+from pymc_spn.leaves.conjugate_pieces import BETA, DIRICHLET, NORMAL_GAMMA
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE
+from pymc_spn.leaves.leaf_dispatch import by_family
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel
+
+
+def _pieces(name):
+    """A piece of every family that has it, by code."""
+    return [(code, getattr(part, name)) for code, part in CONJUGATES.items() if getattr(part, name) is not None]
+
+
+def _yes():
+    return True
+
+
+def _no():
+    return False
+
+
+def _which(name, holds):
+    """A function of a family's code: whether that holds of the family."""
+    codes = [(code, _yes) for code, part in CONJUGATES.items() if holds(part)]
+    return by_family(name, "family", codes, bare_inner_kernel, __file__, otherwise=_no)
+
+
+def _term_alone(term, u, centre):
+    return term
+
+
+is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA)
+is_of_logs = _which("is_of_logs", lambda part: part.reading == LOGARITHM)
+takes_factorials = _which("takes_factorials", lambda part: part.reading == FACTORIAL)
+is_not_negative = _which("is_not_negative", lambda part: part.reading == NOT_NEGATIVE)
+is_of_probabilities = _which("is_of_probabilities", lambda part: part.prior_form in (BETA, DIRICHLET))
+takes_two_variates = _which("takes_two_variates", lambda part: part.prior_form == BETA)
+has_base = _which("has_base", lambda part: part.log_base is not None)
+has_peaks = _which("has_peaks", lambda part: part.peak is not None)
+has_cells = _which("has_cells", lambda part: part.log_cell is not None)
+has_whole_numbers = _which("has_whole_numbers", lambda part: part.log_whole_number is not None)
+
+_BARE = (bare_inner_kernel, __file__)
+prior_of = by_family("prior_of", "family", _pieces("prior"), *_BARE)
+posterior_of = by_family("posterior_of", "family", _pieces("posterior"), *_BARE)
+add_to_sums = by_family("add_to_sums", "family", _pieces("add"), *_BARE)
+predictive_of = by_family("predictive_of", "family", _pieces("predictive"), *_BARE)
+log_predictive_of = by_family("log_predictive_of", "family", _pieces("log_predictive"), *_BARE)
+log_density_at = by_family("log_density_of", "family", _pieces("log_density"), *_BARE)
+add_log_marginal = by_family("add_log_marginal", "family", _pieces("add_log_marginal"), inner_kernel, __file__)
+add_slopes = by_family("add_slopes", "family", _pieces("add_slopes"), inner_kernel, __file__)
+expected_of = by_family("expected_of", "family", _pieces("expected"), inner_kernel, __file__)
+log_base_of = by_family("log_base_of", "family", _pieces("log_base"), *_BARE)
+draw_of = by_family("draw_of", "family", _pieces("draw"), *_BARE)
+growth_of = by_family("growth_of", "family", _pieces("growth"), *_BARE)
+terms_of = by_family("terms_of", "family", _pieces("terms"), inner_kernel, __file__)
+peak_of = by_family("peak_of", "family", _pieces("peak"), *_BARE)
+with_base = by_family("with_base", "family", _pieces("add_base"), *_BARE, otherwise=_term_alone)
+log_cell_of = by_family("log_cell_of", "family", _pieces("log_cell"), *_BARE)
+draw_in_cell_of = by_family("draw_in_cell_of", "family", _pieces("draw_in_cell"), *_BARE)
+log_whole_number_of = by_family("log_whole_number_of", "family", _pieces("log_whole_number"), *_BARE)
