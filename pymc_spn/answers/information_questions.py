@@ -59,7 +59,7 @@ def entropy(
         What is known, as for `condition`.
     method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
         Enumeration where all columns have levels, quadrature for one column, else bounds; Monte Carlo on
-        request.
+        request, and where leaves over several columns leave no bounds.
     n : int
         Rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
@@ -76,7 +76,12 @@ def entropy(
         these by quadrature, too. Given a union, what the columns say of its parts is in the lower bound.
     """
     law = _law_asked(self, "entropy", columns, self._known(given))
-    method = _method(method, law)
+    is_open, method = method == "auto", _method(method, law)
+    bounds, tolerance = law.entropy_bounds() if method == "bounds" else (np.zeros(2), 0.0)
+    if not np.isfinite(bounds).any():
+        if not is_open:
+            raise ValueError('method="bounds" needs leaves over one column each; method="monte-carlo" takes all')
+        method = "monte-carlo"
     attrs = self._weight_mark(law)
     if method == "enumeration":
         p, each, weight = states_of(law, range(len(law.columns)))
@@ -95,7 +100,6 @@ def entropy(
         value, mark = _simulated_mean(surprise[some], int(np.sum(~some)))
         attrs |= mark | self._error(influence(law, rows[some], surprise[some]))
         return self._labelled("entropy", value, {}, False, **attrs)
-    bounds, tolerance = law.entropy_bounds()
     return _bounds(self, "entropy", law, bounds, tolerance, attrs)
 
 

@@ -30,21 +30,34 @@ from pymc_spn.leaves.triangular import TRIANGULAR
 from pymc_spn.leaves.uniform import UNIFORM
 from pymc_spn.leaves.weibull import WEIBULL
 
-_OWN = (
+_OWN: tuple[LeafFamily, ...] = (
     GAUSSIAN, STUDENT_T, LOG_STUDENT_T, LOG_NORMAL, GAMMA, WEIBULL, LOMAX, EXPONENTIAL, LAPLACE, UNIFORM, TRIANGULAR,
     BETA, POISSON, NEGATIVE_BINOMIAL, GEOMETRIC, BETA_GEOMETRIC, BINOMIAL, BETA_BINOMIAL, HYPERGEOMETRIC, BERNOULLI,
     CATEGORICAL, *SCIPY_LEAVES,
 )  # fmt: skip
-LEAF_FAMILIES: dict[str, LeafFamily] = {family.name: family for family in _OWN}
-EXPLICIT: dict[str, UnivariateFamily] = {family.name: family for family in _OWN}  # those over one column
+
+
+class _Families(dict[str, LeafFamily]):
+    """Families by name; that of ``name[d]`` is the one over d columns of a family over any number."""
+
+    def __missing__(self, name: str) -> LeafFamily:
+        base, bracket, number = name.partition("[")
+        digits = number.removesuffix("]")
+        if not bracket or base not in self or not digits.isdecimal() or number != f"{digits}]":
+            raise KeyError(name)
+        return self.setdefault(name, self[base].over(int(digits)))
+
+
+LEAF_FAMILIES = _Families({family.name: family for family in _OWN})
+EXPLICIT = {family.name: family for family in _OWN if isinstance(family, UnivariateFamily)}
 KERNELS = {family.code: family.kernels for family in _OWN if family.kernels is not None}
-BOXES = {family.code: family.boxes for family in _OWN if family.boxes is not None}
-FITS = {family.name: family.fit for family in _OWN if family.fit is not None}
-SYMBOLS = {family.name: family.symbols for family in _OWN if family.symbols is not None}
+BOXES = {family.code: family.boxes for family in EXPLICIT.values() if family.boxes is not None}
+FITS = {family.name: family.fit for family in EXPLICIT.values() if family.fit is not None}
+SYMBOLS = {family.name: family.symbols for family in EXPLICIT.values() if family.symbols is not None}
 
 
 def register(family: LeafFamily) -> None:
-    """Add a family for this process; of one over one column NumPy works out the logs that kernels read.
+    """Add a family for this process; NumPy works out the logs that kernels read.
 
     Raises
     ------
@@ -54,6 +67,6 @@ def register(family: LeafFamily) -> None:
     if family.name in LEAF_FAMILIES:
         raise ValueError(f"family must have a name of its own, {family.name!r} is known")
     LEAF_FAMILIES[family.name] = family
+    IN_CIRCUITS.append(family.name)
     if isinstance(family, UnivariateFamily):
         EXPLICIT[family.name] = family
-        IN_CIRCUITS.append(family.name)

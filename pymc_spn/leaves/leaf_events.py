@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.leaf_family import LeafFamily
 
 
 def log_interval(family: str, parameters: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -51,3 +52,50 @@ def support_of(family: str, parameters: np.ndarray) -> tuple[np.ndarray, np.ndar
     if leaf.ends is not None:
         return leaf.ends(parameters)
     return np.full(len(parameters), leaf.lowest), np.full(len(parameters), leaf.highest)
+
+
+def log_box(
+    family: LeafFamily, parameters: np.ndarray, points: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Log density of cells at a point together with the log probability that the other cells are within intervals.
+
+    One interval is asked of the law of its column given the points, several of the leaf or of their law.
+
+    Parameters
+    ----------
+    family : LeafFamily
+    parameters : (1, P) array
+    points, low, high : (n, d) float64
+        NaN where a cell is at no point; infinite ends where it may be anything. Both ends included; a point outside
+        of its interval is impossible.
+
+    Returns
+    -------
+    (n,) float64
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If the family does not know the law of several columns given others.
+    """
+    seen = ~np.isnan(points)
+    asked = ~seen & ((low > -np.inf) | (high < np.inf))
+    with np.errstate(invalid="ignore"):
+        inside = np.where(seen, (points >= low) & (points <= high), low <= high).all(axis=1)
+    out = np.where(inside, family.log_density_of_rows(parameters, points), -np.inf)
+    for pattern in np.unique(np.hstack([seen, asked]), axis=0):
+        columns = np.flatnonzero(pattern[seen.shape[1] :])
+        at = np.flatnonzero((np.hstack([seen, asked]) == pattern).all(axis=1) & (out > -np.inf))
+        if at.size == 0 or columns.size == 0:
+            continue
+        ends = low[at], high[at]
+        if columns.size == 1:
+            law, own = family.column_of_rows(parameters, points[at], int(columns[0]))
+            out[at] += log_interval(law.name, own, *(end[:, columns[0]] for end in ends))
+        elif not seen[at[0]].any():
+            out[at] += family.log_probability_of_boxes(parameters, *ends)
+        else:
+            several, own = family.columns_of_rows(parameters, points[at], columns.tolist())
+            out[at] += several.log_probability_of_boxes(own, *(end[:, columns] for end in ends))
+    return out

@@ -1,13 +1,13 @@
 """What a family of leaves has to say: the contract, written down once for leaves over a set of columns.
 
-A family is one file of this folder and one line of `explicit_leaves.EXPLICIT`. A leaf over several columns is a
-`LeafFamily` and answers the questions of that class. A leaf over one column, the usual case, is a `UnivariateFamily`:
-a table of functions of one value, from which the same answers follow. What a family leaves out of that table it does
-not have, and the question that needs it says so.
+A family is one file of this folder and one line of `explicit_leaves`. A leaf over several columns is a `LeafFamily` and
+answers the questions of that class. A leaf over one column, the usual case, is a `UnivariateFamily`: a table of
+functions of one value, from which the same answers follow. What a family leaves out it does not have, and the question
+that needs it says so.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,13 +26,53 @@ Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class LeafFamily(ABC):
     """Leaves over a set of d columns, which all have the parameters (P,) of one row.
 
-    Rows are (n, d) float64 with NaN where a cell is missing, one for each of n leaves with parameters (n, P), or one
-    leaf for all. A missing cell is summed out. Logs are in nats.
+    Rows are (n, d) float64 with NaN where a cell is missing, one for each of n leaves with parameters (n, P), or of one
+    leaf (1, P) for all. A missing cell is summed out. Logs are in nats.
+
+    Attributes
+    ----------
+    name : str
+        In the registry. A family over any number of columns is registered once; a circuit names it with the number,
+        ``"gaussian_block[3]"``, which is what its `over` returns.
+    n_columns : int
+    column_families : tuple of UnivariateFamily
+        Of the law of each column: whether it has a density, and whether its values are numbers.
+    has_closed_boxes : bool
+        Whether `log_probability_of_boxes` is exact up to rounding.
+    kernels : optional
+        Leaves without are tabulated: NumPy works out their logs, which kernels read as columns.
+    holds_objects : bool
+        Whether a row of parameters is one object.
+    stays_as_given : bool
+        Whether expectation maximisation keeps the parameters; it does of families without kernels.
     """
 
     name: str
     n_columns: int = 1
-    has_closed_boxes: ClassVar[bool] = True  # whether `log_probability_of_boxes` is exact up to rounding
+    has_closed_boxes: ClassVar[bool] = True
+    kernels: Kernels | None = None
+    holds_objects: bool = False
+    stays_as_given: bool = True
+
+    @property
+    @abstractmethod
+    def column_families(self) -> tuple["UnivariateFamily", ...]:
+        """See above."""
+
+    @property
+    def code(self) -> int:
+        """Number in `family_codes`; of families without one that of all whose logs NumPy works out."""
+        return CODE.get(self.name, TABULATED)
+
+    def over(self, n_columns: int) -> "LeafFamily":
+        """The family over so many columns, of one over any number.
+
+        Raises
+        ------
+        ValueError
+            If it is over a fixed number.
+        """
+        raise ValueError(f"{self.name} leaves are over {self.n_columns} columns, got {n_columns}")
 
     @abstractmethod
     def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
@@ -47,6 +87,29 @@ class LeafFamily(ABC):
         self, parameters: np.ndarray, rows: np.ndarray, column: int
     ) -> tuple["UnivariateFamily", np.ndarray]:
         """Law of one column given the other observed cells of each row: a family over one column, parameters (n, p)."""
+
+    def columns_of_rows(
+        self, parameters: np.ndarray, rows: np.ndarray, columns: Sequence[int]
+    ) -> tuple["LeafFamily", np.ndarray]:
+        """Law of several columns given the other observed cells of each row: a family in the registry, parameters.
+
+        As `column_of_rows` of one column, and the leaf itself of all; a family over three columns and more says what
+        there is between.
+
+        Raises
+        ------
+        ValueError
+            If the family does not know that law.
+        """
+        if len(columns) == 1:
+            return self.column_of_rows(parameters, rows, columns[0])
+        if tuple(columns) == tuple(range(self.n_columns)):
+            return self, np.broadcast_to(parameters, (len(rows), parameters.shape[-1]))
+        raise ValueError(f"{self.name} leaves have no closed form for {len(columns)} of their {self.n_columns} columns")
+
+    def within_boxes(self, parameters: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
+        """Parameters (n, P) given low <= row <= high (n, d), where that is a leaf of the family; None where not."""
+        return None
 
     @abstractmethod
     def log_probability_of_boxes(self, parameters: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -182,9 +245,8 @@ class UnivariateFamily(LeafFamily):
     predictive: Predictive | None = None
 
     @property
-    def code(self) -> int:
-        """Number in `family_codes`; of families without one that of all whose logs NumPy works out."""
-        return CODE.get(self.name, TABULATED)
+    def column_families(self) -> tuple["UnivariateFamily", ...]:
+        return (self,)
 
     def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
         return self.check(parameters)

@@ -67,7 +67,7 @@ def plot_circuit(circuit: Circuit, log_weights: npt.ArrayLike | None = None, ax:
         if kind != LEAF:
             ax.text(x[node], -depth[node], SYMBOL[kind], ha="center", va="center", color="white", zorder=3)
             continue
-        name = circuit.names[circuit.leaf_column[node]]
+        name = ", ".join(circuit.names[d] for d in circuit.columns_of(node))
         ax.text(x[node], -depth[node] - 0.22, name, ha="center", va="top", rotation=90, fontsize="small")
     ax.set_ylim(-depth.max() - 0.6 - 0.09 * max(map(len, circuit.names)), 0.5)
     ax.set_xlim(-0.8, n_leaf - 0.2)

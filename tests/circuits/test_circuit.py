@@ -518,7 +518,7 @@ def test_networkx_graph():
     graph = MIXTURE.to_networkx()
     assert nx.is_arborescence(graph)
     assert graph.nodes[0] == {"kind": "sum"}
-    assert graph.nodes[14] == {"kind": "leaf", "column": "b", "family": "bernoulli"}
+    assert graph.nodes[14] == {"kind": "leaf", "columns": ("b",), "family": "bernoulli"}
     for node in range(MIXTURE.n_nodes):
         ranked = sorted(graph.successors(node), key=lambda c: graph.edges[node, c]["position"])
         assert ranked == MIXTURE.children_of(node).tolist()

@@ -71,7 +71,9 @@ def test_leaves_of_scipy_are_held_and_answer():
     x = np.array([[0.3], [1.5]])
     expected = np.log(0.3 * stats.skewnorm(4.0).pdf(x[:, 0]) + 0.7 * stats.gumbel_r(1.0).pdf(x[:, 0]))
     np.testing.assert_allclose(mixed.log_density(x), expected, rtol=1e-13)
-    with pytest.raises(ValueError, match="dtype must be float64 where leaves are distributions of SciPy, got float32"):
+    with pytest.raises(
+        ValueError, match="dtype must be float64 where leaves are distributions of SciPy or over several columns"
+    ):
         mixed.log_density(x, dtype=np.float32)
     again = pickle.loads(pickle.dumps(mixed))
     np.testing.assert_array_equal(again.log_density(x), mixed.log_density(x))

@@ -1,4 +1,4 @@
-"""What `leaf_family` promises, asked of every family and of two that are added here: over one column and over two."""
+"""What `leaf_family` promises, asked of every family and of some that are added here, over one column and several."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, KERNELS, LEAF_FAMILIES, register
 from pymc_spn.leaves.family_codes import IN_CIRCUITS, TABULATED
 from pymc_spn.leaves.leaf_dispatch import by_family
-from pymc_spn.leaves.leaf_family import LeafFamily, UnivariateFamily, are_positive, checked_rows
 from tests.shared_circuits import build
+from tests.toy_families import toys
 
 RNG = np.random.default_rng(0)
 PARAMETERS = {
@@ -22,97 +22,28 @@ PARAMETERS = {
 }  # fmt: skip
 
 
-def rayleigh_log_interval(p, low, high):
-    with np.errstate(divide="ignore"):
-        return np.log(stats.rayleigh.sf(low, scale=p[..., 0]) - stats.rayleigh.sf(high, scale=p[..., 0]))
-
-
-RAYLEIGH = UnivariateFamily(
-    name="rayleigh",
-    n_parameters=1,
-    is_density=True,
-    log_density=lambda p, x: stats.rayleigh.logpdf(x, scale=p[..., 0]),
-    check=are_positive("scale"),
-    mean=lambda p: p[..., 0] * np.sqrt(np.pi / 2.0),
-    variance=lambda p: (2.0 - np.pi / 2.0) * np.square(p[..., 0]),
-    mode=lambda p: p[..., 0],
-    draw=lambda p, rng: rng.rayleigh(p[..., 0]),
-    log_interval=rayleigh_log_interval,
-    lowest=0.0,
-)
-
-
-class GaussianPair(LeafFamily):
-    """Two normal columns with a correlation: means, standard deviations, correlation."""
-
-    name = "gaussian_pair"
-    n_columns = 2
-    has_closed_boxes = False
-    problem = staticmethod(
-        checked_rows(
-            "mean, mean, sd, sd, correlation",
-            "sds must be positive, the correlation between -1 and 1",
-            lambda p: (p[:, 2:4] > 0.0).all(axis=1) & (np.abs(p[:, 4]) < 1.0),
-        )
-    )
-
-    def moments_of_rows(self, parameters):
-        sd, r = parameters[:, 2:4], parameters[:, 4]
-        covariance = sd[:, :, None] * sd[:, None, :] * np.where(np.eye(2) == 1.0, 1.0, r[:, None, None])
-        return parameters[:, :2], covariance
-
-    def log_density_of_rows(self, parameters, rows):
-        mean, covariance = self.moments_of_rows(np.broadcast_to(parameters, (len(rows), 5)))
-        out = np.zeros(len(rows))
-        for n, row in enumerate(rows):
-            seen = ~np.isnan(row)
-            if seen.any():
-                out[n] = stats.multivariate_normal.logpdf(row[seen], mean[n, seen], covariance[n][np.ix_(seen, seen)])
-        return out
-
-    def column_of_rows(self, parameters, rows, column):
-        p = np.broadcast_to(parameters, (len(rows), 5))
-        other, r = 1 - column, p[:, 4]
-        z = (rows[:, other] - p[:, other]) / p[:, 2 + other]
-        known = ~np.isnan(z)
-        sd = p[:, 2 + column]
-        mean = p[:, column] + np.where(known, r * sd * np.nan_to_num(z), 0.0)
-        return EXPLICIT["gaussian"], np.column_stack([mean, np.where(known, sd * np.sqrt(1.0 - r**2), sd)])
-
-    def log_probability_of_boxes(self, parameters, low, high):
-        mean, covariance = self.moments_of_rows(np.broadcast_to(parameters, (len(low), 5)))
-        laws = [stats.multivariate_normal(*law) for law in zip(mean, covariance, strict=True)]
-        with np.errstate(divide="ignore"):
-            return np.log([law.cdf(b, lower_limit=a) for law, a, b in zip(laws, low, high, strict=True)])
-
-    def statistics_of_rows(self, rows):
-        return np.array([len(rows), *rows.sum(axis=0), *(rows.T @ rows).ravel()])
+BLOCK = [1.0, -2.0, 0.25, 1.2, 1.2, 9.0]  # standard deviations 0.5 and 3, correlation 0.8
+TOYS = {"rayleigh": [2.0], "gaussian_block[2]": BLOCK, "joint_table": [0.1, 0.2, 0.05, 0.3, 0.05, 0.3]}
 
 
 @pytest.fixture
 def with_toys():
-    """The families above in the registry, and out of it again."""
-    names = ("rayleigh", "gaussian_pair")
-    for family in (RAYLEIGH, GaussianPair()):
-        register(family)
-    yield
-    for name in names:
-        LEAF_FAMILIES.pop(name)
-        EXPLICIT.pop(name, None)
-    IN_CIRCUITS.remove("rayleigh")
+    """Families that are added here in the registry, and out of it again."""
+    with toys():
+        yield
 
 
 def example(name, n):
     """Parameters (n, P) of one leaf, n times."""
-    if name in ("rayleigh", "gaussian_pair"):
-        return np.tile([2.0] if name == "rayleigh" else [1.0, -2.0, 0.5, 3.0, 0.8], (n, 1))
+    if name in TOYS:
+        return np.tile(TOYS[name], (n, 1))
     own = PARAMETERS[name]
     if EXPLICIT[name].holds_objects:
         return np.full((n, 1), own, object)
     return np.tile(np.array(own), (n, 1))
 
 
-@pytest.mark.parametrize("name", [*PARAMETERS, "rayleigh", "gaussian_pair"])
+@pytest.mark.parametrize("name", [*PARAMETERS, *TOYS])
 def test_every_family_answers_what_the_contract_promises(with_toys, name):
     family, n = LEAF_FAMILIES[name], 400
     p = example(name, n)
@@ -150,8 +81,8 @@ def test_every_family_answers_what_the_contract_promises(with_toys, name):
 
 
 def test_correlated_gaps_are_drawn_given_what_is_seen(with_toys):
-    family = LEAF_FAMILIES["gaussian_pair"]
-    p = example("gaussian_pair", 4000)
+    family = LEAF_FAMILIES["gaussian_block[2]"]
+    p = example("gaussian_block[2]", 4000)
     rows = np.full((4000, 2), np.nan)
     rows[:, 0] = 1.6
     drawn = family.draw_missing(p, rows, np.random.default_rng(4))
@@ -160,9 +91,9 @@ def test_correlated_gaps_are_drawn_given_what_is_seen(with_toys):
     a, b = drawn[:1500], drawn[1500:]
     both = family.statistics_of_rows(a) + family.statistics_of_rows(b)
     np.testing.assert_allclose(both, family.statistics_of_rows(drawn), rtol=1e-12)
-    assert family.problem(np.array([[0.0, 0.0, 1.0, 1.0, 1.5]])) == (
+    assert family.problem(np.array([[0.0, 0.0, 1.0, 1.5, 1.5, 1.0]])) == (
         0,
-        "sds must be positive, the correlation between -1 and 1",
+        "covariances must be symmetric and positive definite",
     )
 
 

@@ -15,7 +15,8 @@ from pymc_spn.circuits.laws.circuit_events import masses_of
 from pymc_spn.circuits.laws.joined_circuits import Part, joined
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, checked_operand
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
+from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.scipy_leaves import family_of
 from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.own_names import own_names
@@ -41,7 +42,9 @@ class ComposedCircuit(ParameterisedCircuit):
     part_roots: np.ndarray
 
 
-def leaf(column: str | Column, distribution: object, parameters: Sequence[float] | None = None) -> ParameterisedCircuit:
+def leaf(
+    column: str | Column | tuple[str | Column, ...], distribution: object, parameters: Sequence[float] | None = None
+) -> ParameterisedCircuit:
     """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
 
     ``ps.circuits.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
@@ -49,7 +52,8 @@ def leaf(column: str | Column, distribution: object, parameters: Sequence[float]
 
     Parameters
     ----------
-    column : str or Column
+    column : str or Column, or tuple of them
+        Several for a family over several columns, in its order.
     distribution : str or frozen distribution of `scipy.stats`
         Name of a family, see `CircuitQueries`. A distribution makes a leaf of the family ``scipy_continuous`` or
         ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
@@ -69,8 +73,12 @@ def leaf(column: str | Column, distribution: object, parameters: Sequence[float]
     """
     if isinstance(distribution, str):
         family = distribution
-        if family not in EXPLICIT or EXPLICIT[family].holds_objects:
-            known = tuple(name for name in EXPLICIT if not EXPLICIT[name].holds_objects)
+        try:
+            is_known = not LEAF_FAMILIES[family].holds_objects
+        except KeyError:
+            is_known = False
+        if not is_known:
+            known = tuple(name for name in IN_CIRCUITS if not LEAF_FAMILIES[name].holds_objects)
             raise ValueError(
                 f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
             )
@@ -83,9 +91,11 @@ def leaf(column: str | Column, distribution: object, parameters: Sequence[float]
         family, own = family_of(distribution), [distribution]
         if parameters is not None:
             raise ValueError(f"parameters must be left out beside a distribution, got {quoted(parameters)}")
+    columns = column if isinstance(column, tuple) else (column,)
     nodes = {"kind": [LEAF], "child_ptr": [0, 0], "children": [], "leaf_column": [0], "leaf_family": [0]}
     arrays: Any = {key: np.array(value, np.int64) for key, value in nodes.items()}
-    circuit = Circuit(**arrays, families=(family,), columns=(column,))
+    further = {0: range(1, len(columns))} if len(columns) > 1 else {}
+    circuit = Circuit(**arrays, families=(family,), columns=columns, further_columns=further)
     return ParameterisedCircuit(circuit, np.zeros(0), {family: checked_family(circuit, family, own)})
 
 

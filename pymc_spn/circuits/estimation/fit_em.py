@@ -143,7 +143,7 @@ def fit_em(
     if learn_ends and "uniform" not in used:
         raise ValueError(f"learn_ends must be False where there are no uniform leaves; circuit has {', '.join(used)}")
     with_ends = ("uniform",) if learn_ends else ()
-    others = [f for f in used if f in with_ends or not (EXPLICIT[f].probabilities is not None or is_kept(f))]
+    others = [f for f in used if f in with_ends or not (is_kept(f) or EXPLICIT[f].probabilities is not None)]
     if leaf_prior_rows == 0.0 and others:
         raise ValueError(
             f"leaf_prior_rows must be positive for {', '.join(others)} leaves: without a prior the likelihood has no "

@@ -31,7 +31,7 @@ IMPOSSIBLE = "-inf"  # which JSON has no number for
 
 def fit_to_json(fit: "CircuitFit") -> dict[str, Any]:
     """See `CircuitFit.to_json`."""
-    refuse_distributions(fit.circuit, "a circuit that is written as JSON")
+    refuse_distributions(fit.circuit, "a circuit that is written as JSON", only_objects=True)
     return {
         "format": JSON_FORMAT,
         "circuit": fit.circuit.to_json(),

@@ -19,7 +19,8 @@ from pymc_spn.circuits.evaluation.parameters import (
 )
 from pymc_spn.circuits.evaluation.row_draws import best_leaves, draw_leaves, logs_with_peaks
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, logs_of_parts, moments_of_parts
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -71,10 +72,10 @@ class Parameterised:
         self.log_weights = checked_weights(circuit, log_weights)
         self.parameters = checked_parameters(circuit, leaf_parameters)
         self.flat: FlatParameters = flatten(circuit, self.parameters)
-        self.layout = compile_circuit(circuit).layout
+        self.layout, _, self.wide = compile_circuit(circuit)
         self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
-        # leaves without kernels, in the order in which the layout reads their logs
-        self._tabulated = np.flatnonzero(self.layout.leaf_code == TABULATED)
+        # leaves without kernels, in the order in which the layout reads their logs; parts of leaves stand behind them
+        self._tabulated = np.flatnonzero((self.layout.leaf_code == TABULATED) & (self.wide.number < 0))
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -83,18 +84,24 @@ class Parameterised:
 
     @cached_property
     def blank_logs(self) -> np.ndarray:
-        """Logs (V,) of all nodes where nothing is observed: 0 but for how far weights are from adding up to 1."""
-        logs = np.zeros((self.circuit.n_nodes, 1))
+        """Logs (V,) of the nodes where nothing is observed: 0 but for how far weights are from adding up to 1."""
+        logs = np.zeros((self.layout.kind.size, 1))
         sum_and_multiply(self.layout, read_only_view(self.log_weights), logs, np.empty(1), np.empty(1))
         return logs[:, 0].copy()
+
+    @property
+    def is_tabulated(self) -> bool:
+        """Whether NumPy works out the logs of some leaves."""
+        return self._tabulated.size + self.wide.nodes.size > 0
 
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
         """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.
 
         Behind the columns of the rows stand the logs of the leaves without kernels.
         """
-        if self._tabulated.size:
-            values = np.column_stack([values, *(self.leaf_logs(k, values) for k in self._tabulated.tolist())])
+        if self.is_tabulated:
+            own = (self.leaf_logs(k, values) for k in self._tabulated.tolist())
+            values = np.column_stack([values, *own, *logs_of_parts(self, self.wide, values)])
         return *self._arrays, read_only_view(values)
 
     def leaf_logs(self, k: int, values: np.ndarray) -> np.ndarray:
@@ -108,10 +115,12 @@ class Parameterised:
         if dtype is not np.float64:
             dtype = checked_dtype(dtype)
         values = self.values(values)
-        if not self._tabulated.size:
+        if not self.is_tabulated:
             return self.evaluator.log_density(values, dtype)
         if dtype != np.float64:
-            raise ValueError("dtype must be float64 where leaves are distributions of SciPy, got float32")
+            raise ValueError(
+                "dtype must be float64 where leaves are distributions of SciPy or over several columns, got float32"
+            )
         out = np.empty(len(values))
         logs_with_peaks(*self.inputs(values), np.zeros(self.layout.leaf_row.size), ROWS, out)
         return out
@@ -124,10 +133,10 @@ class Parameterised:
         return values
 
     def of_leaves(self, question: str) -> np.ndarray:
-        """A number for each leaf in node order: "mean", "variance" or "mode"."""
-        out = np.empty(self.layout.leaf_row.size)
+        """A number for each leaf of the layout: "mean", "variance" or "mode"; 0 for parts of leaves."""
+        out = np.zeros(self.layout.leaf_row.size)
         for f, name in enumerate(self.circuit.families):
-            if name in self.parameters:
+            if name in self.parameters and name in EXPLICIT:
                 out[self.layout.leaf_family == f] = getattr(EXPLICIT[name], question)(self.parameters[name])
         return out
 
@@ -181,12 +190,13 @@ def complete(given: Parameterised, values: np.ndarray, rng: np.random.Generator)
     out = values.copy()
     missing = np.isnan(values)
     chosen = leaf[missing]
-    drawn = np.empty(chosen.size)
+    drawn = np.full(chosen.size, np.nan)
     for f, name in enumerate(given.circuit.families):
         at = given.layout.leaf_family[chosen] == f
-        if np.any(at):
+        if np.any(at) and name in EXPLICIT:
             drawn[at] = EXPLICIT[name].draw(given.parameters[name][given.layout.leaf_row[chosen[at]]], rng)
     out[missing] = drawn
+    complete_leaves(given, given.wide, leaf, out, rng)
     return out
 
 
@@ -196,13 +206,16 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
     numeric = np.ones(n_columns, np.bool_)
     origin = [c.origin if getattr(c, "kind", "") in ("ordinal", "binary") else None for c in given.circuit.columns]
     for k, f in enumerate(given.layout.leaf_family):
-        d = given.layout.leaf_column[k]
-        numeric[d] &= EXPLICIT[given.circuit.families[f]].numeric or origin[d] is not None
+        d, family = given.layout.leaf_column[k], LEAF_FAMILIES[given.circuit.families[f]]
+        numeric[d] &= family.column_families[given.wide.place[k]].numeric or origin[d] is not None
     bits = given.circuit.scope_bits
     scope = np.stack([(bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) for d in range(n_columns)], axis=1) > 0
+    parts = np.concatenate([*given.wide.columns, np.empty(0, np.int64)])
+    scope = np.concatenate([scope, np.arange(n_columns) == parts[:, None]])
     nodes, scope_column = np.nonzero(scope & numeric)
     scope_ptr = np.searchsorted(nodes, np.arange(len(scope) + 1))
     alike = np.lexsort(np.isnan(values).T)  # rows with the same gaps share the work
+    of_parts = moments_of_parts(given, given.wide, values[alike], covariance)
     means, out = np.empty((n, n_columns)), np.empty(n)
     covs = np.empty((n, n_columns, n_columns) if covariance else (0, 0, 0))
     moments_of_rows(
@@ -211,6 +224,7 @@ def moments(given: Parameterised, values: np.ndarray, covariance: bool) -> RowMo
         np.ascontiguousarray(scope_column),
         given.of_leaves("mean"),
         given.of_leaves("variance"),
+        *of_parts,
         numeric,
         covariance,
         ROWS,

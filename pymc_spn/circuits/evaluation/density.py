@@ -16,7 +16,8 @@ from pymc_spn.circuits.evaluation.linear_pass import (
 )
 from pymc_spn.circuits.evaluation.log_pass import log_densities
 from pymc_spn.circuits.evaluation.row_pass import RowProgram, log_densities_of_few, make_row_program
-from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_layout, make_tape
+from pymc_spn.circuits.evaluation.tape import Layout, Tape, make_tape
+from pymc_spn.circuits.evaluation.wide_leaves import WideLeaves, layout_of
 from pymc_spn.leaves.kernel_forms import LINEAR, QUADRATIC, SWITCH, TABLE
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -31,20 +32,15 @@ class Compiled(NamedTuple):
 
     layout: Layout
     tape: Tape
+    wide: WideLeaves
 
 
 def compile_circuit(circuit: Any) -> Compiled:
     """Layout and tape of a circuit, kept with it."""
     if "_compiled" not in circuit.__dict__:
-        layout = make_layout(
-            circuit.kind,
-            circuit.child_ptr,
-            circuit.children,
-            circuit.leaf_column,
-            circuit.leaf_family,
-            circuit.families,
-        )
-        object.__setattr__(circuit, "_compiled", Compiled(layout, make_tape(layout, len(circuit.columns))))
+        layout, wide = layout_of(circuit)
+        compiled = Compiled(layout, make_tape(layout, len(circuit.columns)), wide)
+        object.__setattr__(circuit, "_compiled", compiled)
     return circuit.__dict__["_compiled"]
 
 
@@ -76,7 +72,7 @@ class Evaluator:
 
     def __init__(self, circuit: Any, log_weights: np.ndarray, flat: Any) -> None:
         self.circuit = circuit
-        self.layout, self.tape = compile_circuit(circuit)
+        self.layout, self.tape, _ = compile_circuit(circuit)
         tape = self.tape
         self.coefficients = np.empty((5, tape.leaf.size))
         self.weight, self.table = np.empty(tape.operand.size), np.zeros(flat.theta.size)

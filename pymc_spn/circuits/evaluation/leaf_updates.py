@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
-from pymc_spn.leaves.explicit_leaves import EXPLICIT, FITS
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, FITS, LEAF_FAMILIES
 from pymc_spn.leaves.kernel_forms import QUADRATIC
 from pymc_spn.leaves.leaf_statistics import is_count
 from pymc_spn.leaves.validation import column_name
@@ -30,12 +30,12 @@ MAX_LEVELS = 100_000  # of a column without a schema; each leaf holds a number f
 
 def is_kept(family: str) -> bool:
     """Whether leaves of a family stay as they are given."""
-    return EXPLICIT[family].stays_as_given or EXPLICIT[family].kernels is None
+    return LEAF_FAMILIES[family].stays_as_given or LEAF_FAMILIES[family].kernels is None
 
 
 def is_centred(family: str) -> bool:
     """Whether statistics are taken about the present parameters, a mean and a standard deviation."""
-    kernels = EXPLICIT[family].kernels
+    kernels = LEAF_FAMILIES[family].kernels
     return kernels is not None and kernels.form == QUADRATIC
 
 
@@ -80,7 +80,7 @@ def pool(
         if leaves.size == 0 or (is_kept(family) and not with_ends):
             continue
         if family not in FITTED and not with_ends:
-            known = ", ".join((*FITTED, *(name for name in EXPLICIT if is_kept(name))))
+            known = ", ".join((*FITTED, *(name for name in LEAF_FAMILIES if is_kept(name))))
             raise ValueError(f"circuit has {family} leaves; expectation maximisation takes {known}")
         own = (kept or {}).get(family, np.full(leaves.size, np.inf))
         kinds = list(zip(circuit.leaf_column[leaves].tolist(), own.tolist(), strict=True))

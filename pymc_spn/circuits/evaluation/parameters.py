@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.scipy_leaves import as_rows
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -155,17 +155,24 @@ def families_in_use(circuit: Any) -> list[str]:
 
 
 def has_distributions(circuit: Any) -> bool:
-    """Whether some leaves have no kernels, as distributions of SciPy."""
-    return any(EXPLICIT[name].kernels is None for name in families_in_use(circuit))
+    """Whether some leaves have no kernels, as distributions of SciPy and leaves over several columns."""
+    return any(LEAF_FAMILIES[name].kernels is None for name in families_in_use(circuit))
 
 
-def refuse_distributions(circuit: Any, what: str) -> None:
-    """Refuse leaves without kernels, as distributions of SciPy, where they would have to be known by a formula."""
+def refuse_distributions(circuit: Any, what: str, only_objects: bool = False) -> None:
+    """Refuse leaves without kernels where they would have to be known by a formula, or those whose parameters are
+    distributions of SciPy.
+    """
     for name in families_in_use(circuit):
-        if EXPLICIT[name].kernels is None:
+        family = LEAF_FAMILIES[name]
+        if family.holds_objects if only_objects else family.kernels is None:
             leaf = circuit.leaves_of(name)[0]
-            column = circuit.names[circuit.leaf_column[leaf]]
-            raise ValueError(f"{what} must have no {name} leaves; leaf {leaf} of {column!r} is one")
+            raise ValueError(f"{what} must have no {name} leaves; leaf {leaf} of {names_of_leaf(circuit, leaf)} is one")
+
+
+def names_of_leaf(circuit: Any, leaf: int) -> str:
+    """Names of a leaf's columns, for messages."""
+    return " and ".join(repr(circuit.names[d]) for d in circuit.columns_of(leaf))
 
 
 def check_names(circuit: Any, given: Mapping[str, Any], argument: str = "leaf_parameters") -> list[str]:
@@ -190,17 +197,25 @@ def checked_parameters(circuit: Any, leaf_parameters: Mapping[str, Any]) -> dict
 
 def checked_family(circuit: Any, name: str, given: Any) -> np.ndarray:
     """Leaf parameters (n, p) of one family; distributions of SciPy as (n, 1) objects."""
-    holds_objects = EXPLICIT[name].holds_objects
+    family = LEAF_FAMILIES[name]
+    holds_objects = family.holds_objects
     given = as_rows(name, given) if holds_objects else _numbers(f"leaf_parameters[{name!r}]", given)
     leaves = circuit.leaves_of(name)
     if given.ndim != 2 or given.shape[0] != leaves.size:
         raise ValueError(f"leaf_parameters[{name!r}] must have shape ({leaves.size}, p), got {given.shape}")
-    problem = EXPLICIT[name].problem(given)
+    if family.n_columns > 1 or circuit.further_columns:
+        for leaf in leaves.tolist():
+            if len(circuit.columns_of(leaf)) != family.n_columns:
+                raise ValueError(
+                    f"{name} leaves are over {family.n_columns} columns, leaf {leaf} is over "
+                    f"{names_of_leaf(circuit, leaf)}"
+                )
+    problem = family.problem(given)
     if problem is not None:
         row, rule = problem
         raise ValueError(
             f"leaf_parameters[{name!r}]: {rule}, got {_shown(given[row])} at row {row}, "
-            f"leaf {leaves[row]} of {circuit.names[circuit.leaf_column[leaves[row]]]!r}"
+            f"leaf {leaves[row]} of {names_of_leaf(circuit, leaves[row])}"
         )
     return given
 
@@ -217,7 +232,7 @@ def _shown(row: np.ndarray) -> str:
 def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameters:
     """One vector of all checked leaf parameters that are numbers."""
     none = np.zeros((0, 0))
-    own = [none if EXPLICIT[f].holds_objects else parameters.get(f, none) for f in circuit.families]
+    own = [none if LEAF_FAMILIES[f].holds_objects else parameters.get(f, none) for f in circuit.families]
     size = np.array([rows.size for rows in own], np.int64)
     width = np.array([rows.shape[1] for rows in own], np.int64)
     return FlatParameters(np.concatenate([rows.ravel() for rows in own]), np.cumsum(size) - size, width)

@@ -26,6 +26,9 @@ def moments_of_rows(
     scope_column,
     leaf_mean,
     leaf_variance,
+    part_mean,
+    pairs,
+    pair_covariance,
     numeric,
     with_covariance,
     block,
@@ -44,7 +47,9 @@ def moments_of_rows(
     scope_ptr, scope_column : (V + 1,) and (P,) int64
         Numeric columns below each node, in their order.
     leaf_mean, leaf_variance : (L,) float64
-        In node order.
+        In the order of the layout; 0 of parts of leaves over several columns.
+    part_mean, pairs, pair_covariance
+        Of these, as in `wide_leaves.PartMoments`.
     numeric : (D,) bool
         Columns that have moments.
     block : int
@@ -54,7 +59,7 @@ def moments_of_rows(
     out : (N,) float64
         Out: log densities of what is observed.
     """
-    n_nodes, n_columns = layout.kind.size, numeric.size
+    n_nodes, n_columns, n_alone = layout.kind.size, numeric.size, leaf_mean.size - part_mean.shape[0]
     at = make_block(layout, log_weights, theta, family_begin, family_width, block)
     flow, edge_flow = np.empty((n_nodes, block)), np.empty(log_weights.size)
     ones = read_only_view(np.ones(values.shape[0]))
@@ -67,16 +72,24 @@ def moments_of_rows(
             wanted[d] = numeric[d] and is_missed(values, first, n, d)
         mean[:] = 0.0
         for k in range(leaf_mean.size):
-            if wanted[layout.leaf_column[k]]:
+            if wanted[layout.leaf_column[k]] and k < n_alone:
                 add_scaled_flow(leaf_mean[k], flow[layout.node_of_leaf[k]], mean[layout.leaf_column[k]])
+            elif wanted[layout.leaf_column[k]]:
+                own = part_mean[k - n_alone, first : first + n]
+                add_weighed(flow[layout.node_of_leaf[k], :n], own, mean[layout.leaf_column[k], :n])
         if with_covariance:
             cov[:] = 0.0
             expect_inside(
-                layout, log_weights, at, is_linear, scope_ptr, scope_column, wanted, leaf_mean, mean, inside
+                layout, log_weights, at, is_linear, scope_ptr, scope_column, wanted, leaf_mean,
+                part_mean[:, first : first + n], mean, inside
             )  # fmt: skip
             add_covariances(
                 layout, log_weights, at, is_linear, scope_ptr, scope_column, wanted, leaf_variance, flow, inside, cov
             )  # fmt: skip
+            for q in range(pairs.shape[0]):
+                v, d, e = pairs[q]
+                if wanted[d] and wanted[e]:
+                    add_weighed(flow[v, :n], pair_covariance[q, first : first + n], cov[d, e, :n])
         for i in range(n):
             write_moments(values[first + i], numeric, i, mean, cov, means[first + i], covs, first + i)
 
@@ -90,17 +103,24 @@ def is_missed(values, first, n, d):
 
 
 @inner_kernel
-def expect_inside(layout, log_weights, at, is_linear, scope_ptr, scope_column, wanted, leaf_mean, mean, inside):
+def expect_inside(
+    layout, log_weights, at, is_linear, scope_ptr, scope_column, wanted, leaf_mean, part_mean, mean, inside
+):  # fmt: skip
     """Expectations less the row's mean, of each wanted column below each node (P, B), given what is observed there.
 
     The mean is subtracted at the leaves, so that nothing cancels.
     """
     rate, share = at.scratch[0], at.scratch[1]
+    n_alone, n = leaf_mean.size - part_mean.shape[0], part_mean.shape[1]
     for v in range(layout.kind.size - 1, -1, -1):
         own, n_own = scope_ptr[v], scope_ptr[v + 1] - scope_ptr[v]
         if layout.kind[v] == LEAF:
-            if n_own > 0:
-                subtract_from(leaf_mean[layout.leaf_of_node[v]], mean[scope_column[own]], inside[own])
+            k = layout.leaf_of_node[v]
+            if n_own > 0 and k < n_alone:
+                subtract_from(leaf_mean[k], mean[scope_column[own]], inside[own])
+            elif n_own > 0:
+                inside[own, n:] = 0.0
+                inside[own, :n] = part_mean[k - n_alone] - mean[scope_column[own], :n]
         elif layout.kind[v] == PRODUCT:
             for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
                 c, place = layout.children[e], own

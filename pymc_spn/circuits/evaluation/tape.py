@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.leaf_forms import FORM, READING
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
 from pymc_spn.leaves.kernel_forms import N_FORMS
 from pymc_spn.numerics.kernel_options import kernel
@@ -91,7 +91,7 @@ def make_layout(
     row = np.zeros(leaves.size, np.int64)
     for f in range(len(families)):
         row[family == f] = np.arange(np.count_nonzero(family == f))
-    code = np.array([EXPLICIT[name].code for name in families], np.int64)[family]
+    code = np.array([LEAF_FAMILIES[name].code for name in families], np.int64)[family]
     reading = READING[code]
     tabulated = np.flatnonzero(code == TABULATED)
     column = leaf_column[leaves].astype(np.int64)

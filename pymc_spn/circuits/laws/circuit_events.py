@@ -1,6 +1,7 @@
 """Probabilities of events under an explicit circuit: intervals, unions, sets and points, also one for each row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply_asked
 from pymc_spn.circuits.evaluation.tape import LEAF
+from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.events.events import Event, Interval, end_of, read_events, refuse_point
 from pymc_spn.events.unions import (
     alternatives,
@@ -17,9 +19,9 @@ from pymc_spn.events.unions import (
     read_intervals,
     signed_intersections,
 )
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.intervals import Likelihood
-from pymc_spn.leaves.leaf_events import log_interval
+from pymc_spn.leaves.leaf_events import log_box, log_interval
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
@@ -29,6 +31,7 @@ from pymc_spn.tables.column import NOMINAL_KINDS, by_name
 ROWS = 256  # at a time; the values of all nodes are held
 ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
 Ends = tuple[np.ndarray, np.ndarray]
+Box = tuple[np.ndarray, np.ndarray, np.ndarray]  # points, lower ends, upper ends
 
 
 class ColumnEvent(NamedTuple):
@@ -66,8 +69,10 @@ def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
     out = np.zeros(len(circuit.columns), np.bool_)
     leaves = circuit.leaves
     for f, name in enumerate(circuit.families):
-        if EXPLICIT[name].is_density == is_density:
-            out[circuit.leaf_column[leaves[circuit.leaf_family[leaves] == f]]] = True
+        own = leaves[circuit.leaf_family[leaves] == f]
+        for place, family in enumerate(LEAF_FAMILIES[name].column_families):
+            if family.is_density == is_density:
+                out[circuit.leaf_column[own] if place == 0 else [circuit.columns_of(v)[place] for v in own]] = True
     return out
 
 
@@ -124,26 +129,32 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
 
 
 def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-    """Logs (V, n_rows) of nodes given some rows' events, and (V,) bool which: the root, and those with an asked column.
+    """Logs (V, n_rows) of nodes of the layout given some rows' events, and (V,) bool which: the root, and those with an
+    asked column, but not the parts of leaves.
 
     The others are not written; in every row they are `Parameterised.blank_logs`.
     """
     circuit, layout, n_rows = given.circuit, given.layout, rows.stop - rows.start
-    is_asked = np.zeros(circuit.n_nodes, np.bool_)
+    is_asked = np.zeros(layout.kind.size, np.bool_)
     for d in events:
-        is_asked |= (circuit.scope_bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) > 0
-    logs = np.empty((circuit.n_nodes, n_rows))
+        is_asked[: circuit.n_nodes] |= (circuit.scope_bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) > 0
+    logs = np.empty((layout.kind.size, n_rows))
     if not is_asked[0]:
         is_asked[0], logs[0] = True, given.blank_logs[0]
         return logs, is_asked
     for f, name in enumerate(circuit.families):
         for d, event in events.items():
             which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
-            if which.size:
+            if which.size and name in EXPLICIT:
                 own = given.parameters[name][layout.leaf_row[which]]
                 found = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
                 logs[layout.node_of_leaf[which]] = np.maximum(found, 2.0 * NOWHERE)
-    nodes = np.flatnonzero(is_asked & (layout.kind != LEAF))[::-1].copy()
+    wide = given.wide.nodes[is_asked[given.wide.nodes]]
+    for node in wide.tolist():
+        logs[node] = np.maximum(_log_of_wide(given, node, events, rows), 2.0 * NOWHERE)
+    is_inner = layout.kind != LEAF
+    is_inner[wide] = False
+    nodes = np.flatnonzero(is_asked & is_inner)[::-1].copy()
     scratch = np.empty(n_rows), np.empty(n_rows)
     sum_and_multiply_asked(layout, read_only_view(given.log_weights), nodes, is_asked, given.blank_logs, logs, *scratch)
     return logs, is_asked
@@ -157,6 +168,46 @@ def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:
 
     intervals = None if event.intervals is None else [(part(low), part(high)) for low, high in event.intervals]
     return ColumnEvent(part(event.point), intervals, event.likelihood)
+
+
+def _log_of_wide(given: Parameterised, node: int, events: ColumnEvents, rows: slice) -> np.ndarray:
+    """(n,) log mass, or density at points, of a leaf over several columns under their events."""
+    family, own = family_of_leaf(given, node)
+    some = {d: _of_rows(event, rows) for d, event in events.items()}
+    boxes = boxes_of_leaf(given.circuit.columns_of(node), some, rows.stop - rows.start)
+    return np.logaddexp.reduce([log_weight + log_box(family, own, *box) for log_weight, box in boxes])
+
+
+def boxes_of_leaf(columns: Sequence[int], events: ColumnEvents, n: int) -> list[tuple[float, Box]]:
+    """Disjoint parts of the event of a leaf's columns, each with a log weight, 0 but for likelihoods.
+
+    Of each part the points, lower and upper ends (n, d), as in `leaf_events.log_box`.
+    """
+    found = []
+    for choice in product(*(_alternatives(events.get(d), n) for d in columns)):
+        weights, cells = zip(*choice, strict=True)
+        points, low, high = (np.stack(ends, axis=1) for ends in zip(*cells, strict=True))
+        found.append((float(sum(weights)), (points, low, high)))
+    return found
+
+
+def _alternatives(event: ColumnEvent | None, n: int) -> list[tuple[float, Box]]:
+    """Disjoint parts of one column's event: log weight, and point, lower and upper end (n,)."""
+    nothing, end = np.full(n, np.nan), np.full(n, np.inf)
+    if event is None:
+        return [(0.0, (nothing, -end, end))]
+    point = np.broadcast_to(event.point, n)
+    if event.likelihood is None:
+        intervals = [(-end, end)] if event.intervals is None else event.intervals
+        if np.all(~np.isnan(point)):
+            inside = contains(event, point)
+            return [(0.0, (point, np.where(inside, -np.inf, np.inf), np.where(inside, np.inf, -np.inf)))]
+        return [(0.0, (point, np.broadcast_to(low, n), np.broadcast_to(high, n))) for low, high in intervals]
+    found = []
+    for value, log_weight in zip(*event.likelihood, strict=True):
+        inside = contains(event, np.full(n, value)) & (np.isnan(point) | (point == value))
+        found.append((float(log_weight), (np.full(n, value), np.where(inside, -np.inf, np.inf), end)))
+    return found
 
 
 def _leaf_logs(name: str, parameters: np.ndarray, event: ColumnEvent, n: int) -> np.ndarray:

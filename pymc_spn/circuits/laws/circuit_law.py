@@ -7,8 +7,10 @@ from typing import NoReturn
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete, moments
+from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.circuits.laws.circuit_columns import CircuitColumn
-from pymc_spn.circuits.laws.circuit_events import ColumnEvents, as_column_event, log_mass, masses_of
+from pymc_spn.circuits.laws.circuit_events import ColumnEvent, ColumnEvents, as_column_event, log_mass, masses_of
+from pymc_spn.circuits.laws.circuit_events import intersect as intersect_columns
 from pymc_spn.circuits.laws.circuit_information import (
     divergence_bound,
     divergence_of_columns,
@@ -22,6 +24,7 @@ from pymc_spn.circuits.laws.event_draws import draw_within
 from pymc_spn.circuits.laws.most_probable_rows import best_row
 from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
 from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY
 from pymc_spn.tables import Column
 
@@ -120,6 +123,23 @@ class CircuitLaw(Law):
         found, _ = mixed_parts([part.part for part in own], shares / shares.sum())
         return CircuitLaw(Parameterised(*found), self.columns, self.marks)
 
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether some leaves are over several columns.
+
+        They have a law given values and of any cells that are missing, and seldom one within an interval or over some
+        of their columns: such a circuit is asked for whole rows.
+        """
+        return bool(self.whole.circuit.further_columns)
+
+    def _whole_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, D) of the whole circuit, with the values that are known."""
+        out = np.full((len(rows), len(self.schema)), np.nan)
+        out[:, list(self.kept)] = rows
+        for d, value in points_of(self.evidence).items():
+            out[:, d] = value
+        return out
+
     def _of_circuit(self, event: Events) -> Events:
         return {self.kept[d]: e for d, e in event.items()}
 
@@ -127,7 +147,16 @@ class CircuitLaw(Law):
 
     def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
         """See `Law`."""
-        return self.inner.log_density(rows)[None]
+        if not self.is_wide:
+            return self.inner.log_density(rows)[None]
+        whole = self._whole_rows(rows)
+        spread = _column_events(spread_of(self.evidence))
+        if not spread:
+            return (self.whole.log_density(whole) - self.log_weights)[None]
+        at_values = {
+            d: ColumnEvent(whole[:, d], None) for d in range(len(self.schema)) if not np.isnan(whole[:, d]).all()
+        }
+        return (log_mass(self.whole, intersect_columns(spread, at_values), len(whole)) - self.log_weights)[None]
 
     def log_event(self, event: Events) -> np.ndarray:
         """See `Law`."""
@@ -145,13 +174,20 @@ class CircuitLaw(Law):
     def column(self, d: int) -> CircuitColumn:
         """See `Law`."""
         if d not in self._columns:
-            self._columns[d] = CircuitColumn(self.part if len(self.kept) == 1 else part_of(self.inner, {}, [d]))
+            if self.is_wide:
+                part = part_of(self.whole, _column_events(self.evidence), [self.kept[d]])
+            else:
+                part = self.part if len(self.kept) == 1 else part_of(self.inner, {}, [d])
+            self._columns[d] = CircuitColumn(part)
         return self._columns[d]
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""
-        found = moments(self.inner, np.full((1, len(self.kept)), np.nan), covariance)
-        own = list(columns)
+        own, row = list(columns), np.full((1, len(self.kept)), np.nan)
+        if self.is_wide and not spread_of(self.evidence):
+            found, own = moments(self.whole, self._whole_rows(row), covariance), [self.kept[d] for d in own]
+        else:
+            found = moments(self.inner, row, covariance)
         return found.mean[:, own], found.covariance[:, own][:, :, own] if covariance else np.zeros((1, 0, 0))
 
     def moment_tolerance(self, columns: Sequence[int]) -> float:
@@ -185,11 +221,12 @@ class CircuitLaw(Law):
 
     def entropy_bounds(self) -> tuple[np.ndarray, float]:
         """See `Law`."""
-        return entropy_bounds(self)
+        return (np.array([-np.inf, np.inf]), 0.0) if self.is_wide else entropy_bounds(self)
 
     def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
         """See `Law`."""
-        return divergence_bound(self, other, places) if isinstance(other, CircuitLaw) else (np.inf, 0.0)
+        is_known = isinstance(other, CircuitLaw) and not self.is_wide and not other.is_wide
+        return divergence_bound(self, other, places) if is_known else (np.inf, 0.0)
 
     # ---- rows
 
@@ -204,7 +241,11 @@ class CircuitLaw(Law):
         values = np.tile(rows, (n, 1, 1))
         impossible = np.isneginf(self.log_density(rows)[0])
         some = ~impossible
-        filled = complete(self.inner, values[:, some].reshape(-1, rows.shape[1]), rng)
+        flat = values[:, some].reshape(-1, rows.shape[1])
+        if self.is_wide and not spread_of(self.evidence):
+            filled = complete(self.whole, self._whole_rows(flat), rng)[:, list(self.kept)]
+        else:
+            filled = complete(self.inner, flat, rng)
         values[:, some] = filled.reshape(n, -1, rows.shape[1])
         return Completed(values, impossible, 1.0)
 
@@ -251,10 +292,17 @@ def labelled_columns(given: Parameterised) -> tuple[Column, ...]:
 def _by_leaves(given: Parameterised, d: int, name: str) -> Column:
     circuit = given.circuit
     own = circuit.leaf_family[circuit.leaves[circuit.leaf_column[circuit.leaves] == d]]
-    families = {circuit.families[f] for f in np.unique(own)}
+    families = {circuit.families[f] for f in np.unique(own)} & set(EXPLICIT)
+    n_levels = [given.parameters["categorical"].shape[1]] if "categorical" in families else []
+    for node in circuit.further_columns:
+        if d in circuit.columns_of(node):
+            family, of_leaf = family_of_leaf(given, node)
+            nothing = np.full((1, family.n_columns), np.nan)
+            law, of_column = family.column_of_rows(of_leaf, nothing, circuit.columns_of(node).index(d))
+            families.add(law.name)
+            n_levels += [of_column.shape[1]] if law.name == "categorical" else []
     if families == {"bernoulli"}:
         return Column(name, "binary", (0, 1), "int64")
     if families <= {"bernoulli", "categorical"}:
-        n_levels = max(2, given.parameters["categorical"].shape[1])
-        return Column(name, "categorical", tuple(range(n_levels)), "int64")
+        return Column(name, "categorical", tuple(range(max(2, *n_levels))), "int64")
     return Column(name, "real", None, "float64")

@@ -15,9 +15,12 @@ import numpy as np
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.circuits.laws.circuit_events import (
+    Box,
     ColumnEvent,
     ColumnEvents,
+    boxes_of_leaf,
     contains,
     intersect,
     is_empty,
@@ -25,10 +28,11 @@ from pymc_spn.circuits.laws.circuit_events import (
     node_logs,
     refuse_impossible_evidence,
 )
-from pymc_spn.circuits.laws.joined_circuits import Part, joined
+from pymc_spn.circuits.laws.joined_circuits import Part, joined, stacked
 from pymc_spn.events.disjoint_events import each_without_those_before
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.leaf_events import log_interval
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
+from pymc_spn.leaves.intervals import Likelihood
+from pymc_spn.leaves.leaf_events import log_box, log_interval
 from pymc_spn.leaves.scipy_leaves import CONTINUOUS, DISCRETE
 
 NOTHING = np.zeros(0, np.int64)
@@ -36,12 +40,12 @@ Own = tuple[str, Any]  # family and parameters of a leaf
 
 
 class _KeptNode(NamedTuple):
-    """A node that stays: its children by their new numbers, or its column, law and declared support."""
+    """A node that stays: its children by their new numbers, or its columns, law and declared support."""
 
     kind: int
     children: np.ndarray = NOTHING
     log_weights: np.ndarray = np.zeros(0)
-    column: int = -1
+    columns: tuple[int, ...] = ()
     own: Own = ("", None)
     support: Any = None
 
@@ -84,6 +88,7 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
     """
     circuit = given.circuit
     found, is_asked = node_logs(given, events, slice(0, 1))
+    found, is_asked = found[: circuit.n_nodes], is_asked[: circuit.n_nodes]
     logs = np.zeros(circuit.n_nodes)
     logs[is_asked] = np.where(found[is_asked, 0] > NOWHERE, found[is_asked, 0], -np.inf)
     refuse_impossible_evidence(known, logs[:1], is_single=True)
@@ -97,7 +102,10 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
             continue
         if circuit.kind[node] == LEAF:
             d = int(circuit.leaf_column[node])
-            if d in kept:
+            if node in circuit.further_columns:
+                if set(circuit.columns_of(node)) & set(kept):
+                    place[node] = _add_wide_leaf(stay, given, node, events, kept)
+            elif d in kept:
                 place[node] = _add_leaf(stay, given, node, leaf_of[node], events.get(d))
             continue
         edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
@@ -174,11 +182,11 @@ def _add_leaf(stay: list[_KeptNode], given: Parameterised, node: int, k: int, ev
     """Number of the leaf given its column's event; of several intervals, of a sum over one leaf for each."""
     circuit = given.circuit
     family, d = circuit.families[circuit.leaf_family[node]], int(circuit.leaf_column[node])
-    own = given.parameters[family][given.layout.leaf_row[k]]
+    own = given.parameters[family][circuit.leaf_row[node]]
     support = None if circuit.leaf_support is None else circuit.leaf_support[k]
     logs, laws = _laws_within(family, own, event)
     first = len(stay)
-    stay.extend(_KeptNode(LEAF, column=d, own=law, support=support) for law in laws)
+    stay.extend(_KeptNode(LEAF, columns=(d,), own=law, support=support) for law in laws)
     return _add(stay, _KeptNode(SUM, np.arange(first, len(stay)), logs))
 
 
@@ -207,6 +215,79 @@ def _laws_within(family: str, own: np.ndarray, event: ColumnEvent | None) -> tup
     some = logs > NOWHERE
     laws = [_within(family, own, low, high) for low, high in ends[some]]
     return logs[some] - np.logaddexp.reduce(logs[some]), laws
+
+
+def _add_wide_leaf(
+    stay: list[_KeptNode], given: Parameterised, node: int, events: ColumnEvents, kept: list[int]
+) -> int:
+    """Number of a leaf over several columns given their events: a sum over the parts of these."""
+    circuit, (family, own) = given.circuit, family_of_leaf(given, node)
+    columns = circuit.columns_of(node)
+    places = [j for j, d in enumerate(columns) if d in kept]
+    logs, found = [], []
+    for log_weight, box in boxes_of_leaf(columns, _by_values(given, node, events), 1):
+        log_p = log_weight + float(log_box(family, own, *box)[0])
+        if log_p > NOWHERE:
+            logs.append(log_p)
+            found.append(_add_box(stay, given, node, places, box))
+    return _add(stay, _KeptNode(SUM, np.array(found), np.array(logs) - np.logaddexp.reduce(logs)))
+
+
+def _by_values(given: Parameterised, node: int, events: ColumnEvents) -> ColumnEvents:
+    """Events of a leaf's columns in which those of levels, and sets of counts, are values with likelihoods."""
+    family, own = family_of_leaf(given, node)
+    out = dict(events)
+    for j, d in enumerate(given.circuit.columns_of(node)):
+        event = events.get(d)
+        if event is None or event.intervals is None or event.likelihood is not None or not np.isnan(event.point[0]):
+            continue
+        law, of_column = family.column_of_rows(own, np.full((1, family.n_columns), np.nan), j)
+        values = np.array([low[0] for low, high in event.intervals if low[0] == high[0]])
+        if law.probabilities is not None:
+            values = np.arange(float(law.probabilities(of_column).shape[1]))
+        if law.probabilities is not None or (not law.is_density and values.size == len(event.intervals)):
+            values = values[contains(event, values)]
+            likelihood = Likelihood(tuple(values.tolist()), (0.0,) * values.size)
+            out[d] = ColumnEvent(event.point, None, likelihood)
+    return out
+
+
+def _add_box(stay: list[_KeptNode], given: Parameterised, node: int, places: list[int], box: Box) -> int:
+    """Number of a leaf over several columns given points and intervals, over the columns at these places of it.
+
+    A column that is kept and at a point is a leaf of that value beside the others.
+    """
+    (family, own), columns = family_of_leaf(given, node), given.circuit.columns_of(node)
+    points, low, high = (ends[0] for ends in box)
+    nodes = []
+    for j in places:
+        if not np.isnan(points[j]):
+            law, of_column = family.column_of_rows(own, np.full((1, family.n_columns), np.nan), j)
+            single = ColumnEvent(np.array([np.nan]), [(points[j : j + 1], points[j : j + 1])])
+            nodes.append(_KeptNode(LEAF, columns=(columns[j],), own=_laws_within(law.name, of_column[0], single)[1][0]))
+    rest = [j for j in places if np.isnan(points[j])]
+    asked = np.flatnonzero(np.isnan(points) & ((low > -np.inf) | (high < np.inf))).tolist()
+    if len(rest) == 1 and asked == rest:
+        j = rest[0]
+        law, of_column = family.column_of_rows(own, points[None], j)
+        interval = ColumnEvent(np.array([np.nan]), [(low[j : j + 1], high[j : j + 1])])
+        nodes.append(_KeptNode(LEAF, columns=(columns[j],), own=_laws_within(law.name, of_column[0], interval)[1][0]))
+    elif rest:
+        together = sorted({*rest, *asked})
+        several, own = family.columns_of_rows(own, points[None], together)
+        if asked:
+            within = several.within_boxes(own, low[None, together], high[None, together])
+            if within is None:
+                raise ValueError(
+                    f"given: a leaf over several columns, {family.name} leaf {node}, has no closed form within an "
+                    f"interval of {given.circuit.names[columns[asked[0]]]!r}; probability and sample take one as given"
+                )
+            nothing = np.full((1, len(together)), np.nan)
+            several, own = several.columns_of_rows(within, nothing, [together.index(j) for j in rest])
+        nodes.append(_KeptNode(LEAF, columns=tuple(columns[j] for j in rest), own=(several.name, own[0])))
+    first = len(stay)
+    stay.extend(nodes)
+    return _add(stay, _KeptNode(PRODUCT, np.arange(first, len(stay))))
 
 
 def _likelihoods(event: ColumnEvent, values: np.ndarray) -> np.ndarray:
@@ -255,11 +336,14 @@ def _assembled(whole: Any, stay: list[_KeptNode], root: int, kept: list[int]) ->
         kind=np.array([node.kind for node in nodes], np.int8),
         child_ptr=np.cumsum([0, *(node.children.size for node in nodes)]),
         children=np.array([new[c] for node in nodes for c in node.children], np.int64),
-        leaf_column=np.array([kept.index(node.column) if node.kind == LEAF else -1 for node in nodes]),
+        leaf_column=np.array([kept.index(node.columns[0]) if node.kind == LEAF else -1 for node in nodes]),
         leaf_family=np.array([families.index(node.own[0]) if node.kind == LEAF else -1 for node in nodes]),
         families=families,
         columns=tuple(whole.columns[d] for d in kept),
         leaf_support=None if all(node.support is None for node in leaves) else tuple(node.support for node in leaves),
+        further_columns={
+            k: [kept.index(d) for d in node.columns[1:]] for k, node in enumerate(nodes) if len(node.columns) > 1
+        },
     )
     log_weights = [node.log_weights for node in nodes if node.kind == SUM]
     own = {f: [node.own[1] for node in leaves if node.own[0] == f] for f in families}
@@ -269,8 +353,8 @@ def _assembled(whole: Any, stay: list[_KeptNode], root: int, kept: list[int]) ->
 
 
 def _rows(family: str, parameters: list[Any]) -> np.ndarray:
-    if not EXPLICIT[family].holds_objects:
-        return np.array(parameters)
+    if not LEAF_FAMILIES[family].holds_objects:
+        return stacked([own[None] for own in parameters])
     out = np.empty((len(parameters), 1), object)
     for row, distribution in enumerate(parameters):
         out[row, 0] = distribution[0] if isinstance(distribution, np.ndarray) else distribution

@@ -24,9 +24,11 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
     sizes = np.array([circuit.n_nodes for circuit in circuits])
     roots = 1 + np.cumsum(sizes) - sizes
     nodes: dict[str, list[np.ndarray]] = {"kind": [], "degree": [], "column": [], "family": []}
-    for circuit in circuits:
+    further: dict[int, list[int]] = {}
+    for circuit, root in zip(circuits, roots.tolist(), strict=True):
         is_leaf = circuit.kind == LEAF
         position = np.array([names.index(name) for name in circuit.names])
+        further |= {root + v: position[list(own)].tolist() for v, own in circuit.further_columns.items()}
         code = np.array([families.index(family) for family in circuit.families], np.int64)
         nodes["kind"].append(circuit.kind)
         nodes["degree"].append(np.diff(circuit.child_ptr))
@@ -42,11 +44,12 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
         families=families,
         columns=columns,
         leaf_support=_supports(circuits),
+        further_columns=further,
     )
     # edges of sums and leaves of a family are counted in the order of the nodes: part after part
     log_weights = np.concatenate([log_shares, *(part.log_weights for part in parts)])
     rows = {f: [part.leaf_parameters[f] for part in parts if f in part.leaf_parameters] for f in families}
-    leaf_parameters = {f: _stacked(own) for f, own in rows.items() if own}
+    leaf_parameters = {f: stacked(own) for f, own in rows.items() if own}
     roots.setflags(write=False)
     return Part(composed, log_weights, leaf_parameters), roots
 
@@ -58,7 +61,9 @@ def _supports(circuits: list[Any]) -> tuple[Any, ...] | None:
     return tuple(s for circuit in circuits for s in (circuit.leaf_support or (None,) * circuit.n_leaf))
 
 
-def _stacked(rows: list[np.ndarray]) -> np.ndarray:
+def stacked(rows: list[np.ndarray]) -> np.ndarray:
     """Rows (n, p) one below the other; probabilities of fewer levels go on with 0."""
     width = max(own.shape[1] for own in rows)
+    if all(own.shape[1] == width for own in rows):
+        return np.vstack(rows)
     return np.vstack([np.pad(own, ((0, 0), (0, width - own.shape[1]))) for own in rows])

@@ -1,6 +1,6 @@
 """Explicit circuits: sum, product and leaf nodes in flat arrays, checked when built."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.circuit_queries import CircuitQueries
+from pymc_spn.circuits.structures.further_columns import checked_further_columns
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
@@ -37,7 +38,7 @@ class Circuit(CircuitQueries):
     child_ptr, children : (n_nodes + 1,) and (n_edges,) int64
         The children of node ``i`` are ``children[child_ptr[i]:child_ptr[i + 1]]``.
     leaf_column : (n_nodes,) int64
-        Column of each leaf, -1 off the leaves.
+        Column of each leaf, the first of those over several, -1 off the leaves.
     leaf_family : (n_nodes,) int64
         Index into `families` of each leaf, -1 off the leaves.
     families : tuple of str
@@ -47,6 +48,8 @@ class Circuit(CircuitQueries):
         One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
         ``k`` is possible, a closed interval ``(low, high)``, or None for no restriction. A declaration of
         what the parameters will be: `log_density` refuses parameters that contradict it.
+    further_columns : mapping of int to sequence of int, optional
+        Of each leaf over several columns, by its node, the columns behind `leaf_column`, in the order of its family.
 
     Raises
     ------
@@ -62,6 +65,7 @@ class Circuit(CircuitQueries):
     families: tuple[str, ...]
     columns: tuple[Any, ...]
     leaf_support: tuple[Any, ...] | None = None
+    further_columns: Mapping[int, Sequence[int]] = field(default_factory=dict)
     edge_sum: np.ndarray = field(init=False)
     edge_child: np.ndarray = field(init=False)
 
@@ -73,12 +77,13 @@ class Circuit(CircuitQueries):
         for name in ("child_ptr", "children", "leaf_column", "leaf_family"):
             put(name, read_only(name, getattr(self, name)))
         self._check_arrays()
+        put("further_columns", checked_further_columns(self, self.further_columns))
         owner = np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr))
         weighted = self.kind[owner] == SUM
         put("edge_sum", read_only("edge_sum", owner[weighted]))
         put("edge_child", read_only("edge_child", self.children[weighted]))
         if self.leaf_support is not None:
-            put("leaf_support", checked_support(self.leaf_support, self.leaves))
+            put("leaf_support", checked_support(self.leaf_support, self.leaves, self.further_columns))
         self.check_smooth()
         self.check_decomposable()
         covered = self.scope_bits[0]
@@ -134,7 +139,7 @@ class Circuit(CircuitQueries):
         if len(set(self.families)) != len(self.families):
             raise ValueError(f"families must be distinct, got {self.families}")
         for name in self.families:
-            if name not in IN_CIRCUITS:
+            if name.partition("[")[0] not in IN_CIRCUITS:
                 raise ValueError(f"families must be among {tuple(IN_CIRCUITS)}, got {quoted(name)}")
         bad_family = np.where(
             is_leaf, (self.leaf_family < 0) | (self.leaf_family >= len(self.families)), self.leaf_family != -1
@@ -153,7 +158,7 @@ class Circuit(CircuitQueries):
     def __reduce__(self) -> tuple[Any, ...]:
         return Circuit, (
             self.kind, self.child_ptr, self.children, self.leaf_column, self.leaf_family,
-            self.families, self.columns, self.leaf_support,
+            self.families, self.columns, self.leaf_support, dict(self.further_columns),
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -175,11 +180,10 @@ class Circuit(CircuitQueries):
         if not isinstance(other, Circuit):
             return NotImplemented
         arrays = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
-        return (self.columns, self.families, self.leaf_support) == (
-            other.columns,
-            other.families,
-            other.leaf_support,
-        ) and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays)
+        others = other.columns, other.families, other.leaf_support, other.further_columns
+        return (self.columns, self.families, self.leaf_support, self.further_columns) == others and all(
+            np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays
+        )
 
     def __hash__(self) -> int:
         return hash((self.names, self.kind.tobytes(), self.children.tobytes()))
@@ -233,6 +237,19 @@ class Circuit(CircuitQueries):
     def children_of(self, node: int) -> np.ndarray:
         """Node numbers of the children of one node."""
         return self.children[self.child_ptr[node] : self.child_ptr[node + 1]]
+
+    def columns_of(self, leaf: int) -> tuple[int, ...]:
+        """Columns of a leaf, in the order of its family."""
+        return int(self.leaf_column[leaf]), *self.further_columns.get(leaf, ())
+
+    @cached_property
+    def leaf_row(self) -> np.ndarray:
+        """(n_nodes,) int64, row of each leaf in the parameters of its family, -1 off the leaves."""
+        row = np.full(self.n_nodes, -1)
+        for family in self.families:
+            leaves = self.leaves_of(family)
+            row[leaves] = np.arange(leaves.size)
+        return row
 
     def leaves_of(self, family: str) -> np.ndarray:
         """Node numbers of the leaves of one family, in the order of its rows in `leaf_parameters`.
@@ -312,6 +329,9 @@ class Circuit(CircuitQueries):
         leaves = self.leaves
         column = self.leaf_column[leaves]
         bits[leaves, column >> 6] = np.uint64(1) << (column & 63).astype(np.uint64)
+        for node, columns in self.further_columns.items():
+            for d in columns:
+                bits[node, d >> 6] |= np.uint64(1) << np.uint64(d & 63)
         for _, nodes, edges, starts in self.steps():
             bits[nodes] = np.bitwise_or.reduceat(bits[self.children[edges]], starts, axis=0)
         return bits
@@ -387,16 +407,16 @@ class Circuit(CircuitQueries):
             )
 
     def to_networkx(self) -> "nx.DiGraph":
-        """The graph: nodes carry ``kind``, leaves ``column`` and ``family``, edges ``position``."""
+        """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``."""
         import networkx as nx
 
         graph = nx.DiGraph()
         names = self.names
         for node, kind in enumerate(self.kind.tolist()):
-            extra = {}
+            extra: dict[str, Any] = {}
             if kind == LEAF:
                 family = self.families[self.leaf_family[node]]
-                extra = {"column": names[self.leaf_column[node]], "family": family}
+                extra = {"columns": tuple(names[d] for d in self.columns_of(node)), "family": family}
             graph.add_node(node, kind=KIND_NAMES[kind], **extra)
         for node in range(self.n_nodes):
             for position, child in enumerate(self.children_of(node).tolist()):

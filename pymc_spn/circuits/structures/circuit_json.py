@@ -10,7 +10,7 @@ from pymc_spn.tables import Column
 
 JSON_FORMAT = "circuit/1"
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
-NAMES = ("columns", "families", *ARRAYS, "leaf_support")
+NAMES = ("columns", "families", *ARRAYS, "leaf_support", "further_columns")
 
 
 def circuit_to_json(circuit: Any) -> dict[str, Any]:
@@ -23,6 +23,7 @@ def circuit_to_json(circuit: Any) -> dict[str, Any]:
         **{a: getattr(circuit, a).tolist() for a in ARRAYS},
         "leaf_support": supports
         and [[x if math.isfinite(x) else str(x) for x in s] if isinstance(s, tuple) else s for s in supports],
+        "further_columns": [[node, *columns] for node, columns in circuit.further_columns.items()],
     }
 
 
@@ -42,6 +43,8 @@ def fields_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
     _check("families", fields["families"], lambda f: isinstance(f, str), "names")
     for name in ARRAYS:
         _check(name, fields[name], lambda x: type(x) is int, "integers")
+    _check("further_columns", fields["further_columns"], _are_integers, "lists of a node and its further columns")
+    fields["further_columns"] = {node: columns for node, *columns in fields["further_columns"]}
     fields["columns"] = tuple(c if isinstance(c, str) else Column.from_json(c) for c in fields["columns"])
     if fields["leaf_support"] is not None:
         _check("leaf_support", fields["leaf_support"], _is_support, "a mask of levels, two ends or null for each leaf")
@@ -58,6 +61,10 @@ def _check(name: str, values: list[Any], is_valid: Any, what: str) -> None:
 def is_number(value: Any) -> bool:
     """Whether JSON gave a number that a float can hold."""
     return type(value) is float or (type(value) is int and abs(value) <= sys.float_info.max)
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(type(x) is int for x in value)
 
 
 def _is_support(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Supports of leaves, and whether the children of a sum are kept apart by them."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,9 @@ from pymc_spn.numerics.quoted_values import quoted
 Support = int | tuple[float, float] | None
 
 
-def checked_support(leaf_support: Sequence[Any], leaves: np.ndarray) -> tuple[Support, ...]:
+def checked_support(
+    leaf_support: Sequence[Any], leaves: np.ndarray, further_columns: Mapping[int, Any]
+) -> tuple[Support, ...]:
     """Supports as ints (bit k set if level k is possible), closed intervals of floats, or None."""
     given = tuple(leaf_support)
     if len(given) != leaves.size:
@@ -19,6 +21,10 @@ def checked_support(leaf_support: Sequence[Any], leaves: np.ndarray) -> tuple[Su
     for leaf, support in zip(leaves.tolist(), given, strict=True):
         if support is None:
             result.append(None)
+        elif leaf in further_columns:
+            raise ValueError(
+                f"leaf_support must be None at leaves over several columns, got {quoted(support)} at leaf {leaf}"
+            )
         elif isinstance(support, int | np.integer) and not isinstance(support, bool):
             if support <= 0:
                 raise ValueError(f"leaf_support must hold a level (a positive mask), got {support} at leaf {leaf}")

@@ -100,6 +100,8 @@ def _root_region(circuit: Circuit) -> _SumKind:
             f"structure must be a tree, and node {shared[0]} of the circuit has several parents: "
             f"circuits with shared nodes go into a model by CircuitDensity"
         )
+    for leaf in circuit.further_columns:
+        raise ValueError(f"structure must have leaves over one column each, leaf {leaf} is over {circuit.scope(leaf)}")
     known: dict[tuple[Any, ...], _SumKind] = {}
     kinds: dict[int, _SumKind] = {}
     parts: dict[int, tuple[_SumKind, ...]] = {}  # of products, as children of a sum
