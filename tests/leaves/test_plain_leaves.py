@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.laws.circuit_tapes import tape_of_circuit
+from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.maxima.box_kernels import leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import NOTHING, leaf_log_range
 from tests.random_circuits import DRAW, random_mixture
@@ -115,7 +115,7 @@ def test_counts_of_plain_and_other_leaves_by_enumeration(family):
 def test_ranges_of_a_beta_binomial_leaf_are_those_of_its_counts(alpha, beta, trials, low, length):
     """One peak, two or a slope; nothing beyond the trials."""
     circuit = build([("leaf", 0, "beta_binomial")], ["a"], ("beta_binomial",))
-    tape = tape_of_circuit(circuit, np.zeros(0), {"beta_binomial": np.array([[trials, alpha, beta]])}, {})
+    tape = packed_from_circuit(circuit, np.zeros(0), {"beta_binomial": np.array([[trials, alpha, beta]])}, {})
     x = np.arange(low, low + length + 1.0)
     logs = np.maximum(stats.betabinom.logpmf(x, trials, alpha, beta), NOTHING)
     least, most = leaf_log_range(tape, 0, float(low), float(low + length))
@@ -128,7 +128,7 @@ def test_bounds_hold_over_boxes(seed, n):
     """Value and, away from kinks and jumps, derivatives at points of a box lie within the ranges over it."""
     rng = np.random.default_rng(seed)
     circuit, log_weights, parameters = random_mixture(rng, [CONTINUOUS] * n, 3)
-    tape = tape_of_circuit(circuit, log_weights, parameters, {})
+    tape = packed_from_circuit(circuit, log_weights, parameters, {})
     centre, half = rng.normal(0.5, 2, n), np.exp(rng.normal(-1, 1.5, n))
     low, high = (centre - half)[None], (centre + half)[None]
     if np.any((low < 0) & (high > 0)):
