@@ -18,13 +18,13 @@ REST = {
         most_probable
     """,
     "answers": """
-        cell_p_values chain_answers column_queries dependence_queries integer_names partitions posterior_circuit
+        cell_p_values chain_answers column_queries dependence_queries integer_names marks partitions posterior_circuit
         posterior_queries predictive_p_values questions row_distributions row_labels row_queries union_posterior
     """,
     "networks": """
-        alternation bottom_up chain_weights changed_models distributions draw_averages geweke hyperparameters
-        draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space missing_cells mixed_counts published
-        rounded_cells start_race statistics whole_numbers
+        alternation bottom_up calibration chain_weights changed_models distributions draw_averages geweke
+        hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space missing_cells
+        mixed_counts published rounded_cells start_race statistics whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits
@@ -37,8 +37,8 @@ REST = {
         extremes fields known_models
     """,
     "indian_chefs": """
-        cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke
-        network_kernels tempered_chains warm_up
+        cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
+        tempered_chains warm_up
     """,
     "examples": """
         convolutional

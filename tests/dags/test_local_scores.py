@@ -295,7 +295,7 @@ def test_bad_data_is_refused():
         ps.LocalScores.from_data(gap)
     with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
         ps.LocalScores.from_data(np.random.default_rng(0).normal(size=(80, 65)))
-    with pytest.raises(ValueError, match=r"column 'v1': its sum of squares .* use smaller units or a larger t"):
+    with pytest.raises(ValueError, match=r"column 'v1': its sum of squares .* or a larger prior_scale"):
         with pytest.warns(UserWarning, match="more than 10 times"):
             ps.LocalScores.from_data(df.assign(v1=df.v1 * 1e8))
 
@@ -314,7 +314,7 @@ def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
         (1e3, 1.0, "sd of 'v1' .* is more than 10 times that of 'v.'.* so that the prior moves edges"),
         (1.0, 0.03, "stands for columns whose sd is about 0.71, .* makes edges more probable; standardise the columns"),
         (1.0, 1e3, "stands for columns whose sd is about 0.71, .* makes edges less probable; standardise the columns"),
-        (1.0, 1e-8, "have sums of squares below BGe's prior scale"),
+        (1.0, 1e-8, "have sums of squares below BGe's prior_scale"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*sums of squares below:UserWarning")
