@@ -34,7 +34,7 @@ class MonotoneParts(NamedTuple):
     coefficients: Any
 
 
-class _Node(NamedTuple):
+class _PartNode(NamedTuple):
     """A node of a part in the making; `edges` has of each child the edge whose weight it has, ABSENT for weight 1."""
 
     kind: int
@@ -133,16 +133,16 @@ def _checked_weights(circuit: Circuit, given: Any) -> Any:
     return raw.astype(np.float64)
 
 
-def _both_parts(circuit: Circuit, possible: np.ndarray) -> tuple[list[_Node], tuple[int, int]]:
+def _both_parts(circuit: Circuit, possible: np.ndarray) -> tuple[list[_PartNode], tuple[int, int]]:
     """Nodes of both parts, children before their parents, and the two roots.
 
     ``possible`` (n_sum_edges, 2) says whether a weight may be positive, and whether it may be negative.
     """
-    nodes: list[_Node] = []
+    nodes: list[_PartNode] = []
     parts: dict[int, tuple[int, int]] = {}
 
     def add(*fields: Any) -> int:
-        nodes.append(_Node(*fields))
+        nodes.append(_PartNode(*fields))
         return len(nodes) - 1
 
     for node in range(circuit.n_nodes - 1, -1, -1):
@@ -192,7 +192,7 @@ def _product(below: list[tuple[int, int]], add: Any) -> tuple[int, int]:
     return (b, a) if sign else (a, b)
 
 
-def _circuit_of(given: Circuit, nodes: list[_Node], root: int) -> tuple[Circuit, np.ndarray, np.ndarray]:
+def _circuit_of(given: Circuit, nodes: list[_PartNode], root: int) -> tuple[Circuit, np.ndarray, np.ndarray]:
     """The circuit below a node; edge and sign (n_sum_edges, 2) of its weights; of its leaves those that are given."""
     reached = {root}
     for node in range(root, -1, -1):

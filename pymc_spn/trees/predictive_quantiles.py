@@ -20,7 +20,7 @@ LARGEST_COUNT = 1e15  # of a quantile
 REST = 1e-13  # of the smaller tail: what the search of a quantile may leave
 
 
-class LeafLaws:
+class LeafPredictives:
     """Distribution functions and densities of all leaves of drawn trees.
 
     Parameters
@@ -74,7 +74,7 @@ def predictive_quantiles(
     away : (G, m, Q) float64
         Each group's share times what it alone answers differently, to first order; NaN where there is no density.
     """
-    laws, shares = LeafLaws(draws), np.array([w.sum() for w in weights])
+    laws, shares = LeafPredictives(draws), np.array([w.sum() for w in weights])
     step = max(1, BLOCK_VALUES // (draws.n_trees * max(q.size, 1)))
     found, away = [np.zeros((0, q.size))], [np.zeros((len(weights), 0, q.size))]
     for start in range(0, len(values), step):
@@ -95,7 +95,7 @@ def predictive_cdf(
 
     Parameters are those of `predictive_quantiles`.
     """
-    laws, step = LeafLaws(draws), max(1, BLOCK_VALUES // draws.n_trees)
+    laws, step = LeafPredictives(draws), max(1, BLOCK_VALUES // draws.n_trees)
     found = [np.zeros((len(weights), 0))]
     for start in range(0, len(values), step):
         rows, x = values[start : start + step], y[start : start + step, None].astype(np.float64)
@@ -104,7 +104,7 @@ def predictive_cdf(
     return np.concatenate(found, axis=1)
 
 
-def _quantiles(laws: LeafLaws, mixtures: RowMixtures, q: np.ndarray) -> np.ndarray:
+def _quantiles(laws: LeafPredictives, mixtures: RowMixtures, q: np.ndarray) -> np.ndarray:
     inner = (q > 0.0) & (q < 1.0)
     levels = q[inner]
     out = np.where(q <= 0.0, -np.inf if laws.is_real else 0.0, np.full((mixtures.n_rows, q.size), np.inf))

@@ -25,7 +25,7 @@ def log_of_zero(dtype: Any) -> float:
     return 1e-8 * float(jnp.finfo(dtype).min)
 
 
-class Cells(NamedTuple):
+class ReadValues(NamedTuple):
     """Cells as leaves of one reading see them, each (I, N); see `leaf_forms.read_value`."""
 
     u: Any
@@ -34,7 +34,7 @@ class Cells(NamedTuple):
     otherwise: Any  # log density where not; that of a missing cell is 0
 
 
-def read(x: Any, reading: int) -> Cells:
+def read(x: Any, reading: int) -> ReadValues:
     """Cells from values (I, N), NaN where missing."""
     if reading == REAL:
         is_possible = jnp.isfinite(x)
@@ -50,17 +50,17 @@ def read(x: Any, reading: int) -> Cells:
     u = jnp.where(is_possible, x, 0.5 if reading == LOG_ODDS else 1.0)
     if reading == LOGARITHM:
         u = jnp.log(u)
-        return Cells(u, -u, is_possible, otherwise)
+        return ReadValues(u, -u, is_possible, otherwise)
     if reading == LOG_ODDS:
         y, z = jnp.log(u), jnp.log1p(-u)
-        return Cells(y - z, -(y + z), is_possible, otherwise)
+        return ReadValues(y - z, -(y + z), is_possible, otherwise)
     if reading not in (REAL, NOT_NEGATIVE):
         u = jax.lax.stop_gradient(u)  # masses have no derivative in the value
     base = -gammaln(u + 1.0) if reading == FACTORIAL else jnp.zeros_like(u)
-    return Cells(u, base, is_possible, otherwise)
+    return ReadValues(u, base, is_possible, otherwise)
 
 
-def leaf_log_densities(code: int, theta: Any, cells: Cells) -> Any:
+def leaf_log_densities(code: int, theta: Any, cells: ReadValues) -> Any:
     """Log densities (L, N) of leaves of one family, from parameters (L, p) within their bounds and cells (L, N)."""
     zero = log_of_zero(theta.dtype)
     logs = BY_CODE[code].in_jax(JAX, theta, cells.u, zero) + cells.base

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pymc_spn.circuits.evaluation.jax_leaves import (
-    Cells,
+    ReadValues,
     are_within_bounds,
     leaf_log_densities,
     log_of_zero,
@@ -69,18 +69,18 @@ def are_normalised(layout: Layout, log_weights: Any) -> Any:
     return (jnp.abs(total[layout.kind == SUM] - 1.0) < TOLERANCE).all()
 
 
-def read_columns(layout: Layout, values: Any) -> dict[int, Cells]:
+def read_columns(layout: Layout, values: Any) -> dict[int, ReadValues]:
     """Cells of each reading, in the order of the layout's inputs."""
     x = values.T
     readings = np.unique(layout.input_reading).tolist()
     return {r: read(x[layout.input_column[layout.input_reading == r]], r) for r in readings}
 
 
-def cells_of(layout: Layout, leaves: np.ndarray, cells: dict[int, Cells]) -> Cells:
+def cells_of(layout: Layout, leaves: np.ndarray, cells: dict[int, ReadValues]) -> ReadValues:
     """Cells (L, N) of leaves of one family."""
     reading = int(READING[layout.leaf_code[leaves[0]]])
     at = np.searchsorted(np.flatnonzero(layout.input_reading == reading), layout.leaf_input[leaves])
-    return Cells(*(rows_at(a, at) for a in cells[reading]))
+    return ReadValues(*(rows_at(a, at) for a in cells[reading]))
 
 
 def rows_at(x: Any, at: np.ndarray) -> Any:
