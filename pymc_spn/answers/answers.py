@@ -1,12 +1,15 @@
 """The questions that every tractable law answers, as the methods of one class."""
 
 from pymc_spn.answers.asked_law import AskedLaw
+from pymc_spn.answers.cell_tails import cell_p_value
 from pymc_spn.answers.column_questions import cdf, cov, mean, moment, quantile
 from pymc_spn.answers.event_questions import condition, marginal, mpe, probability, sample
 from pymc_spn.answers.explanations import explain
 from pymc_spn.answers.information_questions import entropy, event_information, kl, mutual_information
 from pymc_spn.answers.no_interventions import do
 from pymc_spn.answers.pair_questions import dependence
+from pymc_spn.answers.row_distributions import predict_cdf, predict_quantile, predict_sd
+from pymc_spn.answers.row_predictions import predict, predict_proba
 from pymc_spn.answers.row_questions import anomaly, impute, log_density, predictive_p_value
 
 
@@ -35,10 +38,17 @@ class Answers(AskedLaw):
     cov = cov
     moment = moment
 
+    predict = predict
+    predict_proba = predict_proba
+    predict_sd = predict_sd
+    predict_quantile = predict_quantile
+    predict_cdf = predict_cdf
+
     log_density = log_density
     anomaly = anomaly
     impute = impute
     predictive_p_value = predictive_p_value
+    cell_p_value = cell_p_value
     explain = explain
 
     entropy = entropy

@@ -7,8 +7,6 @@ import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
-from pymc_spn.answers.row_distributions import LeavesOfDraws
-from pymc_spn.answers.row_predictions import leaf_levels
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 Tails = tuple[np.ndarray, np.ndarray]  # (M,), and what each draw contributes (S, M)
 FAR = 1e-6  # tails below it are summed anew: as what is left of 1, or without small leaves, they have lost digits
-FARTHEST_TAIL = np.array([1e-290])  # of those: leaves are left out that add less than 1e-300
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
@@ -81,18 +78,17 @@ def _tails(self: AskedLaw, values: np.ndarray, index: Any, d: int) -> tuple[np.n
 
 def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
     """Twice the smaller of P(X <= x) and P(X >= x), of values as they are recorded."""
-    d, law = asked.column, self._law
+    d, law = asked.d, self._law
     half = 0.5 * law.resolution[d] if law.is_density[d] else 0.0
     ends = [own + half, own - half]
     if not law.is_density[d]:  # counts; a column of counts may have Gaussian leaves alone, though
         ends = [own, own - 1.0]
     elif half == 0.0:
         ends = ends[:1]
-    x, of_draws = np.stack(ends, axis=1), LeavesOfDraws(asked)
-    for rows in of_draws.blocks(len(ends)):
-        shares = of_draws.shares(rows)
-        weight = shares.weight
-        below = of_draws.below(shares, x[rows])
+    x = np.stack(ends, axis=1)
+    for rows in asked.blocks(asked.column.n_leaves * len(ends)):
+        found, weight = asked.in_rows(rows)
+        below = found.below(x[rows])
         lower, upper = below[:, :, 0], weight / len(weight) - below[:, :, -1]
         of_lower, of_upper = lower.sum(axis=0), np.maximum(upper.sum(axis=0), 0.0)
         is_lower = of_lower <= of_upper
@@ -101,7 +97,7 @@ def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[T
         if far.size:
             at, down = own[rows][far], is_lower[far]
             low, high = np.where(down, -np.inf, at - half)[:, None], np.where(down, at + half, np.inf)[:, None]
-            side[:, far] = of_draws.within(of_draws.laws(shares.of_rows(far), FARTHEST_TAIL), low, high)[:, :, 0]
+            side[:, far] = found.of_rows(far).within(low, high)[:, :, 0]
         smaller = side.sum(axis=0)
         influence = 2.0 * (len(weight) * side - weight * smaller)
         yield np.minimum(2.0 * smaller, 1.0), np.where(2.0 * smaller < 1.0, influence, 0.0)
@@ -109,11 +105,10 @@ def _of_numbers(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[T
 
 def _of_levels(self: AskedLaw, asked: AskedRows, own: np.ndarray) -> Iterator[Tails]:
     """Probability of all levels that are no more probable than the one that is there."""
-    n_draws = len(asked.leaves)
-    laws = [np.concatenate([leaf_levels(one, event) for one in asked.leaves]) for event in asked.events]
-    for rows in asked.blocks(n_draws * laws[0].shape[1] * len(laws)):
-        found, weight, share_of_part = asked.averages(rows, laws)
-        per = weighted(share_of_part, found).sum(axis=0)
+    n_levels = len(self.columns[asked.d].levels or ())
+    for rows in asked.blocks(self._law.n_circuits * n_levels * len(asked.column.parts)):
+        logs, per = asked.column.levels(rows, n_levels)
+        weight = asked.weigh(logs)
         mean = weighted(weight, per).mean(axis=0)
         held = np.take_along_axis(mean, own[rows].astype(np.int64)[:, None], axis=1)
         is_tail = mean <= held * (1.0 + TIES)

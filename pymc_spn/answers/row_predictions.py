@@ -8,7 +8,6 @@ import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
-from pymc_spn.leaves.families import Categorical, DirichletLevels
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
@@ -57,10 +56,12 @@ def predict_proba(
         raise ValueError(f"target must be binary, categorical or ordinal, {target!r} is {column.kind}; use predict")
     df = known_levels(df, self.columns, unseen)
 
-    def of_levels(asked: AskedRows, s: int, event: Any) -> np.ndarray:
-        return leaf_levels(asked.leaves[s], event)
+    levels = list(column.levels)
 
-    return _predicted(self, "predict_proba", df, d, of_levels, {"level": list(column.levels)}, per_draw)
+    def of_levels(asked: AskedRows, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return asked.column.levels(rows, len(levels))
+
+    return _predicted(self, "predict_proba", df, d, of_levels, {"level": levels}, per_draw)
 
 
 def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
@@ -102,22 +103,14 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
     if centred:
         attrs["principal_value"] = centred
 
-    def leaf_means(asked: AskedRows, s: int, event: Any) -> np.ndarray:
-        return asked.leaf_moments(s, event)[0] + column.origin
+    def means(asked: AskedRows, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        logs, mean, _ = asked.column.moments(rows, variance=False)
+        return logs, mean + column.origin
 
-    found = _predicted(self, "predict", known_levels(df, self.columns, unseen), d, leaf_means, {}, False, **attrs)
+    found = _predicted(self, "predict", known_levels(df, self.columns, unseen), d, means, {}, False, **attrs)
     if np.isinf(found.values).any():
         found.attrs["infinite_mean"] = [target]
     return found
-
-
-def leaf_levels(leaves: Any, event: Any) -> np.ndarray:
-    """Probabilities (n, K) of the levels under each leaf given an event."""
-    p = Categorical.predictive_probabilities(DirichletLevels(leaves.parameters))
-    if isinstance(event, frozenset):
-        p = p * np.isin(np.arange(p.shape[1]), list(event))
-        p = p / p.sum(axis=1, keepdims=True)
-    return p
 
 
 def _predicted(
@@ -125,32 +118,29 @@ def _predicted(
     name: str,
     df: Any,
     d: int,
-    of_leaves: Callable[[AskedRows, int, Any], np.ndarray],
+    ask: Callable[[AskedRows, slice], tuple[np.ndarray, np.ndarray]],
     coords: dict[str, Any],
     per_draw: bool,
     **attrs: Any,
 ) -> "xr.DataArray":
-    """Average over leaves, parts and draws of a number (or of several) that each leaf of a column has."""
-    asked = AskedRows.of_table(self, df, d)
-    n_draws = len(asked.leaves)
-    laws = [np.concatenate([of_leaves(asked, s, event) for s in range(n_draws)]) for event in asked.events]
-    shape = laws[0].shape[1:]  # () of means, (K,) of levels
+    """Average over the circuits of a number (S, M), or of several, with log weights (S, M) of the circuits."""
+    asked, n_circuits = AskedRows.of_table(self, df, d), self._law.n_circuits
+    shape = tuple(len(values) for values in coords.values())  # () of means, (K,) of levels
     if per_draw:
-        what = f"per_draw=True with {len(asked.index):,} rows and {n_draws:,} draws"
-        refuse_memory(what, 16.0 * math.prod(shape) * n_draws * len(asked.index), "ask for fewer rows at once")
-    per = [np.zeros((n_draws, 0, *shape))]
+        what = f"per_draw=True with {len(asked.index):,} rows and {n_circuits:,} draws"
+        refuse_memory(what, 16.0 * math.prod(shape) * n_circuits * len(asked.index), "ask for fewer rows at once")
+    per = [np.zeros((n_circuits, 0, *shape))]
     answer, errors = [np.zeros((0, *shape))], []
-    for rows in asked.blocks(n_draws * math.prod(shape) * len(laws)):
-        found, weight, share_of_part = asked.averages(rows, [law.reshape(len(law), -1) for law in laws])
-        found = found.reshape(*found.shape[:3], *shape)
-        joined = found[0] if len(laws) == 1 else np.sum(list(map(weighted, share_of_part, found)), axis=0)
+    for rows in asked.blocks(n_circuits * math.prod(shape) * len(asked.column.parts)):
+        logs, found = ask(asked, rows)
+        weight = asked.weigh(logs)
         if per_draw:
-            per.append(joined)
+            per.append(found)
             continue
-        mean = weighted(weight, joined).mean(axis=0)
+        mean = weighted(weight, found).mean(axis=0)
         answer.append(mean)
         with np.errstate(invalid="ignore"):
-            errors.append(self._error(weighted(weight, joined - mean)))
+            errors.append(self._error(weighted(weight, found - mean)))
     coords = {"row": row_labels(asked.index), **coords}
     attrs = self._cell_mark() | attrs
     if per_draw:

@@ -162,15 +162,24 @@ class ColumnLaw(NamedTuple):
             raise AssertionError("quantiles are of one mixture")
         return bracketed_quantiles(self, q)
 
+    def leaf_bulk(self) -> tuple[np.ndarray, np.ndarray]:
+        """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
+        return leaf_centres(self.leaves)
+
+    def leaf_support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value (n,) that each leaf allows."""
+        low, high = np.full(self.share.size, -np.inf), np.full(self.share.size, np.inf)
+        for code, which, params in by_family(self.leaves):
+            predictive = PREDICTIVES[code]
+            low[which] = predictive.lowest
+            high[which] = np.inf if predictive.highest is None else predictive.highest(params)
+        ends = (-np.inf, np.inf) if self.event is None else (min(self.event), max(self.event))
+        return np.maximum(low, ends[0]), np.minimum(high, ends[1])
+
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some leaf allows."""
-        low, high = np.inf, -np.inf
-        for code, _, params in by_family(self.leaves):
-            predictive = PREDICTIVES[code]
-            low = min(low, predictive.lowest)
-            high = max(high, np.inf if predictive.highest is None else predictive.highest(params))
-        ends = (low, high) if self.event is None else (min(self.event), max(self.event))
-        return max(low, ends[0]), min(high, ends[1])
+        low, high = self.leaf_support()
+        return float(low.min()), float(high.max())
 
     @property
     def ends(self) -> tuple[float, ...]:

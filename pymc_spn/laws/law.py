@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from pymc_spn.events.events import Event, Events, describe, holds
+from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.tables import Column
 
 
@@ -243,6 +244,14 @@ class Law(ABC):
     @abstractmethod
     def column(self, d: int) -> ColumnOfLaw:
         """The law of one column."""
+
+    @abstractmethod
+    def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
+        """The law of one column in each of rows (M, D), given the other cells: arrays over S circuits and M rows.
+
+        Cells of the column itself are NaN, other NaN are summed out. Rows are asked in blocks, and nothing of the size
+        of circuits, rows and leaves is held. Rounded columns count as their cells.
+        """
 
     @abstractmethod
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from pymc_spn.events.events import Event, Events
 from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.column_laws import JoinedLaw
+from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import CircuitOnGrids, GridLaw
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
@@ -117,6 +118,10 @@ class MixedLaw(GridLaw):
     def column(self, d: int) -> JoinedLaw:
         """See `Law`."""
         return JoinedLaw(tuple(part.column(d) for part in self.parts), self.shares)
+
+    def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
+        """See `Law`: the leaves of all parts."""
+        return ColumnOfRows([one for part in self.parts for one in part.column_of_rows(d, rows).parts])
 
     def on_grids(self, s: int) -> "MixedOnGrids":
         """See `Law`; parts without a share are left out."""

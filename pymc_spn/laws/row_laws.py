@@ -1,45 +1,71 @@
-"""The law of one column in each of many rows: leaves of all draws, mixed by weights of each row's own."""
+"""The law of one column in each of many rows: leaves of all circuits, mixed by weights of each row's own."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_spn.laws.column_laws import ColumnLaw, leaf_centres
 from pymc_spn.laws.column_quantiles import LARGEST_COUNT
-from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.numerics.bracketed_newton import reach_levels
 from pymc_spn.numerics.halving import smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
-REST = 1e-11  # of the smaller tail: what the search of a quantile may leave
 GRID_VALUES, GRID_SIZES = 2_000_000, (8, 192)  # values held of all leaves (16 MB), points of a grid
 WHOLE_POINTS = 600  # points of a grid that holds every whole number
 SPREAD = np.array([-3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0])  # points of a leaf that shape the grid, in its widths
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]  # where, value, slope
 
 
-class WeightedLeaves(NamedTuple):
+class LeafLaws(Protocol):
+    """n leaves of one column, given what is known of it; points are (X,) for all leaves or (n, X) of their own."""
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether every leaf has masses."""
+
+    def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) (n, X)."""
+
+    def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density or mass (n, X)."""
+
+    def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """P(low <= X <= high) (n, X) between ends (n, X): far tails keep their digits."""
+
+    def leaf_bulk(self) -> tuple[np.ndarray, np.ndarray]:
+        """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
+
+    def leaf_support(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value (n,) that each leaf allows."""
+
+
+@dataclass(frozen=True)
+class WeightedLeaves:
     """Leaves that are known to satisfy one event, with weights in each row.
 
     Parameters
     ----------
-    leaves : Leaves
-    event : Interval, frozenset or None
+    leaves : LeavesOfColumn
+    rows : (M,) int64
+        Number of each row, by which the leaves know it.
     mixtures : RowMixtures
         Its components are the leaves.
     """
 
-    leaves: Leaves
-    event: Any
+    leaves: Any
+    rows: np.ndarray
     mixtures: RowMixtures
 
-    @property
-    def law(self) -> ColumnLaw:
+    @cached_property
+    def law(self) -> LeafLaws:
         """The leaf of each pair by itself."""
-        which = self.mixtures.component
-        own = Leaves(self.leaves.family[which], self.leaves.parameters[which])
-        return ColumnLaw(own, self.mixtures.weight, np.zeros(1, np.int64), self.event)
+        return self.leaves.of_pairs(self.rows[self.mixtures.row], self.mixtures.component)
+
+    def of_rows(self, kept: np.ndarray) -> "WeightedLeaves":
+        """The same in some rows (k,)."""
+        return WeightedLeaves(self.leaves, self.rows[kept], self.mixtures.of_rows(kept))
 
 
 class RowLaws(NamedTuple):
@@ -59,7 +85,7 @@ class RowLaws(NamedTuple):
         """The laws of some rows (k,), ascending."""
         if kept.size == self.n_rows:
             return self
-        return RowLaws(tuple(p._replace(mixtures=p.mixtures.of_rows(kept)) for p in self.parts), kept.size)
+        return RowLaws(tuple(part.of_rows(kept) for part in self.parts), kept.size)
 
     def cdf(self, x: np.ndarray) -> np.ndarray:
         """P(X <= x) (M, Q) at points (M, Q) of each row's own."""
@@ -69,7 +95,7 @@ class RowLaws(NamedTuple):
         """Density or mass (M, Q) at points (M, Q) of each row's own."""
         return self._sum(lambda law, own: np.exp(law.leaf_log_density(own)), x)
 
-    def _sum(self, of_leaves: Callable[[ColumnLaw, np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+    def _sum(self, of_leaves: Callable[[LeafLaws, np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
         total = np.zeros(x.shape)
         for part in self.parts:
             total += part.mixtures.sums(of_leaves(part.law, x[part.mixtures.row]))
@@ -80,8 +106,11 @@ class RowLaws(NamedTuple):
         """Whether every leaf has masses."""
         return all(part.law.is_discrete for part in self.parts)
 
-    def quantile(self, q: np.ndarray, within: "Brackets") -> np.ndarray:
-        """Quantiles (M, Q) of each row: the smallest x with P(X <= x) >= q, for levels strictly between 0 and 1."""
+    def quantile(self, q: np.ndarray, within: "Brackets", rest: float) -> np.ndarray:
+        """Quantiles (M, Q) of each row: the smallest x with P(X <= x) >= q, for levels strictly between 0 and 1.
+
+        The search may leave a share ``rest`` of the smaller tail.
+        """
         first, last = (ends[:, None] for ends in self.support())
         if self.is_discrete:
             return np.clip(self._counts(q, within, first - 1.0), np.ceil(first), np.floor(last))
@@ -104,12 +133,18 @@ class RowLaws(NamedTuple):
             high,
             np.clip(within.start, np.nextafter(outside, np.inf), last),
             np.full(self.n_rows, within.length),
-            REST,
+            rest,
         )
-        # between intervals the distribution function is flat: the end of the one before is then the smallest x
-        for end in {float(end) for part in self.parts for end in part.law.ends}:
-            reached = self.cdf(np.full((self.n_rows, 1), end)) >= q
-            x = np.where(reached, np.minimum(x, end), x)
+        # where no leaf has anything the distribution function is flat: the smallest x is then the end of one below
+        ends = np.unique(np.concatenate([part.law.leaf_support()[1] for part in self.parts]))
+        ends = ends[np.isfinite(ends)]
+        while ends.size:
+            place = np.searchsorted(ends, x) - 1
+            at = np.where(place >= 0, ends[place], x)
+            reached = (at < x) & (self.cdf(at) >= q)
+            if not reached.any():
+                break
+            x = np.where(reached, at, x)
         return x
 
     def _counts(self, q: np.ndarray, within: "Brackets", least: np.ndarray) -> np.ndarray:
@@ -121,12 +156,24 @@ class RowLaws(NamedTuple):
         high = np.where(np.isinf(within.high), far, within.high)
         return smallest_whole_reaching(lambda x: self.cdf(x) < q, low, high, least, LARGEST_COUNT)
 
+    def wide_brackets(self, q: np.ndarray) -> "Brackets":
+        """Brackets without ends, where leaves differ from row to row: searches begin in the bulk of each row."""
+        centre, spread = np.zeros((2, self.n_rows))
+        for part in self.parts:
+            middle, width = part.law.leaf_bulk()
+            centre += part.mixtures.sums(middle[:, None])[:, 0]
+            spread += part.mixtures.sums(width[:, None])[:, 0]
+        start = np.round(centre) if self.is_discrete else centre
+        ends, length = np.full((self.n_rows, q.size), np.inf), float(np.abs(centre).max() + spread.max())
+        return Brackets(-ends, ends, np.tile(start[:, None], q.size), length)
+
     def support(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value (M,) that some leaf of a row allows."""
         low, high = np.full(self.n_rows, np.inf), np.full(self.n_rows, -np.inf)
         for part in self.parts:
-            own, rows = part.law.support(), np.unique(part.mixtures.row)
-            low[rows], high[rows] = np.minimum(low[rows], own[0]), np.maximum(high[rows], own[1])
+            least, most = part.law.leaf_support()
+            np.minimum.at(low, part.mixtures.row, least)
+            np.maximum.at(high, part.mixtures.row, most)
         return low, high
 
 
@@ -154,16 +201,14 @@ class LeafGrid:
 
     Parameters
     ----------
-    leaves : Leaves
-        Of all draws (n,).
-    events : sequence
-        What the column is known to satisfy, under each of J parts.
+    laws : sequence of LeafLaws
+        The same leaves (n,), given what the column is known to satisfy under each of J parts.
     """
 
-    def __init__(self, leaves: Leaves, events: Sequence[Any]) -> None:
-        laws = [ColumnLaw(leaves, np.ones(leaves.family.size), np.zeros(1, np.int64), event) for event in events]
-        centre, width = leaf_centres(leaves)
-        size = int(np.clip(GRID_VALUES // max(leaves.family.size, 1), *GRID_SIZES))
+    def __init__(self, laws: Sequence[LeafLaws]) -> None:
+        found = [law.leaf_bulk() for law in laws]
+        centre, width = (np.concatenate(values) for values in zip(*found, strict=True))
+        size = int(np.clip(GRID_VALUES // max(centre.size, 1), *GRID_SIZES))
         usual = np.quantile(centre + width * SPREAD[:, None], np.linspace(0.0, 1.0, size))
         reach = max(float(np.ptp(usual)), float(width.max()), float(np.finfo(np.float64).tiny))
         beyond = reach * 10.0 ** np.arange(1, 4)
@@ -172,23 +217,23 @@ class LeafGrid:
         if self.is_discrete:
             points = np.round(points)
             whole = np.arange(points[beyond.size], points[-beyond.size - 1] + 1.0)
-            if whole.size <= WHOLE_POINTS and whole.size * leaves.family.size <= 4 * GRID_VALUES:
+            if whole.size <= WHOLE_POINTS and whole.size * centre.size <= 4 * GRID_VALUES:
                 points = np.concatenate([points, whole])  # a bracket between neighbours is the answer
         self.points = np.unique(points)
-        self.cdf = np.stack([law.leaf_cdf(self.points) for law in laws])
+        self.cdf = [law.leaf_cdf(self.points) for law in laws]
         if not self.is_discrete:
-            self.density = np.stack([np.exp(law.leaf_log_density(self.points)) for law in laws])
+            self.density = [np.exp(law.leaf_log_density(self.points)) for law in laws]
 
-    def brackets(self, shares: np.ndarray, q: np.ndarray) -> Brackets:
-        """Where quantiles of rows with weights (J, M, n) of the leaves are."""
+    def brackets(self, shares: Sequence[np.ndarray], q: np.ndarray) -> Brackets:
+        """Where quantiles of rows with weights (M, n) of the leaves of each part are."""
         x = self.points
-        value = np.einsum("jmn,jng->mg", shares, self.cdf, optimize=True)
+        value = np.sum([share @ cdf for share, cdf in zip(shares, self.cdf, strict=True)], axis=0)
         after = (value[:, :, None] < q).sum(axis=1)  # number of the first point that reaches the level
         low = np.where(after > 0, x[np.maximum(after - 1, 0)], -np.inf)
         high = np.where(after < x.size, x[np.minimum(after, x.size - 1)], np.inf)
         start = np.where(np.isinf(low), x[0], np.where(np.isinf(high), x[-1], low))
         if not self.is_discrete:
-            slope = np.einsum("jmn,jng->mg", shares, self.density, optimize=True)
+            slope = np.sum([share @ density for share, density in zip(shares, self.density, strict=True)], axis=0)
             i, j = np.clip(after - 1, 0, x.size - 1), np.clip(after, 0, x.size - 1)
             own = np.arange(len(value))[:, None]
             found = _inverse(q, (x[i], value[own, i], slope[own, i]), (x[j], value[own, j], slope[own, j]))

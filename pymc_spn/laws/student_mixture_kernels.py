@@ -15,6 +15,7 @@ CLOSE = 1e-2  # share of the smaller tail from which on the next step may be the
 MOST_STEPS = 200
 N_SCRATCH = 10
 LARGEST = 1e150  # distance in widths, whose square is a number
+DEGREE = 5  # of the polynomial by which a search begins
 SIZES = 1100  # powers of two that a weight may have
 
 
@@ -56,7 +57,7 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
     leaves : StudentLeaves
     shares : (M, n) float64
         Weights of the leaves in each draw.
-    weight : (S, M) float64
+    weight : (M, S) float64
         Of the draws, which add up to 1 in a row, or all are 0: then all leaves have the same.
     most : float
         Leaves are left out, those of the smallest weights, which weigh at most as much together.
@@ -75,7 +76,7 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
     """
     at_points = scratch[8, : points.size]
     for m in range(shares.shape[0]):
-        n = gather(leaves, shares[m], weight[:, m], most, scratch)
+        n = gather(leaves, shares[m], weight[m], most, scratch)
         at_points[:] = 0.0
         for i in range(n):
             add_row(scratch[0, i], grid[int(scratch[5, i])], at_points)
@@ -94,7 +95,7 @@ def add_row(weight, row, total):
 def distribution_functions_of_rows(leaves, shares, weight, most, x, scratch, below):
     """What each draw adds (M, Q, S) to the distribution functions of mixtures at points (M, Q), see above."""
     for m in range(shares.shape[0]):
-        n = gather(leaves, shares[m], weight[:, m], most, scratch)
+        n = gather(leaves, shares[m], weight[m], most, scratch)
         for q in range(x.shape[1]):
             evaluate(x[m, q], n, leaves, scratch)
             add_up_draws(leaves, n, scratch, below[m, q])
@@ -171,7 +172,7 @@ def search(level, rest, points, at_points, n, leaves, scratch):
         low = points[after - 1]
     if after < points.size:
         high = points[after]
-    x = start_between(level, points, at_points, after)
+    x = polished_start(start_between(level, points, at_points, after), level, points, at_points, after, scratch[6])
     far = max(points[-1] - points[0], abs(points[0]))
     tail = min(level, 1.0 - level)
     slope = 0.0
@@ -233,6 +234,33 @@ def start_between(level, points, at_points, after):
     x = points[after - 1] * (1.0 + 2.0 * t) * (1.0 - t) ** 2 + points[after] * t**2 * (3.0 - 2.0 * t)
     x += left * t * (1.0 - t) ** 2 - right * t**2 * (1.0 - t)
     return x if points[after - 1] < x < points[after] else points[after - 1] + t * width
+
+
+@bare_inner_kernel
+def polished_start(x, level, points, at_points, after, coefficients):
+    """A start moved to where the polynomial through the nearest six points reaches the level, if that is between two.
+
+    Where the mixture is smooth between the points this spares its next evaluation.
+    """
+    if after == 0 or after == points.size or points.size < DEGREE + 1:
+        return x
+    first = min(max(after - (DEGREE + 1) // 2, 0), points.size - DEGREE - 1)
+    for i in range(DEGREE + 1):
+        coefficients[i] = at_points[first + i]
+    for j in range(1, DEGREE + 1):  # divided differences
+        for i in range(DEGREE, j - 1, -1):
+            width = points[first + i] - points[first + i - j]
+            coefficients[i] = (coefficients[i] - coefficients[i - 1]) / width if width > 0.0 else math.nan
+    moved = x
+    for _ in range(3):
+        value = coefficients[DEGREE]
+        slope = 0.0
+        for i in range(DEGREE - 1, -1, -1):
+            away = moved - points[first + i]
+            slope = slope * away + value
+            value = value * away + coefficients[i]
+        moved -= (value - level) / slope if slope > 0.0 else math.nan
+    return moved if points[after - 1] < moved < points[after] else x
 
 
 @bare_inner_kernel

@@ -1,6 +1,7 @@
 """One law of a column for each of many rows where its leaves are Student t's: by kernels, rows over threads."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from pymc_spn.laws.student_mixture_kernels import (
     fill_grid,
     quantiles_of_rows,
 )
-from pymc_spn.leaves.families import Gaussian, NormalGamma
+from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.student_lanes import n_terms
 from pymc_spn.numerics.threads import for_each, n_threads
@@ -22,33 +23,59 @@ ALONE = 20_000  # leaves that one thread evaluates before another one has starte
 GRID_VALUES, GRID_SIZES = 8_000_000, (16, 32)  # values held of all leaves (32 MB), points of a grid
 
 
-class StudentMixtures:
-    """Mixtures of the leaves of a column under all draws, with weights of each row's own.
+class StudentLaws(NamedTuple):
+    """Student t's (n,), of values or of their logs.
 
     Parameters
     ----------
-    params : NormalGamma
-        Of the leaves of all draws (n,).
-    draw : (n,) int64
-        Draw of each leaf.
+    location, scale, freedom : (n,) float64
+    of_logs : bool
     """
 
-    def __init__(self, params: NormalGamma, draw: np.ndarray) -> None:
-        root = 1.0 / np.sqrt(2.0 * params.b * (1.0 + 1.0 / params.rho))
-        log_scale = Gaussian.predictive_log_density(params, params.mu)
-        order = np.argsort(params.a, kind="stable")
-        terms = n_terms(2.0 * params.a[order])
+    location: np.ndarray
+    scale: np.ndarray
+    freedom: np.ndarray
+    of_logs: bool
+
+    def is_same(self, other: "StudentLaws") -> bool:
+        """Whether the laws are the same."""
+        pairs = zip(self[:3], other[:3], strict=True)
+        return self.of_logs == other.of_logs and all(np.array_equal(one, two) for one, two in pairs)
+
+    @property
+    def lowest(self) -> float:
+        """End of the support."""
+        return 0.0 if self.of_logs else -np.inf
+
+
+class StudentMixtures:
+    """Mixtures of the leaves of a column under all circuits, with weights of each row's own.
+
+    Parameters
+    ----------
+    laws : StudentLaws
+        The leaves of all circuits (n,).
+    circuit : (n,) int64
+        Circuit of each leaf.
+    """
+
+    def __init__(self, laws: StudentLaws, circuit: np.ndarray) -> None:
+        self.laws, draw = laws, circuit
+        location, scale, freedom, _ = laws
+        root = 1.0 / (scale * np.sqrt(freedom))
+        power = 0.5 * (freedom + 1.0)
+        log_scale = STUDENT_T.log_density(np.stack(laws[:3], axis=1), location)
+        order = np.argsort(freedom, kind="stable")
         arrays = (
-            *(v[order] for v in (params.mu, root, log_scale / np.log(2.0), params.a + 0.5)),
+            *(v[order] for v in (location, root, log_scale / np.log(2.0), power)),
             order,
             draw[order],
-            terms,
+            n_terms(freedom[order]),
         )
         self.leaves = StudentLeaves(*arrays)
         self.n_draws = int(draw.max()) + 1
-        width = Gaussian.predictive_scale(params)
         n_points = int(np.clip(GRID_VALUES // draw.size, *GRID_SIZES)) // LANES * LANES
-        self._points = np.quantile(params.mu + width * SPREAD[:, None], np.linspace(0.0, 1.0, n_points))
+        self._points = np.quantile(location + scale * SPREAD[:, None], np.linspace(0.0, 1.0, n_points))
         self._grid = np.empty((draw.size, n_points), np.float32)
 
         def fill(part: slice) -> None:
@@ -66,25 +93,31 @@ class StudentMixtures:
         Leaves have weights (M, n) in their draws, these (S, M) in rows, and levels are strictly between 0 and 1; see
         `quantiles_of_rows`.
         """
-        own = weight / self.n_draws
+        own = np.ascontiguousarray((weight / self.n_draws).T)
         x, density = np.empty((2, len(shares), q.size))
         below = np.empty((len(shares), q.size, self.n_draws))
 
         def ask(part: slice) -> None:
             made = x[part], density[part], below[part]
             grid = self._points, self._grid, self._scratch()
-            quantiles_of_rows(self.leaves, shares[part], own[:, part], most, q, rest, *grid, *made)
+            quantiles_of_rows(self.leaves, shares[part], own[part], most, q, rest, *grid, *made)
 
         self._over_rows(ask, shares, q.size)
+        if self.laws.of_logs:
+            with np.errstate(over="ignore"):
+                x, density = np.exp(x), density * np.exp(-x)
         return x, density, below.transpose(2, 0, 1)
 
     def below(self, shares: np.ndarray, weight: np.ndarray, most: float, x: np.ndarray) -> np.ndarray:
         """What each draw adds (S, M, Q) to the distribution functions of rows at points (M, Q) of their own."""
-        own, below = weight / self.n_draws, np.empty((*x.shape, self.n_draws))
+        own, below = np.ascontiguousarray((weight / self.n_draws).T), np.empty((*x.shape, self.n_draws))
+        if self.laws.of_logs:
+            with np.errstate(divide="ignore"):
+                x = np.log(np.maximum(x, 0.0))
 
         def ask(part: slice) -> None:
             scratch = self._scratch()
-            distribution_functions_of_rows(self.leaves, shares[part], own[:, part], most, x[part], scratch, below[part])
+            distribution_functions_of_rows(self.leaves, shares[part], own[part], most, x[part], scratch, below[part])
 
         self._over_rows(ask, shares, x.shape[1])
         return below.transpose(2, 0, 1)

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.answers import Answers
-from pymc_spn.answers.cell_tails import cell_p_value
-from pymc_spn.answers.row_distributions import predict_cdf, predict_quantile, predict_sd
-from pymc_spn.answers.row_predictions import predict, predict_proba
 from pymc_spn.laws.law import Law
 from pymc_spn.networks.posterior_circuit import PosteriorCircuit, predictive_circuit
 from pymc_spn.networks.recorded_law import RecordedLaw
@@ -29,13 +26,6 @@ class NetworkPosterior(Answers):
     ----------
     law : RecordedLaw, or a mixture of such
     """
-
-    predict = predict
-    predict_proba = predict_proba
-    predict_sd = predict_sd
-    predict_quantile = predict_quantile
-    predict_cdf = predict_cdf
-    cell_p_value = cell_p_value
 
     @property
     def _first(self) -> RecordedLaw:

@@ -21,6 +21,7 @@ from pymc_spn.events.events import (
 )
 from pymc_spn.laws.column_grids import Grid, divergence
 from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
@@ -29,6 +30,7 @@ from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
 from pymc_spn.networks.packed_mixture import packed_from_draws
+from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
@@ -240,6 +242,10 @@ class RecordedLaw(GridLaw):
             for s in np.flatnonzero(p > 0.0).tolist()
         )
         return float(within + divergence(p, q)), 0.0
+
+    def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
+        """See `Law`."""
+        return ColumnOfRows([RecordedLeavesInRows(self, d, rows)])
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""

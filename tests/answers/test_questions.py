@@ -5,6 +5,7 @@ levels are enumerated.
 """
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.answers.answers import Answers
+from pymc_spn.laws.column_of_rows import LeavesInRows
 from tests.hand_made_records import sampled_tree
 
 UNION = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
@@ -68,6 +70,14 @@ QUESTIONS = {
     "cov": lambda p, rows: p.cov({"x0": (0.3, 1.4)}),
     "moment": lambda p, rows: p.moment(2, given={"x0": (0.3, 1.4)}),
     "anomaly": lambda p, rows: p.anomaly(rows)["surprise"],
+    "predict": lambda p, rows: p.predict(rows, "x0"),
+    "predict of counts": lambda p, rows: p.predict(rows, "x2"),
+    "predict_sd": lambda p, rows: p.predict_sd(rows, "x0"),
+    "predict_quantile": lambda p, rows: p.predict_quantile(rows, "x0", [0.02, 0.5, 0.9]),
+    "predict_quantile of counts": lambda p, rows: p.predict_quantile(rows, "x2", 0.7),
+    "predict_cdf": lambda p, rows: p.predict_cdf(rows, "x0", [0.4, 0.9]),
+    "predict_cdf of own cells": lambda p, rows: p.predict_cdf(rows, "x2"),
+    "cell_p_value": lambda p, rows: p.cell_p_value(rows),
     "explain": lambda p, rows: p.explain(rows.iloc[0])["shapley"],
     "event_information": lambda p, rows: p.event_information(EVENT, "x2 > 4"),
 }
@@ -98,6 +108,128 @@ def test_a_law_answers_as_its_circuit(law, question):
         assert ours[dim].values.tolist() == pytest.approx(theirs[dim].values.tolist())
     own = {k for k in ours.attrs if not k.startswith(("mcse_chain", "draws_after_weighting"))}
     assert own <= {*theirs.attrs, "tolerance", "principal_value"}
+
+
+@pytest.mark.parametrize("law", ["draws", "condition", "union", "fit", "union of a fit"])
+def test_levels_are_predicted_as_by_the_circuit(law):
+    ours, theirs = (one.predict_proba(ROWS, "x1") for one in law_and_circuit(law))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+    assert ours.dims == theirs.dims == ("row", "level") and ours["level"].values.tolist() == [0, 1]
+    labels = [one.predict(ROWS, "x1").values.tolist() for one in law_and_circuit(law)]
+    assert labels[0] == labels[1] == ours["level"].values[ours.argmax("level")].tolist()
+    each = [one.predict_proba(ROWS, "x1", per_draw=True) for one in law_and_circuit(law)]
+    assert each[0].dims == each[1].dims == ("chain", "draw", "row", "level")
+    np.testing.assert_allclose(each[1][0, 0], theirs)
+
+
+# ---- one column row by row, by quadrature and sums of the density of whole rows
+JUMPS = [0.0, 0.2, 1.1, 1.5]  # where densities of x0, which is positive, may jump
+COUNTS = np.arange(600)
+
+
+def densities(law, row, target, values):
+    rows = pd.DataFrame([row] * len(values)).assign(**{target: values})
+    return np.exp(law.anomaly(rows[[c.name for c in law.columns]])["log_density"].values)
+
+
+def part_below(law, row, x, power=0, about=0.0):
+    """Integral of (x0 - about)^power over x0 <= x, up to a factor of the row."""
+    nodes, weights = np.polynomial.legendre.leggauss(300)
+    cuts = [c for c in JUMPS if c < x] + ([x] if np.isfinite(x) else [])
+    # a column of positive values may have leaves that go on below 0, where the table has no rows
+    total = 0.0 if power else float(law.probability({**row, "x0": (None, 0.0)}))
+    for low, high in pairwise(cuts):
+        at = low + 0.5 * (high - low) * (nodes + 1.0)
+        total += 0.5 * (high - low) * weights @ (densities(law, row, "x0", at) * (at - about) ** power)
+    if x == np.inf:
+        far = 10.0 * (nodes + 1.0)
+        at, slope = JUMPS[-1] + 0.3 * np.sinh(far), 0.3 * np.cosh(far)
+        total += 10.0 * weights @ (slope * densities(law, row, "x0", at) * (at - about) ** power)
+    return total
+
+
+def of_families():
+    """A circuit of leaves that no network has."""
+    parts = [
+        ("gaussian", (0.7, 0.2), "poisson", (4.0,)),
+        ("uniform", (0.2, 1.1), "binomial", (9.0, 0.6)),
+        ("gamma", (2.0, 3.0), "geometric", (0.2,)),
+    ]
+    leaf, x0, x2 = ps.circuits.leaf, ps.Column("x0", "real", None, "float64"), ps.Column("x2", "count", None, "int64")
+    parts = [ps.circuits.product_of([leaf(x0, a, p), leaf(x2, b, q)]) for a, p, b, q in parts]
+    return ps.circuits.mixture_of(parts, [0.3, 0.5, 0.2])
+
+
+def asked_by(name):
+    """A law and its circuit, or a circuit alone, and a row."""
+    laws = (of_families(),) if name == "families" else law_and_circuit(name)
+    row = {"x0": 0.6, "x1": 1, "x2": 5.0}
+    return laws, {c.name: row[c.name] for c in laws[0].columns}
+
+
+def check_numbers(law, row):
+    rows = pd.DataFrame([row])
+    whole = part_below(law, row, np.inf)
+    for x in (0.45, 0.9):
+        p = part_below(law, row, x) / whole
+        assert float(law.predict_cdf(rows, "x0", x)[0]) == pytest.approx(p, abs=1e-7)
+        assert float(law.predict_quantile(rows, "x0", p)[0]) == pytest.approx(x, abs=1e-6)
+    p = part_below(law, row, row["x0"]) / whole
+    assert float(law.cell_p_value(rows).sel(column="x0")[0]) == pytest.approx(2.0 * min(p, 1.0 - p), abs=1e-7)
+
+
+@pytest.mark.parametrize("law", [*LAWS, "families"])
+def test_numbers_given_rows_are_integrals(law):
+    laws, row = asked_by(law)
+    for one in laws:
+        check_numbers(one, row)
+        if law == "condition":  # bounded, so that the integrals are finite
+            whole = part_below(one, row, np.inf)
+            mean = part_below(one, row, np.inf, 1) / whole
+            assert float(one.predict(pd.DataFrame([row]), "x0")[0]) == pytest.approx(mean, rel=1e-8)
+            sd = np.sqrt(part_below(one, row, np.inf, 2, mean) / whole)
+            assert float(one.predict_sd(pd.DataFrame([row]), "x0")[0]) == pytest.approx(sd, rel=1e-7)
+
+
+@pytest.mark.parametrize("law", [*LAWS, "families"])
+def test_counts_given_rows_are_sums(law):
+    laws, row = asked_by(law)
+    for one in laws:
+        rows, p = pd.DataFrame([row]), densities(one, row, "x2", COUNTS)
+        p = p / p.sum()
+        below = np.cumsum(p)
+        assert float(one.predict_cdf(rows, "x2")[0]) == pytest.approx(below[5], rel=1e-9)
+        assert float(one.predict_quantile(rows, "x2", 0.7)[0]) == np.searchsorted(below, 0.7)
+        assert float(one.predict(rows, "x2")[0]) == pytest.approx(p @ COUNTS, rel=1e-9)
+        sd = np.sqrt(p @ (COUNTS - p @ COUNTS) ** 2)
+        assert float(one.predict_sd(rows, "x2")[0]) == pytest.approx(sd, rel=1e-9)
+        tail = 2.0 * min(below[5], 1.0 - below[4], 0.5)
+        assert float(one.cell_p_value(rows).sel(column="x2")[0]) == pytest.approx(tail, rel=1e-9)
+
+
+def test_quantiles_at_the_ends_of_leaves_given_rows():
+    leaf, x, y = ps.circuits.leaf, ps.Column("x", "real", None, "float64"), ps.Column("y", "binary", (0, 1), "int64")
+    ends = [((0.0, 1.0), 0.5), ((2.0, 3.0), 0.5), ((8.0, 9.0), 0.0)]
+    parts = [ps.circuits.product_of([leaf(x, "uniform", e), leaf(y, "bernoulli", (p,))]) for e, p in ends]
+    circuit = ps.circuits.mixture_of(parts, [0.4, 0.4, 0.2])
+    found = circuit.predict_quantile({"y": [1, 0]}, "x", [0.0, 0.4, 0.5, 0.75, 1.0])
+    # half of what there is stands below 1, the smallest number where that is reached
+    np.testing.assert_allclose(found[0], [0.0, 0.8, 1.0, 2.5, 3.0], rtol=1e-9)
+    assert found[1, 0] == 0.0 and found[1, -1] == 9.0
+
+
+@pytest.mark.parametrize("law", ["condition", "union"])
+def test_a_planted_mistake_is_found(law, monkeypatch):
+    """Leaves of the column weighed as if nothing were known of the row."""
+    laws, row = asked_by(law)
+    for kind in LeavesInRows.__subclasses__():
+        own = kind.__init__
+        monkeypatch.setattr(
+            kind, "__init__", lambda self, of, d, rows, own=own: own(self, of, d, np.full_like(rows, np.nan))
+        )
+    for one in laws:
+        with pytest.raises(AssertionError):
+            check_numbers(one, row)
 
 
 @pytest.mark.parametrize("question", INTEGRALS)
@@ -190,6 +322,19 @@ def test_circuits_of_levels_are_enumerated(name):
     q = q / q.sum()
     some = q > 0
     assert float(other.kl(circuit)) == pytest.approx(q[some] @ np.log(q[some] / p[some]), rel=1e-9)
+    proba = circuit.predict_proba(rows, a.name)
+    given_b = np.array(
+        [
+            p[(a == x).to_numpy() & (b == y).to_numpy()].sum() / p[(b == y).to_numpy()].sum()
+            for y in b
+            for x in proba["level"].values
+        ]
+    ).reshape(proba.shape)
+    np.testing.assert_allclose(proba, given_b, rtol=1e-10)
+    assert circuit.predict(rows, a.name).values.tolist() == proba["level"].values[given_b.argmax(axis=1)].tolist()
+    own = given_b[np.arange(len(a)), [proba["level"].values.tolist().index(x) for x in a]]
+    tails = (given_b * (given_b <= own[:, None] * (1 + 1e-10))).sum(axis=1)
+    np.testing.assert_allclose(circuit.cell_p_value(rows).sel(column=a.name), tails, rtol=1e-10)
     gaps = rows.assign(**{a.name: None}).astype(dict.fromkeys([a.name], object))
     filled = circuit.impute(gaps, random_seed=1)
     assert filled[b.name].tolist() == b.tolist() and filled[a.name].isin(list(a)).all()

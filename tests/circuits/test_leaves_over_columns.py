@@ -6,6 +6,7 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
@@ -408,3 +409,39 @@ def test_a_planted_mistake_is_seen():
     law = given_row(parts, ROWS[2])
     cdf = lambda x: sum(w * stats.norm.cdf(x, along @ m, np.sqrt(along @ c @ along)) for w, m, c in law)  # noqa: E731
     assert stats.kstest(done[:, 1:] @ along, cdf).pvalue < 1e-3
+
+
+def test_one_column_row_by_row_is_that_of_the_mixture_given_the_row():
+    """Leaves over several columns have a law of their own in each row."""
+    circuit, parts = of_numbers()
+    rows = pd.DataFrame([[0.3, 0.1, 1.2], [1.5, NAN, -0.4], [NAN, 0.2, NAN], [0.0, NAN, NAN]], columns=["x", "y", "z"])
+    for target in rows:
+        known = rows.to_numpy().copy()
+        known[:, list(rows).index(target)] = NAN
+        q = circuit.predict_quantile(rows, target, [0.05, 0.6])
+        below, own = circuit.predict_cdf(rows, target, 0.4), circuit.cell_p_value(rows).sel(column=target)
+        mean, sd = circuit.predict(rows, target), circuit.predict_sd(rows, target)
+        for k, row in enumerate(known):
+            place = int((np.flatnonzero(np.isnan(row)) == list(rows).index(target)).argmax())
+            single = [(w, m[place], np.sqrt(c[place, place])) for w, m, c in given_row(parts, row)]
+            cdf = lambda x, single=single: sum(w * stats.norm.cdf(x, m, s) for w, m, s in single)  # noqa: E731
+            average = sum(w * m for w, m, _ in single)
+            assert float(mean[k]) == pytest.approx(average, rel=1e-9, abs=1e-12)
+            spread = sum(w * (s**2 + (m - average) ** 2) for w, m, s in single)
+            assert float(sd[k]) == pytest.approx(np.sqrt(spread), rel=1e-9)
+            assert float(below[k]) == pytest.approx(cdf(0.4), rel=1e-9)
+            np.testing.assert_allclose([cdf(float(x)) for x in q[k]], [0.05, 0.6], rtol=1e-9)
+            x = rows[target][k]
+            tail = NAN if np.isnan(x) else 2.0 * min(cdf(x), 1.0 - cdf(x))
+            assert float(own[k]) == pytest.approx(tail, rel=1e-8, nan_ok=True)
+
+
+def test_levels_row_by_row_are_those_of_the_table():
+    circuit, joint = of_levels()
+    codes = np.array(list(itertools.product(range(2), range(3), range(2))), np.float64)
+    rows = pd.DataFrame(codes, columns=["a", "b", "c"])
+    for d, target in enumerate(rows):
+        found = circuit.predict_proba(rows, target)
+        for k, row in enumerate(codes.astype(int)):
+            own = joint[tuple(slice(None) if e == d else row[e] for e in range(3))]
+            np.testing.assert_allclose(found[k, : own.size], own / own.sum(), rtol=1e-10, atol=1e-15)

@@ -20,9 +20,11 @@ from pymc_spn.circuits.laws.circuit_information import (
     table_of_informations,
 )
 from pymc_spn.circuits.laws.circuit_parts import Part, mixed_parts, part_of
+from pymc_spn.circuits.laws.circuit_rows import ExplicitLeavesInRows
 from pymc_spn.circuits.laws.event_draws import draw_within
 from pymc_spn.circuits.laws.most_probable_rows import best_row
 from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
+from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY
@@ -180,6 +182,10 @@ class CircuitLaw(Law):
                 part = self.part if len(self.kept) == 1 else part_of(self.inner, {}, [d])
             self._columns[d] = CircuitColumn(part)
         return self._columns[d]
+
+    def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
+        """See `Law`."""
+        return ColumnOfRows([ExplicitLeavesInRows(self.inner, d, rows)])
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""

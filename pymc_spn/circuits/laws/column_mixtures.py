@@ -61,8 +61,8 @@ class LeavesWithin(NamedTuple):
         )
 
     def log_density(self, x: np.ndarray) -> np.ndarray:
-        """Log densities or masses (n, X)."""
-        logs = EXPLICIT[self.family].log_density(self.parameters[:, None], x[None]) - self.log_total[:, None]
+        """Log densities or masses (n, X) at points (X,), or at points (n, X) of their own."""
+        logs = EXPLICIT[self.family].log_density(self.parameters[:, None], np.atleast_2d(x)) - self.log_total[:, None]
         return np.where((x >= self.low) & (x <= self.high), logs, -np.inf)
 
     def log_mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -98,7 +98,9 @@ class ColumnMixture:
         self.name, self.shares = circuit.names[0], share
         self.leaves: list[LeavesWithin] = []
         for f in circuit.families:
-            self.leaves += _grouped(f, part.leaf_parameters[f], share[circuit.leaves_of(f)])
+            own = share[circuit.leaves_of(f)]
+            groups = grouped(f, part.leaf_parameters[f])
+            self.leaves += [leaves._replace(share=own[rows]) for leaves, rows in groups]
         families = [leaves.family for leaves in self.leaves]
         self.is_density = all(EXPLICIT[f].is_density for f in families)
         self.has_logs = any(EXPLICIT[f].is_of_logs for f in families)
@@ -319,24 +321,29 @@ def _own_cuts(leaves: LeavesWithin) -> np.ndarray:
     return smallest_reaching(is_short, *ends)
 
 
-def _grouped(family: str, parameters: np.ndarray, share: np.ndarray) -> list[LeavesWithin]:
-    """Leaves of one family; those within intervals by the family and the interval that they are made of."""
-    zeros = np.zeros(len(parameters))
+def grouped(family: str, parameters: np.ndarray) -> list[tuple[LeavesWithin, np.ndarray]]:
+    """Leaves of one family, without shares, and their rows (k,).
+
+    Those within intervals are grouped by the family and the interval that they are made of.
+    """
+    rows = np.arange(len(parameters))
+    zeros = np.zeros(rows.size)
     if not EXPLICIT[family].holds_objects:
-        return [LeavesWithin(family, parameters, share, -np.inf, np.inf, zeros)]
+        return [(LeavesWithin(family, parameters, zeros, -np.inf, np.inf, zeros), rows)]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, leaf in enumerate(parameters[:, 0]):
         own = leaf.dist
         is_part = hasattr(own, "log_mass_between") and not EXPLICIT[own.family].holds_objects
         groups.setdefault((own.family, own.low, own.high) if is_part else (), []).append(row)
     out = []
-    for key, rows in groups.items():
+    for key, which in groups.items():
+        none = zeros[which]
         if not key:
-            out.append(LeavesWithin(family, parameters[rows], share[rows], -np.inf, np.inf, zeros[rows]))
+            out.append((LeavesWithin(family, parameters[which], none, -np.inf, np.inf, none), rows[which]))
             continue
-        laws = [leaf.dist for leaf in parameters[rows, 0]]
-        own_parameters = np.array([law.parameters for law in laws])
-        out.append(
-            LeavesWithin(key[0], own_parameters, share[rows], key[1], key[2], np.array([law.log_total for law in laws]))
+        laws = [leaf.dist for leaf in parameters[which, 0]]
+        own_parameters, log_total = (
+            np.array([getattr(law, name) for law in laws]) for name in ("parameters", "log_total")
         )
+        out.append((LeavesWithin(key[0], own_parameters, none, key[1], key[2], log_total), rows[which]))
     return out
