@@ -15,7 +15,7 @@ from pymc_spn.leaves.binomial import (
     are_trials,
     trials_in_jax,
 )
-from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
@@ -282,7 +282,7 @@ def _add_base(term, u, centre):
 
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
-    prior_form=BETA,
+    prior_form=BETA_PRIOR,
     prior=_prior,
     posterior=_conjugate_posterior,
     add=_add,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
@@ -217,7 +217,7 @@ def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
 
 CONJUGATE = Conjugate(
     reading=COUNT,
-    prior_form=BETA,
+    prior_form=BETA_PRIOR,
     prior=_prior,
     posterior=_conjugate_posterior,
     add=_add,

@@ -91,6 +91,10 @@ class Binomial(PaletteEntry):
             return self
         return replace(self, mean=self.constants(observed).mean if observed.size else 0.5 * self.n_trials)
 
+    def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
+        """With the mean of the sample, since there is no closed form."""
+        return replace(self, mean=None).completed(sample, grid)
+
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
         """Mean and number of trials."""
         assert self.mean is not None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 LOG2_E = 1.0 / math.log(2.0)
 
 # priors: of mean and precision, of a rate, of a probability, of the probabilities of levels
-NORMAL_GAMMA, GAMMA, BETA, DIRICHLET = range(4)
+NORMAL_GAMMA_PRIOR, GAMMA_PRIOR, BETA_PRIOR, DIRICHLET_PRIOR = range(4)
 
 
 class Conjugate(NamedTuple):
@@ -27,8 +27,8 @@ class Conjugate(NamedTuple):
     reading : int
         Of `kernel_forms`: which values there are, and what of them is worked out once for all leaves, log or log x!.
     prior_form : int
-        NORMAL_GAMMA, of which leaves have a shape, a precision ratio and a table of half steps, GAMMA, BETA or
-        DIRICHLET.
+        NORMAL_GAMMA_PRIOR, of which leaves have a shape, a precision ratio and a table of half steps, GAMMA_PRIOR,
+        BETA_PRIOR or DIRICHLET_PRIOR.
     prior : function (mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio)
         Its parameters from `PaletteEntry.coded_constants`, the scale of the leaf and hyperparameters.
     posterior : function (n, s1, s2, p0, p1, p2, p3)

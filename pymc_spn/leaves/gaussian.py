@@ -24,7 +24,7 @@ from pymc_spn.leaves.leaf_statistics import (
     require_positive,
     variance_of,
 )
-from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance
+from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
     log_betainc,
@@ -73,6 +73,10 @@ class Gaussian(PaletteEntry):
         if variance is None:
             variance = (variance_of(observed) if observed.size else 1.0) or constant_variance(observed, grid)
         return replace(self, mean=mean, variance=variance)
+
+    def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
+        """With mean and variance of the sample."""
+        return replace(self, mean=float(sample.mean()), variance=sample_variance(sample, observed, floor, grid))
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
         """Mean, variance and the variance of rounding."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlogy
 
-from pymc_spn.leaves.conjugate_pieces import DIRICHLET, Conjugate
+from pymc_spn.leaves.conjugate_pieces import DIRICHLET_PRIOR, Conjugate
 from pymc_spn.leaves.family_codes import CODE
 from pymc_spn.leaves.family_pieces import Fit, Kernels, Predictive, Symbols, mean_alone, near_mean, sum_alone
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
@@ -406,7 +406,7 @@ def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
 PREDICTIVE = Predictive(
     prior=Categorical,
     leaves="categorical",
-    conjugate=Conjugate(reading=LEVEL, prior_form=DIRICHLET, prior=_prior, posterior=_conjugate_posterior),
+    conjugate=Conjugate(reading=LEVEL, prior_form=DIRICHLET_PRIOR, prior=_prior, posterior=_conjugate_posterior),
     posterior=DirichletLevels,
     leaf_rows=Categorical.predictive_probabilities,
     moments=_raw_moments,

@@ -22,7 +22,7 @@ from pymc_spn.leaves.leaf_statistics import (
     require_where,
     variance_of,
 )
-from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance
+from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import log_width
 from pymc_spn.numerics.kernel_options import inner_kernel
 from pymc_spn.numerics.own_names import own_names
@@ -72,6 +72,12 @@ class LogNormal(PaletteEntry):
         if variance is None:
             variance = variance_of(logs) or constant_variance(logs, grid / math.exp(mean))
         return replace(self, log_mean=mean, log_variance=variance)
+
+    def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
+        """With mean and variance of the sample's logs."""
+        logs, all_logs = np.log(sample), np.log(observed)
+        variance = sample_variance(logs, all_logs, floor, grid / float(np.exp(all_logs.mean())))
+        return replace(self, log_mean=float(logs.mean()), log_variance=variance)
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
         """Mean and variance of the logs, and the variance of rounding at the geometric mean."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import GAMMA, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, LOG2_E, Conjugate
 from pymc_spn.leaves.exponential import Exponential
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.interval_moments import (
@@ -280,7 +280,7 @@ def _draw_in_cell(rng, low, high, offset, power, centre, curvature, slope):
 
 CONJUGATE = Conjugate(
     reading=NOT_NEGATIVE,
-    prior_form=GAMMA,
+    prior_form=GAMMA_PRIOR,
     prior=_prior,
     posterior=_conjugate_posterior,
     is_vector=True,

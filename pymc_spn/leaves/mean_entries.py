@@ -40,6 +40,10 @@ class MeanEntry(PaletteEntry):
         mean = float(observed.mean()) if observed.size else 1.0
         return replace(self, mean=mean if mean > 0.0 else 1.0 / (observed.size + 1.0))
 
+    def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
+        """With the mean of the sample."""
+        return replace(self, mean=None).completed(sample, grid)
+
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
         """The mean."""
         assert self.mean is not None

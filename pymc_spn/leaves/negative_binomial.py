@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import GAMMA, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, LOG2_E, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols, counts, mean_alone, near_mean
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, RISING, all_positive, fourth
@@ -228,7 +228,7 @@ def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
 
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
-    prior_form=GAMMA,
+    prior_form=GAMMA_PRIOR,
     prior=_prior,
     posterior=_conjugate_posterior,
     add=_add,

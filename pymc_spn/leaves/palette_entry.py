@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE
+from pymc_spn.leaves.leaf_statistics import variance_of
 
 
 class PaletteEntry:
@@ -30,12 +31,28 @@ class PaletteEntry:
         """
         return self
 
+    def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
+        """The entry with the constants that maximise the marginal likelihood of a sample, given the prior's shape.
+
+        Of a variance the floor is relative to that of all observed values.
+        """
+        return self
+
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
         """What `Conjugate.prior` takes, of a completed entry: mean, variance, floor of the variance.
 
         In coded units, in which a value x is (x - centre) / scale.
         """
         return 0.0, 0.0, 0.0
+
+
+def sample_variance(sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> float:
+    """Variance of the sample, at least that of the floor and of the grid."""
+    spread = variance_of(observed)
+    lowest = max(floor * spread, grid**2 / 12.0)
+    if lowest == 0.0:  # a constant column without grid
+        lowest = floor * max(float(observed[0]) ** 2, 1.0)
+    return max(float(sample.var()), lowest)
 
 
 def constant_variance(observed: Any, grid: float) -> float:

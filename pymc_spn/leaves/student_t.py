@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA, Conjugate
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols, located_link
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import (
@@ -361,7 +361,7 @@ def _log_whole_number(u, is_first, log_scale, power, centre, curvature):
 
 CONJUGATE = Conjugate(
     reading=REAL,
-    prior_form=NORMAL_GAMMA,
+    prior_form=NORMAL_GAMMA_PRIOR,
     prior=_prior,
     posterior=gaussian_posterior,
     is_vector=True,

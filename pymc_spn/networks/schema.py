@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
 from pymc_spn.networks.gibbs.palette import code_values, compile_palette, is_rounded
 from pymc_spn.tables import Column
@@ -176,7 +176,7 @@ class NetworkSchema:
     def gaussian_columns(self) -> np.ndarray:
         """Indices of the columns that have a Gaussian or log-normal leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        located = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA]
+        located = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA_PRIOR]
         return np.flatnonzero(np.logical_or.reduceat(np.isin(c.family, located), c.entry_ptr[:-1]))
 
     @cached_property

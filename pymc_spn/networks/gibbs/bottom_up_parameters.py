@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import BETA, LOG2_E, NORMAL_GAMMA
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.student_t import gaussian_posterior
@@ -31,8 +31,8 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 # by code: families of which the second parameter is the shape of a gamma variate too, and those with a precision
-TWO_VARIATES = [code for code, part in CONJUGATES.items() if part.prior_form == BETA]
-LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA]
+TWO_VARIATES = [code for code, part in CONJUGATES.items() if part.prior_form == BETA_PRIOR]
+LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA_PRIOR]
 
 
 class Parameters(NamedTuple):

@@ -4,7 +4,7 @@ See `leaves.conjugate_pieces` for what they do. Numbers go in and out: a call th
 it.
 """
 
-from pymc_spn.leaves.conjugate_pieces import BETA, DIRICHLET, NORMAL_GAMMA
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, DIRICHLET_PRIOR, NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE
 from pymc_spn.leaves.leaf_dispatch import by_family
@@ -34,12 +34,12 @@ def _term_alone(term, u, centre):
     return term
 
 
-is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA)
+is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA_PRIOR)
 is_of_logs = _which("is_of_logs", lambda part: part.reading == LOGARITHM)
 takes_factorials = _which("takes_factorials", lambda part: part.reading == FACTORIAL)
 is_not_negative = _which("is_not_negative", lambda part: part.reading == NOT_NEGATIVE)
-is_of_probabilities = _which("is_of_probabilities", lambda part: part.prior_form in (BETA, DIRICHLET))
-takes_two_variates = _which("takes_two_variates", lambda part: part.prior_form == BETA)
+is_of_probabilities = _which("is_of_probabilities", lambda part: part.prior_form in (BETA_PRIOR, DIRICHLET_PRIOR))
+takes_two_variates = _which("takes_two_variates", lambda part: part.prior_form == BETA_PRIOR)
 has_base = _which("has_base", lambda part: part.log_base is not None)
 has_peaks = _which("has_peaks", lambda part: part.peak is not None)
 has_cells = _which("has_cells", lambda part: part.log_cell is not None)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
 from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_statistics import variance_of
@@ -111,7 +111,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         readings = {conjugate.reading for conjugate in conjugates}
         if REAL in readings or readings == {NOT_NEGATIVE}:  # of such columns squares are taken, or the variance
             _refuse_extreme(column.name, observed)
-        if any(conjugate.prior_form == NORMAL_GAMMA for conjugate in conjugates):
+        if any(conjugate.prior_form == NORMAL_GAMMA_PRIOR for conjugate in conjugates):
             grids[d] = _grid(column.name, observed, resolution)
             if column.kind not in WHOLE_KINDS:  # whole numbers stand for their cells, and earn nothing by repeating
                 excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])

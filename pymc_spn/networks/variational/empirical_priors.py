@@ -1,7 +1,6 @@
 """Leaf priors from subsamples of the columns: the empirical Bayes of section 3.4 of Yokoi and Sato (2024)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,9 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
-from pymc_spn.leaves.families import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Exponential,
-    Gaussian,
-    Geometric,
-    LogNormal,
-    Poisson,
-)
-from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.kernel_forms import LEVEL
+from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknown
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
@@ -100,6 +91,9 @@ def empirical_leaf_priors(
     for d, column in enumerate(table.columns):
         entries = families.get(column.name, DEFAULT_ENTRY[column.kind])
         entries = list(entries) if isinstance(entries, Sequence) else [entries]
+        for entry in entries:
+            if not isinstance(entry, PaletteEntry):
+                raise TypeError(f"leaves must hold palette entries such as ps.leaves.Gaussian(), got {quoted(entry)}")
         observed = table.values[~np.isnan(table.values[:, d]), d]
         if observed.size == 0:
             raise ValueError(f"table: column {column.name!r} has no observed value")
@@ -109,8 +103,8 @@ def empirical_leaf_priors(
         for _ in range(copies):
             size = min(max(round(ratios[column.name] * observed.size), 2), observed.size)
             sample = rng.choice(observed, size, replace=False)
-            fitted += [_fitted(entry, sample, observed, floor, grid) for entry in entries]
-        is_level = all(isinstance(entry, Bernoulli | Categorical) for entry in entries)
+            fitted += [entry.fitted(sample, observed, floor, grid) for entry in entries]
+        is_level = all(CONJUGATES[entry.code].reading == LEVEL for entry in entries)
         out[column.name] = entries if is_level else fitted
     return out
 
@@ -137,32 +131,3 @@ def _copies(structure: RegionTree, name: str, n_families: int) -> int:
     regions = structure.leaf_region[structure.leaf_column == structure.names.index(name)]
     width = structure.n_children[regions]
     return USUAL_ENTRIES if np.any(width == 0) else max(int(width.max()) // n_families, 1)
-
-
-def _fitted(entry: Any, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Any:
-    """The entry with the constants that maximise the marginal likelihood of the sample given the prior's shape."""
-    if isinstance(entry, Bernoulli | Categorical):
-        return entry
-    if isinstance(entry, LogNormal):
-        mean, grid = float(np.log(sample).mean()), grid / float(np.exp(np.log(observed).mean()))
-        variance = _variance(np.log(sample), np.log(observed), floor, grid)
-        return replace(entry, log_mean=mean, log_variance=variance)
-    if isinstance(entry, Binomial):
-        return replace(entry, mean=replace(entry, mean=None).constants(sample).mean)
-    mean = float(sample.mean())
-    if isinstance(entry, Exponential | Poisson | Geometric):
-        if mean <= 0.0:
-            mean = 1.0 / (sample.size + 1.0)  # a sample of zeros: as if one more row had counted one
-        return replace(entry, mean=mean)
-    if not isinstance(entry, Gaussian):
-        raise TypeError(f"leaves must hold palette entries such as ps.leaves.Gaussian(), got {quoted(entry)}")
-    return replace(entry, mean=mean, variance=_variance(sample, observed, floor, grid))
-
-
-def _variance(sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> float:
-    """Variance of the sample, at least that of the floor and of the grid."""
-    spread = variance_of(observed)
-    lowest = max(floor * spread, grid**2 / 12.0)
-    if lowest == 0.0:  # a constant column without grid
-        lowest = floor * max(float(observed[0]) ** 2, 1.0)
-    return max(float(sample.var()), lowest)
