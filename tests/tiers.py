@@ -22,9 +22,9 @@ REST = {
         posterior_queries predictive_p_values questions row_distributions row_labels row_queries union_posterior
     """,
     "networks": """
-        alternation bottom_up calibration chain_weights changed_models distributions draw_averages geweke
-        hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space missing_cells
-        mixed_counts published rounded_cells start_race statistics whole_numbers
+        added_family alternation bottom_up calibration chain_weights changed_models distributions draw_averages
+        geweke hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space
+        missing_cells mixed_counts published rounded_cells start_race statistics whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits

@@ -171,13 +171,6 @@ def _raw_moments(params: BetaTrials, centre: float, order: int) -> np.ndarray:
     return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
 
 
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    trials = prior[:, 2]
-    return np.stack([prior[:, 0] + s1, prior[:, 1] + n * trials - s1, trials, np.zeros(n.size)], axis=1)
-
-
 @bare_inner_kernel
 def log_beta_binomial(x, rest, a, b, constant):
     """Log mass of x successes and ``rest`` failures; the constant is log trials! less the rising factorial of a + b."""
@@ -309,7 +302,6 @@ PREDICTIVE = Predictive(
     bulk=lambda params: (Binomial.predictive_mean(params), np.sqrt(Binomial.predictive_variance(params))),
     lowest=0.0,
     highest=lambda params: float(params.trials.max()),
-    from_sums=_from_sums,
     box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,

@@ -131,13 +131,6 @@ def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarr
     return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
 
 
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    zeros = np.zeros(n.size)
-    return np.stack([prior[:, 0] + n, prior[:, 1] + s1, zeros, zeros], axis=1)
-
-
 def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
     a = 1.0 / scale
     return a, a * mean, 0.0, 0.0
@@ -241,7 +234,6 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=lambda params: (np.zeros(params.alpha.shape), 1.0 + params.beta / params.alpha),
     lowest=0.0,
-    from_sums=_from_sums,
     box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,

@@ -175,10 +175,9 @@ class Predictive(NamedTuple):
     leaves : str
         Family of these leaves in circuits.
     posterior : callable (parameters)
-        The named tuple from rows (n, p) of `records.leaf_predictives.Leaves`.
-    from_sums : callable (prior, n, s1, s2, centre, scale), optional
-        Such rows (n, 4), in the units of the data, from the sampler's priors (n, 4), numbers of values and sums of
-        coded values (value - centre) / scale and of their squares; of leaves on levels there is none.
+        The named tuple from rows (n, p) of `leaf_predictives.Leaves`.
+    in_units : callable (parameters, centre, scale), optional
+        Such rows in the units of the data from those of the sampler's values, which are coded as (x - centre) / scale.
     leaf_rows : callable (params)
         Their parameters (n, p).
     moments : callable (params, centre, order)
@@ -212,7 +211,7 @@ class Predictive(NamedTuple):
     moments: Any
     bulk: Any
     conjugate: Conjugate | None = None
-    from_sums: Any = None
+    in_units: Any = None
     box_rows: Any = None
     whole_moments: Any = None
     moments_within: Any = None

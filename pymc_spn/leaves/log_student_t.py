@@ -216,11 +216,8 @@ def _draw_within(params: NormalGamma, low: float, high: float, u: np.ndarray) ->
     return np.clip(np.exp(of_logs.draw_within(params, *ends, u)), low, high)
 
 
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    mean, rho, a, b = of_logs.sums(prior, n, s1, s2)
-    return np.stack([mean + math.log(scale), rho, a, b], axis=1)
+def _in_units(parameters: np.ndarray, centre: float, scale: float) -> np.ndarray:
+    return parameters + np.array([math.log(scale), 0.0, 0.0, 0.0])
 
 
 def _bulk(params: NormalGamma) -> tuple[np.ndarray, np.ndarray]:
@@ -247,7 +244,7 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=_bulk,
     lowest=0.0,
-    from_sums=_from_sums,
+    in_units=_in_units,
     box_rows=of_logs.box_rows,
     moments_within=moments_within,
     about_within=about_within,

@@ -173,11 +173,8 @@ def leaf_rows(params: GammaRate) -> np.ndarray:
     return np.stack([params.alpha, params.beta], axis=1)
 
 
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    zeros = np.zeros(n.size)
-    return np.stack([prior[:, 0] + n, (prior[:, 1] + s1) * scale, zeros, zeros], axis=1)
+def _in_units(parameters: np.ndarray, centre: float, scale: float) -> np.ndarray:
+    return parameters * np.array([1.0, scale, 1.0, 1.0])
 
 
 def _draw_within(params: GammaRate, low: float, high: float, u: np.ndarray) -> np.ndarray:
@@ -308,7 +305,7 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=lambda params: (np.zeros(params.alpha.shape), np.maximum(params.beta / params.alpha, 1e-300)),
     lowest=0.0,
-    from_sums=_from_sums,
+    in_units=_in_units,
     box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,

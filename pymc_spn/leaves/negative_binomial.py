@@ -145,13 +145,6 @@ def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
     return from_factorial(factorial, np.full(params.alpha.size, -centre))
 
 
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    zeros = np.zeros(n.size)
-    return np.stack([prior[:, 0] + s1, prior[:, 1] + n, zeros, zeros], axis=1)
-
-
 def _bulk(params: GammaRate) -> tuple[np.ndarray, np.ndarray]:
     spread = np.sqrt(params.alpha / params.beta * (1.0 + 1.0 / params.beta))
     return Poisson.predictive_mode(params), np.maximum(spread, 1e-300)
@@ -253,7 +246,6 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=_bulk,
     lowest=0.0,
-    from_sums=_from_sums,
     box_rows=box_rows,
     moments_within=moments_within,
     draw_within=lambda params, low, high, u: count_within(Poisson, params, low, high, u),

@@ -240,18 +240,8 @@ def leaf_rows(params: NormalGamma) -> np.ndarray:
     return np.stack([params.mu, np.sqrt((1.0 + 1.0 / params.rho) * params.b / params.a), 2.0 * params.a], axis=1)
 
 
-def sums(prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Posterior (mu, rho, a, b), in coded units."""
-    mu0, rho0, a0, b0 = prior.T
-    rho, shifted = rho0 + n, s1 - n * mu0
-    spread = s2 - 2.0 * mu0 * s1 + n * mu0**2 - shifted**2 / rho
-    return mu0 + shifted / rho, rho, a0 + 0.5 * n, b0 + 0.5 * np.maximum(spread, 0.0)
-
-
-def _from_sums(
-    prior: np.ndarray, n: np.ndarray, s1: np.ndarray, s2: np.ndarray, centre: float, scale: float
-) -> np.ndarray:
-    mean, rho, a, b = sums(prior, n, s1, s2)
+def _in_units(parameters: np.ndarray, centre: float, scale: float) -> np.ndarray:
+    mean, rho, a, b = parameters.T
     return np.stack([mean * scale + centre, rho, a, b * scale**2], axis=1)
 
 
@@ -389,7 +379,7 @@ PREDICTIVE = Predictive(
     moments=raw_moments,
     whole_moments=lambda params: (params.mu, Gaussian.predictive_variance(params)),
     bulk=lambda params: (params.mu, Gaussian.predictive_scale(params)),
-    from_sums=_from_sums,
+    in_units=_in_units,
     box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,

@@ -88,7 +88,7 @@ def test_a_copy_of_the_exponential_family_gives_the_same_chains(tmp_path):
     edited(
         leaves / "explicit_leaves.py",
         ("import WEIBULL\n", "import WEIBULL\nfrom pymc_spn.leaves.waiting import WAITING, WAITING_LOMAX\n"),
-        ("_OWN = (\n", "_OWN = (\n    WAITING, WAITING_LOMAX,\n"),
+        ("    GAUSSIAN, STUDENT_T,", "    WAITING, WAITING_LOMAX, GAUSSIAN, STUDENT_T,"),
     )
     edited(
         leaves / "family_codes.py",

@@ -6,9 +6,9 @@ it.
 
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, DIRICHLET_PRIOR, NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES
-from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_dispatch import by_family
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 
 def _pieces(name):
@@ -35,6 +35,7 @@ def _term_alone(term, u, centre):
 
 
 is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA_PRIOR)
+is_real = _which("is_real", lambda part: part.reading == REAL)
 is_of_logs = _which("is_of_logs", lambda part: part.reading == LOGARITHM)
 takes_factorials = _which("takes_factorials", lambda part: part.reading == FACTORIAL)
 is_not_negative = _which("is_not_negative", lambda part: part.reading == NOT_NEGATIVE)
@@ -64,3 +65,12 @@ with_base = by_family("with_base", "family", _pieces("add_base"), *_BARE, otherw
 log_cell_of = by_family("log_cell_of", "family", _pieces("log_cell"), *_BARE)
 draw_in_cell_of = by_family("draw_in_cell_of", "family", _pieces("draw_in_cell"), *_BARE)
 log_whole_number_of = by_family("log_whole_number_of", "family", _pieces("log_whole_number"), *_BARE)
+
+
+@kernel
+def posteriors(family, n, s1, s2, prior, out):
+    """Posterior parameters (L, 4) of leaves, of levels (alpha_k, total of alpha and rows)."""
+    for i in range(family.size):
+        p = prior[i]
+        q0, q1, q2, q3 = posterior_of(family[i], n[i], s1[i], s2[i], p[0], p[1], p[2], p[3])
+        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = q0, q1, q2, q3

@@ -19,6 +19,7 @@ from pymc_spn.networks.gibbs.family_kernels import (
     add_to_sums,
     is_located,
     is_of_logs,
+    is_real,
     log_density_at,
     log_predictive_of,
     posterior_of,
@@ -71,29 +72,27 @@ def log_predictive(net, d, slot, y):
         local = slot - net.begin[r]
         k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
         return math.log((k + net.prior[e, 0]) / (net.edge_count[slot] + net.prior[e, 1]))
-    log_scale = net.log_scale[slot]
-    if log_scale == EMPTY_LEAF:
-        return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
     offset = net.offset[d]
     u = y
-    jacobian = 0.0
-    if is_of_logs(family):
-        if y + offset <= 0.0:
-            return EMPTY_LEAF
-        u = math.log(y + offset)
-        jacobian = u
+    if not is_real(family):
+        if net.log_scale[slot] == EMPTY_LEAF:
+            return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
+        if is_of_logs(family):
+            if y + offset <= 0.0:
+                return EMPTY_LEAF
+            u = math.log(y + offset)
     found = log_predictive_of(
         family,
         u,
         offset,
-        log_scale,
+        net.log_scale[slot],
         net.power[slot],
         net.centre[slot],
         net.curvature[slot],
         net.slope[slot],
         net.prior[e, 2],
     )
-    return found - jacobian
+    return found - u if is_of_logs(family) else found
 
 
 @bare_kernel

@@ -9,6 +9,7 @@ import numpy as np
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments, log_event
+from pymc_spn.networks.gibbs.family_kernels import posteriors
 
 BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
 HELD = 4_000_000  # answers kept for the next query (32 MB)
@@ -137,9 +138,11 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
         at = net.level_begin[d]
         counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
         return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
-    out = np.zeros((entry.size, 4))
+    out = np.empty((entry.size, 4))
+    posteriors(family, n, net.s1[slots].copy(), net.s2[slots].copy(), prior, out)
     for code in np.unique(family).tolist():
-        own = family == code
-        of_code = prior[own], n[own], net.s1[slots][own], net.s2[slots][own]
-        out[own] = PREDICTIVES[code].from_sums(*of_code, compiled.centre[c], compiled.scale[c])
+        in_units = PREDICTIVES[code].in_units
+        if in_units is not None:
+            own = family == code
+            out[own] = in_units(out[own], compiled.centre[c], compiled.scale[c])
     return Leaves(family, out)

@@ -9,7 +9,7 @@ the concentration.
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.family_kernels import is_located, posterior_of, predictive_of
+from pymc_spn.networks.gibbs.family_kernels import is_located, posteriors, predictive_of
 from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network
 from pymc_spn.networks.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.networks.gibbs.statistics import entry_priors
@@ -140,15 +140,6 @@ def _set_predictives(net, slots):
     found = np.empty((entry.size, 5))
     predictives(net.entry_family[entry], net.prior[entry], found)
     net.log_scale[slots], net.power[slots], net.centre[slots], net.curvature[slots], net.slope[slots] = found.T
-
-
-@kernel
-def posteriors(family, n, s1, s2, prior, out):
-    """Posterior parameters (L, 4) of leaves, of levels (alpha_k, total of alpha and rows)."""
-    for i in range(family.size):
-        p = prior[i]
-        q0, q1, q2, q3 = posterior_of(family[i], n[i], s1[i], s2[i], p[0], p[1], p[2], p[3])
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = q0, q1, q2, q3
 
 
 @kernel
