@@ -1,6 +1,7 @@
 """Reading the imports of a package from its source, for the tests of architecture and import cost."""
 
 import ast
+import re
 from itertools import accumulate
 from pathlib import Path
 
@@ -38,6 +39,18 @@ def package_imports(package: Path) -> dict[str, set[str]]:
     """Imported names by module, for every file of a package folder."""
     modules = {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
     return {module: imported_names(path, module) for module, path in modules.items()}
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Words of the name of a class or file, whatever their order: small, without a plural's s."""
+    return tuple(
+        sorted(word.lower().removesuffix("s") for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name))
+    )
+
+
+def class_names(path: Path) -> list[str]:
+    """Names of the classes at the top of a file."""
+    return [node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
 
 
 def prefixes(dotted: str) -> set[str]:

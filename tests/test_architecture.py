@@ -5,7 +5,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from imports import is_kernel, module_name, package_imports, prefixes
+from imports import class_names, is_kernel, module_name, package_imports, prefixes, words_of
 from tiers import REST
 
 import pymc_spn
@@ -40,6 +40,16 @@ SHOWS_BARS = "numerics.progress_bars"  # asks for PyMC's bar when it first draws
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}
 LONGEST_MODULE = 450
+ROLES = {  # of the table's rows that begin with the name of a file
+    name
+    for row in table_rows(CONTRIBUTING, "| File | Holds |")
+    if row[0][0] == "`"
+    for name in re.findall(r"`(\w+)\.py`", row[0])
+}
+
+
+# Leaves of the published sampler and predictives of leaves; it goes when one of the two has another name.
+ALIKE_STILL = {("leave",)}
 
 
 def violations(package: Path) -> list[str]:
@@ -80,7 +90,7 @@ def violations(package: Path) -> list[str]:
                 found.append(f"{place}: room '{room}' may not import '{other}' ({name})")
             elif other == room and part and part_of(name) not in {part, *(f"{room}/{p}" for p in INSIDE[part])}:
                 found.append(f"{place}: '{part}' may not import this file of its room ({name})")
-    return found + circle_violations(imports, root) + kernel_violations(imports, root)
+    return found + circle_violations(imports, root) + kernel_violations(imports, root) + alike(package)
 
 
 def module_of(name: str, imports: dict[str, set[str]]) -> str:
@@ -133,6 +143,29 @@ def kernel_violations(imports: dict[str, set[str]], root: str) -> list[str]:
                 found.append(f"{module}: a kernel file may not import {', '.join(heavy)}{through}")
             reached = {module for name in imports[current] for module in prefixes(name)}
             waiting += reached & imports.keys() - doors
+    return found
+
+
+def alike(package: Path) -> list[str]:
+    """Classes, and files of neighbouring rooms, whose names are the same words; names that say a role are left out."""
+    classes: dict[tuple[str, ...], list[str]] = {}
+    files: dict[tuple[str, ...], list[Path]] = {}
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        place = path.relative_to(package)
+        for name in class_names(path):
+            others = classes.setdefault(words_of(name), [])
+            if words_of(name) in ALIKE_STILL:
+                continue
+            found += [f"{place}: the class {name} has the name of {other}" for other in others]
+            others.append(f"{name} in {place}")
+        if path.name == "__init__.py" or len(place.parts) == 1 or path.stem in ROLES:
+            continue
+        room, others = place.parts[0], files.setdefault(words_of(path.stem), [])
+        for other in others:
+            if other.parts[0] in {room, *MAY_IMPORT[room]} or room in MAY_IMPORT[other.parts[0]]:
+                found.append(f"{place}: the file has the name of {other}")
+        others.append(place)
     return found
 
 
@@ -231,6 +264,7 @@ def test_a_sound_house_passes(tmp_path):
             "dags/order.py": "from house.circuits.structures.circuit import Circuit",
             "dags/search.py": "from house.dags import order, graph",
             "dags/graph.py": "def f():\n    from house.dags.search import best",
+            "trees/search.py": "",  # of no neighbour
             "trees/tree.py": "from house.steps.tickets import Ticket",
             "plots/axes.py": "from house.trees.tree import Tree\nfrom house.indian_chefs import process",
         },
@@ -327,6 +361,17 @@ def test_a_sound_house_passes(tmp_path):
             "'circuits' is without PyMC and may not import pymc",
         ),
         ({"dags/utils.py": ""}, "the name 'utils' says nothing"),
+        (
+            {
+                "dags/a.py": "class LeafDraws:\n    pass",
+                "trees/b.py": "class _DrawsOfLeaf:\n    pass\n\n\nclass DrawLeaf: ...",
+            },
+            "trees/b.py: the class DrawLeaf has the name of LeafDraws in dags/a.py",
+        ),
+        (
+            {"circuits/laws/circuit_fits.py": "", "plots/fit_circuit.py": ""},
+            "plots/fit_circuit.py: the file has the name of circuits/laws/circuit_fits.py",
+        ),
         ({"dags/core.py": ""}, "the name 'core' says nothing"),
         ({"dags/kernels.py": "x = 1\n" * 451}, "dags/kernels.py: 451 lines, more than 450"),
     ],
