@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -10,6 +11,7 @@ import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY as DISTRIBUTIONS
+from pymc_spn.tables import Table
 
 
 def build(nodes, columns, families, leaf_support=None):
@@ -24,6 +26,17 @@ def build(nodes, columns, families, leaf_support=None):
         family.append(families.index(node[2]) if is_leaf else -1)
     arrays = (np.array(a, np.int64) for a in (kind, ptr, children, column, family))
     return Circuit(*arrays, families, columns, leaf_support)
+
+
+def coded(circuit, rows):
+    """Rows of codes as a table of the columns of a circuit that knows their levels."""
+    values = np.array(rows, float)
+    return Table(circuit.columns, values, pd.RangeIndex(len(values)))
+
+
+def codes_of(circuit, frame):
+    """The codes of a frame of such rows."""
+    return Table.from_frame(frame, schema=circuit.columns).values
 
 
 def crossed_circuit(n_columns, n_sums, n_leaves, families=("gaussian",)):

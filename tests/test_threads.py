@@ -225,10 +225,16 @@ OF_A_CIRCUIT = {
     "log_density": lambda c: c.log_density(GAPPED),
     "single rows": lambda c: [c.log_density(GAPPED[i : i + 1]) for i in range(5)],
     "sample": lambda c: c.sample(10, random_seed=1),
-    "complete": lambda c: c.complete(GAPPED, random_seed=1),
+    "impute": lambda c: c.impute(GAPPED, random_seed=1),
     "moments": lambda c: c.moments(GAPPED),
     "probability": lambda c: c.probability({"a": (0.0, 1.0)}, given={"b": (None, 1.0)}),
-    "mpe": lambda c: c.mpe(GAPPED[:5], search=False),
+    "log_probability_of_rows": lambda c: c.log_probability_of_rows({"a": GAPPED["a"]}, given={"b": (None, 1.0)}),
+    "mpe": lambda c: c.mpe({"a": 0.5}, max_boxes=5),
+}
+OF_SQUARES = {
+    "log_density": lambda s: s.log_density(GAPPED),
+    "sample": lambda s: s.sample(10, random_seed=1),
+    "complete": lambda s: s.complete(GAPPED, random_seed=1),
 }
 OF_A_LEARNED_CIRCUIT = {
     "log_density": lambda c: c.log_density(ROWS),
@@ -277,9 +283,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "Circuit": (
         plain_circuit,
         {
-            "log_density": lambda c: c.log_density(GAPPED, **circuit()[1]),
-            "complete": lambda c: c.complete(GAPPED, **circuit()[1], random_seed=1),
-            "moments": lambda c: c.moments(GAPPED, **circuit()[1]),
+            "log_density": lambda c: c.with_parameters(**circuit()[1]).log_density(GAPPED),
+            "impute": lambda c: c.with_parameters(**circuit()[1]).impute(GAPPED, random_seed=1),
+            "moments": lambda c: c.with_parameters(**circuit()[1]).moments(GAPPED),
         },
     ),
     "CircuitFit": (fresh(fitted), OF_A_CIRCUIT),
@@ -287,7 +293,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "CircuitProduct": (lambda: ps.circuits.multiply(component(1), component(2)), OF_A_CIRCUIT),
     "SumOfSquares": (
         lambda: ps.circuits.SumOfSquares([component(1), component(2)], [[1.0, -0.5]]),
-        {name: OF_A_CIRCUIT[name] for name in ("log_density", "sample", "complete")},
+        OF_SQUARES,
     ),
     "JunctionTree": (
         field,
@@ -296,7 +302,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "marginals": lambda t: t.infer(EVIDENCE).marginals(),
             "pairwise": lambda t: t.infer(EVIDENCE[:3]).pairwise("v1", "v5"),
             "map": lambda t: t.infer(EVIDENCE).map(),
-            "circuit": lambda t: t.to_circuit().log_density(CODES.astype(float)),
+            "circuit": lambda t: t.to_circuit().log_density(CODES),
         },
     ),
     "Inference": (
@@ -310,7 +316,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "sample": lambda i: i.sample(3, random_seed=1),
         },
     ),
-    "FieldCircuit": (lambda: field().to_circuit(), {"log_density": lambda c: c.log_density(CODES.astype(float))}),
+    "FieldCircuit": (lambda: field().to_circuit(), {"log_density": lambda c: c.log_density(CODES)}),
     "LocalScores": (fresh(scores), {"log_sums": lambda s: s.log_sums, "of": lambda s: s.of("a"), "repr": repr}),
     "OrderSPN.exact": (order_posterior(lambda s: ps.OrderSPN.exact(s, progressbar=False)), OF_ORDERS),
     "OrderSPN.fit": (

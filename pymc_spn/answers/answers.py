@@ -3,7 +3,7 @@
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.cell_tails import cell_p_value
 from pymc_spn.answers.column_questions import cdf, cov, mean, moment, quantile
-from pymc_spn.answers.event_questions import condition, marginal, mpe, probability, sample
+from pymc_spn.answers.event_questions import condition, log_probability, marginal, mpe, probability, sample
 from pymc_spn.answers.explanations import explain
 from pymc_spn.answers.information_questions import entropy, event_information, kl, mutual_information
 from pymc_spn.answers.no_interventions import do
@@ -27,6 +27,7 @@ class Answers(AskedLaw):
     """
 
     probability = probability
+    log_probability = log_probability
     condition = condition
     marginal = marginal
     sample = sample

@@ -21,10 +21,11 @@ from pymc_spn.events.unions import (
     signed_intersections,
 )
 from pymc_spn.laws.law import Law
+from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.numerics.draw_averages import attrs_of_finite, chain_error, effective_draws, relative_weights
 from pymc_spn.numerics.marks import limited
 from pymc_spn.numerics.quoted_values import quoted, some
-from pymc_spn.tables import Column, describe_columns
+from pymc_spn.tables import Column, Table, describe_columns
 from pymc_spn.tables.column import as_name, by_name
 from pymc_spn.tables.inputs import EventLike
 
@@ -104,11 +105,21 @@ class AskedLaw:
         """Columns that text may name, and whether single values of each have probability zero."""
         return self.columns, self._law.is_density.tolist()
 
+    def _table(self, rows: Any, unseen: str = "error") -> Table:
+        """Rows of all columns, coded and checked by their schema."""
+        return Table.from_frame(rows, schema=self._schema, unseen=unseen)
+
     def _read(self, argument: str, event: Any, soft: bool = False) -> Events:
         """One event by the numbers of the columns."""
         columns, is_density = self._readable
         event = as_event(argument, event, columns, is_density)
-        return read_events(argument, event, columns, range(len(columns)), is_density, soft)
+        read = read_events(argument, event, columns, range(len(columns)), is_density, soft)
+        for d, what in read.items():
+            if isinstance(what, Likelihood) and self._law.has_density[d]:
+                raise ValueError(
+                    f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone"
+                )
+        return read
 
     def _signed_events(self, argument: str, event: Any) -> list[tuple[float, Events]]:
         """Events whose probabilities with signs add up to that of the union that is asked, or given."""
@@ -126,7 +137,7 @@ class AskedLaw:
             lists = {n: what for n, what in event.items() if isinstance(what, list) and n not in by_level}
         rest = self._read(place, {n: what for n, what in event.items() if n not in lists} if lists else event, soft)
         for d, x in points_of(rest).items() if not (soft or points) else ():
-            if self._law.is_density[d]:
+            if self._law.has_density[d]:
                 refuse_point(place, self.columns[d].name, x)
         choices = []
         for name, what in lists.items():

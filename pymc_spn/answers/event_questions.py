@@ -1,7 +1,7 @@
 """Questions about events: probabilities, conditions and marginals, new rows, the most probable one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -67,6 +67,62 @@ def probability(
     ``x != 3`` always holds and ``x == 3`` is a point, with a density.
     """
     self = self._each_draw(per_draw)
+    found = _asked_event(self, event, given)
+    with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
+        each = np.exp(found.log_joint - found.log_base)
+    if per_draw:
+        return self._labelled("probability", each, {}, True)
+    answer = float(np.exp(found.log_answer))
+    error = self._error(found.weight * (np.where(found.weight > 0.0, each, 0.0) - answer))
+    return self._labelled("probability", answer, {}, False, **found.mark, **error)
+
+
+def log_probability(
+    self: AskedLaw,
+    event: EventLike,
+    given: Given = None,
+    per_draw: bool = False,
+) -> "xr.DataArray":
+    """Log of `probability`, in nats; it does not underflow.
+
+    Parameters
+    ----------
+    event, given, per_draw
+        As for `probability`.
+
+    Returns
+    -------
+    DataArray
+        A scalar, or (chain, draw); ``-inf`` where the event is impossible.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `probability`.
+    """
+    self = self._each_draw(per_draw)
+    found = _asked_event(self, event, given)
+    with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
+        each = found.log_joint - found.log_base
+    if per_draw:
+        return self._labelled("log_probability", each, {}, True)
+    with np.errstate(over="ignore", invalid="ignore"):  # relative to the answer, which may be too small for a number
+        ratio = np.where(found.weight > 0.0, np.exp(each - found.log_answer), 0.0)
+    error = self._error(found.weight * (ratio - 1.0)) if found.log_answer > -np.inf else {}
+    return self._labelled("log_probability", found.log_answer, {}, False, **found.mark, **error)
+
+
+class _AskedEvent(NamedTuple):
+    """An event given another: logs under each circuit, weights of these given the other, the answer, its marks."""
+
+    log_joint: np.ndarray
+    log_base: np.ndarray
+    weight: np.ndarray
+    log_answer: float
+    mark: dict[str, Any]
+
+
+def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
     if event is None:
         raise TypeError("event must map column names to a value, (low, high) or a set, got None")
     law = self._law
@@ -74,20 +130,13 @@ def probability(
     base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
     if (base + law.log_weights).max() == -np.inf:
         law.refuse("given", known[0][1])
-    log_weights = base + law.log_weights
     joint = ((sign, law.log_event(e)) for sign, e in both_unions(asked, known, both_or_none))
     log_joint = log_union(joint, base.shape)
-    with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
-        each = np.exp(log_joint - base)
-    if per_draw:
-        return self._labelled("probability", each, {}, True)
-    answer = float(np.exp(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base)))
-    weight = relative_weights(log_weights)
-    error = self._error(weight * (np.where(weight > 0.0, each, 0.0) - answer))
+    answer = float(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base))
     mark = self._weight_mark(law)
     if law.marks.has_error and any(e for _, e in known):
-        mark = {"draws_after_weighting": float(effective_draws(log_weights))}
-    return self._labelled("probability", answer, {}, False, **mark, **error)
+        mark = {"draws_after_weighting": float(effective_draws(base + law.log_weights))}
+    return _AskedEvent(log_joint, base, relative_weights(base + law.log_weights), answer, mark)
 
 
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:

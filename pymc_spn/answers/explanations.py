@@ -13,7 +13,6 @@ from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
-from pymc_spn.tables import Table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -114,7 +113,7 @@ def _one_row(self: AskedLaw, row: Any) -> np.ndarray:
         frame = pd.DataFrame({str(k): [v] for k, v in row.items()})
     else:
         raise TypeError(f"row must be a mapping, a Series or a DataFrame of one row, got {type(row).__name__}")
-    values = Table.from_frame(frame, schema=self._schema).values
+    values = self._table(frame).values
     if (self._law.log_density(values, cells=True)[:, 0] + self._law.log_weights).max() == -np.inf:
         self._law.refuse_row("row", values[0])
     return values[0]

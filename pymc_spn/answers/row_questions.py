@@ -12,7 +12,7 @@ from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relative_weights, weighted_mean
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
-from pymc_spn.tables import Table, decode, row_labels
+from pymc_spn.tables import decode, row_labels
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
@@ -45,19 +45,22 @@ def log_density(
         known.
     """
     self = self._each_draw(per_draw)
-    law, table = self._law, Table.from_frame(df, schema=self._schema, unseen=unseen)
+    law, table = self._law, self._table(df, unseen)
     rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
     if per_draw:
         what = f"per_draw=True with {len(table.values):,} rows and {law.n_circuits:,} draws"
         refuse_memory(what, 24.0 * table.values.shape[0] * law.n_circuits, "ask for fewer rows at once")
         return self._labelled("log_density", law.log_density(table.values, cells), rows, True, **mark)
-    total, weight = log_average(law.log_weights, np.zeros(law.n_circuits)), relative(law)
+    total, weight = log_average(law.log_weights, np.zeros(law.n_circuits)), None
     answer, errors = np.empty(len(table.values)), []
+    if law.marks.has_error:
+        weight = relative(law)
     block = max(1, BLOCK_VALUES // law.n_circuits)
     for start in range(0, len(answer), block):
         logs = law.log_density(table.values[start : start + block], cells)
         answer[start : start + block] = log_average(law.log_weights, logs) - total
-        errors.append(self._error(relative_weights(logs + law.log_weights[:, None]) - weight[:, None]))
+        if weight is not None:
+            errors.append(self._error(relative_weights(logs + law.log_weights[:, None]) - weight[:, None]))
     attrs = mark | self._weight_mark(law) | joined_errors(errors, len(answer), block)
     return self._labelled("log_density", answer, rows, False, **attrs)
 
@@ -82,7 +85,7 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     """
     import xarray as xr
 
-    law, table = self._law, Table.from_frame(df, schema=self._schema)
+    law, table = self._law, self._table(df)
     values, names = table.values, [c.name for c in self.columns]
     out, sd = np.empty(len(values)), np.empty(len(values))
     surprise = np.full(values.shape, np.nan)
@@ -150,7 +153,7 @@ def impute(
     UserWarning
         If the density of some rows is zero under every draw; it names them. Their gaps stay.
     """
-    table = Table.from_frame(df, schema=self._schema)
+    table = self._table(df)
     values = table.values
     count = checked_count("n", n, bytes_each=16.0 * values.size)
     self._refuse_rows(~self._law.possible(values), values, table.index)
@@ -223,7 +226,7 @@ def predictive_p_value(
     import xarray as xr
 
     check_comparison(n, level)
-    table = Table.from_frame(df, schema=self._schema)
+    table = self._table(df)
     density = log_density(self, table)
     observed = ~np.isnan(table.values)
     rng = np.random.default_rng(random_seed)

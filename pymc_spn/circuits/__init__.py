@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.estimation.cutset_networks import cutset_network as cutset_network
     from pymc_spn.circuits.estimation.fitted_circuit import CircuitFit as CircuitFit
     from pymc_spn.circuits.estimation.prometheus import prometheus as prometheus
-    from pymc_spn.circuits.laws.most_probable_rows import most_probable as most_probable
     from pymc_spn.circuits.structures.circuit_builders import hidden_chow_liu_tree as hidden_chow_liu_tree
     from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
@@ -61,7 +60,6 @@ _PUBLIC = {
     "log_inner_product": "circuits.algebra.circuit_algebra",
     "mixture_of": "circuits.algebra.composition",
     "monotone_parts": "densities.monotone_parts",
-    "most_probable": "circuits.laws.most_probable_rows",
     "multiply": "circuits.algebra.circuit_algebra",
     "network_parameters": "densities.dense_networks",
     "piecewise_linear": "circuits.structures.piecewise_linear",

@@ -24,7 +24,7 @@ class TreeCircuit:
     circuit : Circuit
     log_weights : (n_sum_edges,) float64
     leaf_parameters : dict of str to array
-        As `Circuit.log_density` wants them.
+        As `Circuit.with_parameters` wants them.
     prefixes : tuple of (k,) int64 arrays
         By variable: the sets behind the levels of its column, as bits.
     """

@@ -133,7 +133,7 @@ def CircuitDensity(
     log_weights : (n_sum_edges,) or (N, n_sum_edges) array or tensor
         Normalised within each sum; see `dirichlet_log_weights` for a prior.
     leaf_parameters : dict of str to (n_leaves_of_family, p) or (N, n_leaves_of_family, p) array or tensor
-        See `CircuitQueries` for the parameters of each family. Numbers are checked at once; where a tensor takes
+        See `ParameterisedCircuit` for the parameters of each family. Numbers are checked at once; where a tensor takes
         values outside its bounds, or weights do not add up to 1, the log density is ``-inf``: of all rows, or of the
         row alone where they are its own.
     observed : DataFrame, Table, (N, D) array or tensor, optional

@@ -186,8 +186,8 @@ class IntegralCircuit:
             (n_leaves_of_family,) are values, column (n_leaves_of_family,) int64 positions in `columns`, so that
             ``slope[column]`` takes each column's own parameter (of a vector over the columns of one family alone:
             ``slope[np.searchsorted(positions, column)]``). It returns a tuple with what broadcasts to
-            (n_leaves_of_family,) for each parameter in the table of `CircuitQueries`, (mean, sd) for "gaussian"; one
-            of these alone where there is one parameter; or all in the shape (n_leaves_of_family, p).
+            (n_leaves_of_family,) for each parameter in the table of `ParameterisedCircuit`, (mean, sd) for "gaussian";
+            one of these alone where there is one parameter; or all in the shape (n_leaves_of_family, p).
 
         Returns
         -------

@@ -171,6 +171,11 @@ class Law(ABC):
         return len(self.marks.chains) * len(self.marks.draws)
 
     @property
+    def has_density(self) -> np.ndarray:
+        """(D,) bool, columns in which a single value has a density, perhaps beside a mass."""
+        return self.is_density
+
+    @property
     def parts(self) -> "tuple[Law, ...]":
         """Laws of the same circuits, given events of which no two hold at once: the law itself, or what it mixes."""
         return (self,)

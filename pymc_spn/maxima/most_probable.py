@@ -1,7 +1,7 @@
 """A most probable row: what an answer holds, its limits, and the values that completions may take."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,9 @@ from pymc_spn.events.events import Events
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.numerics.marks import limited, scope_of
 from pymc_spn.numerics.quoted_values import quoted
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 TOLERANCE = 1e-6  # nats
 LEAST_POSITIVE = float(np.finfo(np.float64).tiny)  # an interval that begins below it begins at 0
@@ -20,30 +23,27 @@ NO_AVERAGE = {"mcse_chain_note": "no mcse_chain: a maximum is no average"}
 
 @dataclass(frozen=True, eq=False)
 class MostProbable:
-    """Rows of high density and bounds that no completion exceeds.
-
-    `SPNPosterior.mpe` and `most_probable` complete one row in the units of the data: a DataFrame of one row, labelled
-    scalars, a bool and an int. `Circuit.mpe` completes many in codes: arrays over rows.
+    """A row of high density and a bound that no completion exceeds.
 
     Parameters
     ----------
-    value : DataFrame of one row, or (n_rows, D) float64
-        Columns as in the data, or levels as codes.
-    log_density : DataArray scalar, or (n_rows,) float64
+    value : DataFrame of one row
+        Columns as in the data.
+    log_density : DataArray, scalar
         Log density (log mass in discrete columns) of the completion given what is known, in nats.
-    upper_bound : DataArray scalar, or (n_rows,) float64
+    upper_bound : DataArray, scalar
         No completion has a larger one.
-    certified : bool, or (n_rows,) bool
+    certified : bool
         Whether the two differ by at most the tolerance, so that the row is a most probable one.
-    n_boxes : int, or (n_rows,) int64
+    n_boxes : int
         Boxes that the search looked at; 0 where it was not needed.
     """
 
-    value: Any
-    log_density: Any
-    upper_bound: Any
-    certified: Any
-    n_boxes: Any
+    value: pd.DataFrame
+    log_density: "xr.DataArray"
+    upper_bound: "xr.DataArray"
+    certified: bool
+    n_boxes: int
 
 
 def checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.answers import Answers
-from pymc_spn.answers.event_questions import mpe, probability, sample
-from pymc_spn.answers.row_questions import log_density
 from pymc_spn.circuits.laws.circuit_events import ColumnEvent, as_column_event
 from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
@@ -35,9 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCircuit(ParameterisedCircuit):
-    """A circuit with its parameters, asked in the units and labels of the data.
-
-    `moments` takes and returns codes, as that of `Circuit`.
+    """A circuit with its parameters whose answers say where it comes from.
 
     Parameters
     ----------
@@ -49,11 +45,6 @@ class LabelledCircuit(ParameterisedCircuit):
     """
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
-
-    log_density = log_density  # type: ignore[assignment]
-    sample = sample
-    probability = probability  # type: ignore[assignment]
-    mpe = mpe  # type: ignore[assignment]
 
     @property
     def _marks(self) -> Marks:
@@ -84,9 +75,6 @@ class PosteriorCircuit(LabelledCircuit):
     attrs : dict
         Marks of the answer, ``exactness`` and ``learner``.
 
-    See Also
-    --------
-    most_probable : the most probable row given intervals and sets, of ``circuit`` with these parameters.
     """
 
     draws: np.ndarray

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.tables import decode
 from tests.hand_made_records import law_of, new_rows, posterior_of, sampled_tree
+from tests.shared_circuits import coded
 
 PROBLEMS = [
     "mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits", "two_trees",
@@ -88,7 +89,7 @@ def test_renyi_entropy_of_the_predictive():
     levels, counts = post.columns
     assert levels.levels is not None and counts.kind == "count"
     rows = np.array(list(product(range(len(levels.levels)), range(300))), float)
-    logs = found.circuit.log_density(rows, found.log_weights, found.leaf_parameters)
+    logs = found.log_density(coded(found.circuit, rows)).values
     assert logsumexp(logs) == pytest.approx(0.0, abs=1e-9)
     assert float(ps.circuits.renyi_entropy(found)) == pytest.approx(-logsumexp(2.0 * logs), abs=1e-11)
 

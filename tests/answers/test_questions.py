@@ -60,6 +60,7 @@ QUESTIONS = {
     "log_density": lambda p, rows: p.log_density(rows, cells=False),
     "probability": lambda p, rows: p.probability(EVENT),
     "probability given": lambda p, rows: p.probability("x2 <= 4 or x2 > 5", given=[EVENT, {"x2": (4, 5)}]),
+    "log_probability": lambda p, rows: p.log_probability("x2 <= 4 or x2 > 5", given=EVENT),
     "condition": lambda p, rows: p.condition(EVENT).probability({"x2": (0, 4)}),
     "marginal": lambda p, rows: p.marginal("x2").probability({"x2": (0, 4)}),
     "cdf": lambda p, rows: p.cdf([0.4, 0.9], "x0"),

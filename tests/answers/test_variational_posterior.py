@@ -164,8 +164,8 @@ def test_co_clustering_is_that_of_the_children_of_the_top_sum(n_children):
     for k in range(top):
         one = learned.log_weights.copy()
         one[:top] = np.where(np.arange(top) == k, 0.0, -np.inf)
-        values = ps.Table.from_frame(rows, schema=post.columns).values
-        logs[k] = learned.circuit.log_density(values, one, learned.leaf_parameters) + learned.log_weights[k]
+        of_child = learned.circuit.with_parameters(one, learned.leaf_parameters)
+        logs[k] = of_child.log_density(rows).values + learned.log_weights[k]
     share = np.exp(logs - post.log_density(rows).values)
     n_edges = int((states_of_fit(post).fit.region == 0).sum())
     assert n_edges in (top, top - 1)

@@ -76,7 +76,9 @@ def label_probabilities(circuit, rows, log_weights, leaf_parameters):
     """(N, levels) given the other columns."""
     n_levels = leaf_parameters["categorical"].shape[1]
     logs = [
-        circuit.log_density(np.column_stack([rows[:, :-1], np.full(len(rows), k)]), log_weights, leaf_parameters)
+        circuit.with_parameters(log_weights, leaf_parameters)
+        .log_density(np.column_stack([rows[:, :-1], np.full(len(rows), k)]))
+        .values
         for k in range(n_levels)
     ]
     p = np.exp(np.stack(logs, axis=1) - np.max(logs, axis=0)[:, None])

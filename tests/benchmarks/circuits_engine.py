@@ -20,13 +20,12 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
-from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.completion import Parameterised, complete
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
@@ -92,7 +91,6 @@ def measure(name, circuit, n_rows, n_blocks):
     values = rng.normal(size=(n_rows, 16))
     values[rng.random(values.shape) < 0.1] = np.nan
     evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
-    held = ParameterisedCircuit(circuit, log_weights, parameters)
     everything, out = np.arange(n_rows), np.empty(n_rows)
     few = min(n_rows, 256)
     loop = plain_arguments(circuit, log_weights, parameters)
@@ -114,9 +112,10 @@ def measure(name, circuit, n_rows, n_blocks):
     at = Parameterised(circuit, log_weights, parameters)
     event = {"x0": (values[:, 1], values[:, 1] + 1.0), "x5": (None, 0.5)}
     event["x0"] = tuple(np.nan_to_num(end) for end in event["x0"])
+    given = log_weights, parameters
     jobs = {
         "exp": (lambda: exp_loop(arguments, exponentials, 100), 100 * 4096),
-        "public": (lambda: circuit.log_density(values, log_weights, parameters), n_rows),
+        "public": (lambda: Parameterised(circuit, *given).log_density(values), n_rows),
         "linear": (lambda: evaluator.log_density(values), n_rows),
         "float32": (lambda: evaluator.log_density(values, np.float32), n_rows),
         "logs": (lambda: evaluator._by_logs(values, everything, out), n_rows),
@@ -124,12 +123,12 @@ def measure(name, circuit, n_rows, n_blocks):
         "gradient": (lambda: rows_and_gradient_of(packed, values, log_weights, flat.theta, ones), n_rows),
         "own": (lambda: rows_and_gradient_given(packed, values[:OWN], *own, ones[:OWN]), OWN),
         "em": (lambda: ascent.expectation(at), n_rows),
-        "one": (lambda: [held.log_density(values[:1]) for _ in range(50)], 50),
-        "complete": (lambda: circuit.complete(values, log_weights, parameters, random_seed=1), n_rows),
-        "sample": (lambda: circuit.sample(n_rows, log_weights, parameters, random_seed=1), n_rows),
-        "means": (lambda: circuit.moments(values, log_weights, parameters, covariance=False), n_rows),
-        "covariances": (lambda: circuit.moments(values[:few], log_weights, parameters), few),
-        "probability": (lambda: circuit.probability(event, log_weights, parameters), n_rows),
+        "one": (lambda: [at.log_density(values[:1]) for _ in range(50)], 50),
+        "complete": (lambda: complete(Parameterised(circuit, *given), values, np.random.default_rng(1)), n_rows),
+        "sample": (lambda: circuit.with_parameters(*given).sample(n_rows, random_seed=1), n_rows),
+        "means": (lambda: circuit.with_parameters(*given).moments(values, covariance=False), n_rows),
+        "covariances": (lambda: circuit.with_parameters(*given).moments(values[:few]), few),
+        "probability": (lambda: circuit.with_parameters(*given).log_probability_of_rows(event), n_rows),
     }
     seconds = {job: [] for job in jobs}
     for _, (run, _) in jobs.items():

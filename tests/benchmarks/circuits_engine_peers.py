@@ -136,9 +136,11 @@ def ours_held(problem):
 
 
 def ours(problem):
-    """As a user calls it."""
+    """Without the labels of answers, which the peers' have not either."""
+    from pymc_spn.circuits.evaluation.completion import complete
+
     held = ours_held(problem)
-    return held.log_density, lambda values: held.complete(values, random_seed=0)
+    return held._given.log_density, lambda values: complete(held._given, values, np.random.default_rng(0))
 
 
 def spflow(problem):
@@ -310,7 +312,7 @@ def ours_mode():
     kind, ptr, children = np.array([SUM, LEAF, LEAF]), np.array([0, 2, 2, 2]), np.array([1, 2])
     circuit = ps.Circuit(kind, ptr, children, np.array([-1, 0, 0]), np.array([-1, 0, 0]), ("gaussian",), ["x"])
     theta = {"gaussian": np.array([[0.0, 5.0], [10.0, 0.1]])}
-    return circuit.mpe(np.array([[np.nan]]), np.log([0.6, 0.4]), theta).value[0, 0]
+    return circuit.with_parameters(np.log([0.6, 0.4]), theta).mpe().value["x"].item()
 
 
 def spflow_mode():
@@ -429,11 +431,11 @@ def problems(few, chosen):
         log_weights, parameters = random_parameters(circuit, rng)
         values = rng.normal(size=(min(n_rows, few), 16))
         values[rng.random(values.shape) < 0.1] = np.nan
-        moments = circuit.moments(values, log_weights, parameters)
+        moments = circuit.with_parameters(log_weights, parameters).moments(values)
         yield name, circuit.n_nodes, {
             "kind": circuit.kind, "child_ptr": circuit.child_ptr, "children": circuit.children,
             "column": circuit.leaf_column, "log_weights": log_weights, "parameters": parameters["gaussian"],
-            "values": values, "mean": moments.mean, "covariance": moments.covariance,
+            "values": values, "mean": moments["mean"].values, "covariance": moments["covariance"].values,
             "events": np.sort(rng.normal(size=(N_EVENTS, 3)), axis=1)[:, [0, 2, 1]],
         }  # fmt: skip
 

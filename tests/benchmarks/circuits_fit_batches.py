@@ -76,7 +76,11 @@ def problem(n_columns, families, seed, n_rows):
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(seed), 4)
     total = np.bincount(circuit.edge_sum, np.exp(SHARPER * log_weights), circuit.n_nodes)[circuit.edge_sum]
     parameters["gaussian"][:, 0] *= 2.0
-    drawn = circuit.sample(n_rows, SHARPER * log_weights - np.log(total), parameters, random_seed=seed)
+    drawn = (
+        circuit.with_parameters(SHARPER * log_weights - np.log(total), parameters)
+        .sample(n_rows, random_seed=seed)
+        .to_numpy()
+    )
     return circuit, np.asarray(drawn, np.float64)
 
 

@@ -56,7 +56,7 @@ def main():
             circuit = ps.circuits.complete_tree(["a", "b"], n_children=[n_components, 1])
             circuit = circuit.circuit({"a": ["gaussian"], "b": ["gaussian"]})
             fit = ps.fit_em(circuit, fitted, restarts=arguments.starts, random_seed=1, **EM)
-            density = fit.circuit.log_density(held_out, **fit.parameters).mean()
+            density = fit.log_density(held_out).values.mean()
             what = f"mixture of {n_components}"
             rows.append([name, what, 5 * n_components - 1, density, 1.0, time.process_time() - begin])
             drawn[name, what] = partial(fit.circuit.log_density, **fit.parameters)

@@ -36,9 +36,9 @@ def maximise(prepared, kind, seed):
                     circuit, prepared.train, leaf_prior_rows=rows, restarts=2, tolerance=1e-4, random_seed=seed,
                     progressbar=False,
                 )  # fmt: skip
-            validation = circuit.log_density(prepared.validation.values, **fit.parameters).mean()
+            validation = circuit.with_parameters(**fit.parameters).log_density(prepared.validation).values.mean()
             if best is None or validation > best["validation"]:
-                test = circuit.log_density(prepared.test.values, **fit.parameters).mean()
+                test = circuit.with_parameters(**fit.parameters).log_density(prepared.test).values.mean()
                 best = {"test": float(test), "validation": float(validation), "states": n, "prior_rows": rows}
                 gained = True
         behind = 0 if gained else behind + 1

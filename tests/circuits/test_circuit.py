@@ -105,9 +105,11 @@ def test_paper_size_is_built_and_evaluated():
     rng = np.random.default_rng(1)
     log_weights, parameters = random_parameters(circuit, rng)
     values = rng.normal(size=(300, 14))  # more than one block
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     assert density.BLOCKS[0] < 300
-    assert got[200] == pytest.approx(circuit.log_density(values[200:201], log_weights, parameters)[0], rel=1e-13)
+    assert got[200] == pytest.approx(
+        circuit.with_parameters(log_weights, parameters).log_density(values[200:201]).values[0], rel=1e-13
+    )
 
 
 def test_palette_entries_and_names_are_the_same():
@@ -128,7 +130,7 @@ def test_density_is_the_textbook_recursion_and_has_mass_one(case, seed):
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(seed))
     cells = [(0.0, 1.0, np.nan)] * len(circuit.columns)
     values = np.array(list(itertools.product(*cells)))
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     expected = [reference_density(circuit, row, log_weights, parameters) for row in values]
     np.testing.assert_allclose(np.exp(got), expected, rtol=1e-12)
     full = ~np.isnan(values).any(axis=1)
@@ -153,18 +155,22 @@ def test_all_families_in_one_circuit():
     log_weights, parameters = random_parameters(circuit, rng, n_levels=3)
     rows = itertools.product((-1.3, 0.4, np.nan), (0.0, 3.0, np.nan), (0.0, 1.0), (0.0, 2.0, np.nan))
     values = np.array(list(rows))
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     expected = [reference_density(circuit, row, log_weights, parameters) for row in values]
     np.testing.assert_allclose(np.exp(got), expected, rtol=1e-12)
-    assert circuit.log_density(np.empty((0, 4)), log_weights, parameters).shape == (0,)
+    assert circuit.with_parameters(log_weights, parameters).log_density(np.empty((0, 4))).values.shape == (0,)
     impossible = np.array([[0.1, 1.5, 0.0, 0.0], [0.1, 1.0, 0.0, 3.0], [0.1, -1.0, 1.0, 0.0]])
-    assert np.all(np.isneginf(circuit.log_density(impossible, log_weights, parameters)))
+    assert np.all(np.isneginf(circuit.with_parameters(log_weights, parameters).log_density(impossible).values))
 
 
 def test_far_tails_stay_in_logs():
     circuit = complete_tree(["a", "b"], n_children=2).circuit({"a": "gaussian", "b": "gaussian"})
     parameters = {"gaussian": np.tile([0.0, 1.0], (8, 1))}
-    got = circuit.log_density(np.full((1, 2), 1e3), np.full(circuit.n_sum_edges, -np.log(2.0)), parameters)
+    got = (
+        circuit.with_parameters(np.full(circuit.n_sum_edges, -np.log(2.0)), parameters)
+        .log_density(np.full((1, 2), 1e3))
+        .values
+    )
     assert got[0] == pytest.approx(-1e6 - np.log(2 * np.pi), rel=1e-14)
 
 
@@ -172,7 +178,11 @@ def test_zero_weights_are_allowed():
     circuit = circuit_of([("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")], ["a"])
     with np.errstate(divide="ignore"):
         log_weights = np.log([1.0, 0.0])
-    got = circuit.log_density([[0.0], [1.0]], log_weights, {"categorical": [[1.0, 0.0], [0.0, 1.0]]})
+    got = (
+        circuit.with_parameters(log_weights, {"categorical": [[1.0, 0.0], [0.0, 1.0]]})
+        .log_density([[0.0], [1.0]])
+        .values
+    )
     assert got.tolist() == [0.0, -np.inf]
 
 
@@ -184,7 +194,7 @@ FINE = {"gaussian": np.tile([0.0, 1.0], (4, 1)), "bernoulli": np.full((4, 1), 0.
 @pytest.mark.parametrize(
     ("values", "log_weights", "parameters", "message"),
     [
-        (np.zeros((3, 1)), HALVES, FINE, r"values must have shape \(rows, 2\), got \(3, 1\)"),
+        (np.zeros((3, 1)), HALVES, FINE, r"df must have shape \(rows, 2\), got \(3, 1\)"),
         (np.zeros((3, 2)), HALVES[1:], FINE, r"log_weights must have shape \(10,\), got \(9,\)"),
         (np.zeros((3, 2)), np.zeros(10), FINE, "weights of each sum must add up to 1, got 2.0 at sum 0"),
         (
@@ -208,7 +218,7 @@ FINE = {"gaussian": np.tile([0.0, 1.0], (4, 1)), "bernoulli": np.full((4, 1), 0.
 )
 def test_bad_parameters_are_refused(values, log_weights, parameters, message):
     with pytest.raises(ValueError, match=message):
-        MIXTURE.log_density(values, log_weights, parameters)
+        MIXTURE.with_parameters(log_weights, parameters).log_density(values)
 
 
 # -- structural checks --------------------------------------------------------------------------------
@@ -339,7 +349,9 @@ def test_shared_nodes_and_many_columns():
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(1))
     values = np.random.default_rng(2).integers(0, 2, size=(5, n)).astype(float)
     expected = [reference_density(circuit, row, log_weights, parameters) for row in values]
-    np.testing.assert_allclose(circuit.log_density(values, log_weights, parameters), np.log(expected), rtol=1e-12)
+    np.testing.assert_allclose(
+        circuit.with_parameters(log_weights, parameters).log_density(values).values, np.log(expected), rtol=1e-12
+    )
     nodes[2] = ("product", [4, *rest[:-1], rest[-2] + 1])
     nodes[-1] = ("x128", "categorical")
     with pytest.raises(ValueError, match=r"children 132 and 133 of product \d both contain 'x128'|occurs in none"):
@@ -431,13 +443,13 @@ def test_parameters_must_agree_with_the_declared_support():
     circuit.check_deterministic()
     halves = np.log([0.5, 0.5])
     values = np.array([[0.0], [1.0], [np.nan]])
-    got = circuit.log_density(values, halves, {"categorical": np.eye(2)})
+    got = circuit.with_parameters(halves, {"categorical": np.eye(2)}).log_density(values).values
     np.testing.assert_allclose(got, np.log([0.5, 0.5, 1.0]), atol=1e-15)
     with pytest.raises(ValueError, match=r"contradict leaf_support: leaf 1 of 'a' has positive density at 1.0"):
-        circuit.log_density(values, halves, {"categorical": np.full((2, 2), 0.5)})
+        circuit.with_parameters(halves, {"categorical": np.full((2, 2), 0.5)}).log_density(values)
     interval = circuit_of([("a", "gaussian")], ["a"], ("gaussian",), leaf_support=[(0.0, 1.0)])
     with pytest.raises(ValueError, match=r"leaf 0 of 'a' has positive density at 1.5"):
-        interval.log_density([[1.5]], [], {"gaussian": [[0.0, 1.0]]})
+        interval.with_parameters([], {"gaussian": [[0.0, 1.0]]}).log_density([[1.5]])
 
 
 # -- the object ---------------------------------------------------------------------------------------

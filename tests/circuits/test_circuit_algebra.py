@@ -170,7 +170,9 @@ def enumerated(first, second, levels):
     """Log of the sum over all rows of the product of two circuits' masses."""
     rows = np.array(list(product(range(levels), repeat=len(first[0].columns))), float)
     order = [first[0].names.index(name) for name in second[0].names]
-    logs = first[0].log_density(rows, *first[1:]) + second[0].log_density(rows[:, order], *second[1:])
+    logs = first[0].with_parameters(*first[1:]).log_density(rows) + second[0].with_parameters(*second[1:]).log_density(
+        rows[:, order]
+    )
     return logsumexp(logs)
 
 
@@ -215,7 +217,9 @@ def test_circuit_over_a_mixed_table():
         parameters["gaussian"][:, 1] += 0.3
     x = np.linspace(-25, 25, 251)
     rows = np.array(list(product(x, x, range(3))))
-    logs = circuit.log_density(rows, *first[1:]) + circuit.log_density(rows, *second[1:])
+    logs = circuit.with_parameters(*first[1:]).log_density(rows) + circuit.with_parameters(*second[1:]).log_density(
+        rows
+    )
     expected = logsumexp(logs) + 2.0 * np.log(x[1] - x[0])
     assert float(ps.circuits.log_inner_product(first, second)) == pytest.approx(expected, abs=1e-9)
 
@@ -381,11 +385,11 @@ def check_product(first, second, rows):
     found = ps.circuits.multiply(first, second)
     assert found.log_normaliser == float(ps.circuits.log_inner_product(first, second))
     order = [first[0].names.index(name) for name in second[0].names]
-    logs = first[0].log_density(rows, *first[1:]) + second[0].log_density(rows[:, order], *second[1:])
-    assert np.isfinite(logs).any()
-    np.testing.assert_allclose(
-        found.circuit.log_density(rows, **found.parameters), logs - found.log_normaliser, rtol=1e-12, atol=1e-11
+    logs = first[0].with_parameters(*first[1:]).log_density(rows) + second[0].with_parameters(*second[1:]).log_density(
+        rows[:, order]
     )
+    assert np.isfinite(logs).any()
+    np.testing.assert_allclose(found.log_density(rows).values, logs - found.log_normaliser, rtol=1e-12, atol=1e-11)
     return found
 
 
@@ -408,7 +412,7 @@ def test_products_of_circuits_with_different_factors(pair):
     first, second = ((circuit, *random_parameters(circuit, rng)) for circuit in pair)
     found = check_product(first, second, np.array(list(product(range(3), repeat=3)), float))
     every = np.array(list(product(range(3), repeat=3)), float)
-    assert logsumexp(found.circuit.log_density(every, **found.parameters)) == pytest.approx(0.0, abs=1e-12)
+    assert logsumexp(found.log_density(every).values) == pytest.approx(0.0, abs=1e-12)
 
 
 def test_products_of_wider_circuits():
@@ -418,9 +422,11 @@ def test_products_of_wider_circuits():
     rows[:, 1] = np.minimum(rows[:, 1], 1.0)
     found = check_product(first, reordered(second), rows)
     cube = ps.circuits.multiply(found, first)
-    logs = 2.0 * first[0].log_density(rows, *first[1:]) + second[0].log_density(rows, *second[1:])
+    logs = 2.0 * first[0].with_parameters(*first[1:]).log_density(rows) + second[0].with_parameters(
+        *second[1:]
+    ).log_density(rows)
     expected = logs - found.log_normaliser - cube.log_normaliser
-    np.testing.assert_allclose(cube.circuit.log_density(rows, **cube.parameters), expected, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(cube.log_density(rows).values, expected, rtol=0, atol=1e-11)
     circuit = ps.circuits.complete_tree(["x", "y"], n_children=2).circuit({"x": ["gaussian"], "y": ["exponential"]})
     near, far = ((circuit, *random_parameters(circuit, np.random.default_rng(k))) for k in (1, 2))
     far[2]["gaussian"][:, 0] += 1e4

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.circuits.structures import circuit_builders
-from tests.shared_circuits import random_parameters, reference_log_density
+from tests.shared_circuits import coded, random_parameters, reference_log_density
 
 NAMES = ["a", "b", "c", "d"]
 BITS = dict.fromkeys(NAMES, "bernoulli")
@@ -50,7 +50,7 @@ def test_every_random_network_is_a_distribution(seed):
     )
     log_weights, parameters = random_parameters(circuit, rng)
     cells = np.array(list(itertools.product((0.0, 1.0), repeat=4)))
-    logs = circuit.log_density(cells, log_weights, parameters)
+    logs = circuit.with_parameters(log_weights, parameters).log_density(cells).values
     assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
     assert logs[5] == pytest.approx(reference_log_density(circuit, cells[5], log_weights, parameters), abs=1e-12)
 
@@ -82,7 +82,7 @@ def test_the_hidden_tree_follows_the_dependence_and_sums_its_states_out():
     rng = np.random.default_rng(1)
     log_weights, parameters = random_parameters(circuit, rng)
     cells = np.array(list(itertools.product((0.0, 1.0), repeat=5)))
-    logs = circuit.log_density(cells, log_weights, parameters)
+    logs = circuit.with_parameters(log_weights, parameters).log_density(cells).values
     assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
     assert logs[9] == pytest.approx(reference_log_density(circuit, cells[9], log_weights, parameters), abs=1e-12)
 
@@ -174,7 +174,7 @@ def test_a_chow_liu_tree_is_its_conditional_shares():
     fit = ps.circuits.chow_liu_tree(df, prior_rows=2.0)
     values = ps.Table.from_frame(df).values
     rows = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
-    logs = fit.circuit.log_density(rows, **fit.parameters)
+    logs = fit.log_density(coded(fit.circuit, rows)).values
     assert math.fsum(np.exp(logs)) == pytest.approx(1.0, abs=1e-12)
     n_levels = (3, 2, 4, 2)
     whole = [(np.bincount(values[:, d].astype(int), minlength=k) + 2.0 / k) / 302.0 for d, k in enumerate(n_levels)]
@@ -186,9 +186,9 @@ def test_a_chow_liu_tree_is_its_conditional_shares():
     a, b, c, d = rows.astype(int).T
     expected = np.log(whole[1][b] * given(0, 1)[b, a] * given(2, 1)[b, c] * given(3, 1)[b, d])
     np.testing.assert_allclose(logs, expected, atol=1e-12)
-    assert fit.log_likelihood == pytest.approx(fit.circuit.log_density(values, **fit.parameters).sum())
-    best = fit.circuit.mpe(np.full((1, 4), np.nan), **fit.parameters)
-    assert best.certified[0] and best.log_density[0] == pytest.approx(logs.max(), abs=1e-12)
+    assert fit.log_likelihood == pytest.approx(fit.log_density(df).values.sum())
+    best = fit.mpe()
+    assert best.certified and float(best.log_density) == pytest.approx(logs.max(), abs=1e-12)
 
 
 def test_no_other_tree_is_closer_to_the_table():

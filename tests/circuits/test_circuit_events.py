@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 from pymc_spn.leaves.leaf_events import log_interval
 from tests.hand_made_records import posterior_of
@@ -34,7 +33,7 @@ def brute_force(real, count, level):
         for a, b in zip(np.linspace(low, high, 21)[:-1], np.linspace(low, high, 21)[1:], strict=True):
             nodes = 0.5 * (a + b) + 0.5 * (b - a) * x
             rows = np.array(list(product(nodes, count, level)), float)
-            p = np.exp(circuit.log_density(rows, *parameters)).reshape(x.size, -1).sum(axis=1)
+            p = np.exp(circuit.with_parameters(*parameters).log_density(rows).values).reshape(x.size, -1).sum(axis=1)
             total += 0.5 * (b - a) * w @ p
     return total
 
@@ -174,17 +173,20 @@ EVENTS = {
 def test_events_by_quadrature_and_sums(name):
     circuit, *parameters = mixed_circuit()
     event, pieces = EVENTS[name]
-    found = circuit.probability(event, *parameters)
-    assert isinstance(found, float) and found == pytest.approx(brute_force(*pieces), rel=1e-9)
-    assert circuit.log_probability(event, *parameters) == pytest.approx(np.log(found), abs=1e-13)
+    found = circuit.with_parameters(*parameters).probability(event)
+    assert found.dims == () and float(found) == pytest.approx(brute_force(*pieces), rel=1e-9)
+    log_found = circuit.with_parameters(*parameters).log_probability(event)
+    assert float(log_found) == pytest.approx(np.log(found.item()), abs=1e-13) and log_found.attrs == found.attrs
 
 
 def test_conditionals_points_and_clashes():
     circuit, *parameters = mixed_circuit()
-    ask = lambda event, given=None: circuit.probability(event, *parameters, given=given)  # noqa: E731
+    ask = lambda event, given=None: float(circuit.with_parameters(*parameters).probability(event, given))  # noqa: E731
     low, high = {"real": (0, 1)}, {"count": (2, None)}
     assert ask(low, high) * ask(high) == pytest.approx(ask(low | high), rel=1e-13)
-    assert ask({"real": 0.4}) == pytest.approx(np.exp(circuit.log_density([[0.4, np.nan, np.nan]], *parameters)[0]))
+    assert ask({"real": 0.4}) == pytest.approx(
+        np.exp(circuit.with_parameters(*parameters).log_density([[0.4, np.nan, np.nan]]).values[0])
+    )
     expected = ask({"real": 0.4, "level": {0, 2}}) / ask({"real": 0.4})
     assert ask({"level": {0, 2}}, {"real": 0.4}) == pytest.approx(expected, rel=1e-13)
     assert ask({"real": (0, 1)}, {"real": (0.5, 2)}) == pytest.approx(ask({"real": (0.5, 1)}) / ask({"real": (0.5, 2)}))
@@ -197,17 +199,19 @@ def test_conditionals_points_and_clashes():
         ({"count": 3}, {"count": 4}),
         ({"count": 3}, {"count": {4, 5}}),
         ({"level": {1}}, {"level": 2}),
-        ({"real": (-3, -2), "level": {7}}, None),
+        ({"real": (0, 1), "count": -2}, None),
     ):
-        assert ask(event, given) == 0.0 and circuit.log_probability(event, *parameters, given) == -np.inf
+        assert (
+            ask(event, given) == 0.0 and circuit.with_parameters(*parameters).log_probability(event, given) == -np.inf
+        )
     assert ask({"real": 0.5}, {"real": 0.5}) == 1.0
     assert ask({}) == 1.0 and ask({"real": None, "level": {0, 1, 2}}) == pytest.approx(1.0, abs=1e-15)
 
 
 def test_what_is_not_in_one_interval_is_in_the_others():
     circuit, *parameters = mixed_circuit()
-    outside = circuit.probability({"real": [(None, 0.3), (1.1, None)]}, *parameters)
-    inside = circuit.probability({"real": (0.3, 1.1)}, *parameters)
+    outside = circuit.with_parameters(*parameters).probability({"real": [(None, 0.3), (1.1, None)]})
+    inside = circuit.with_parameters(*parameters).probability({"real": (0.3, 1.1)})
     assert outside + inside == pytest.approx(1.0, abs=1e-14)
 
 
@@ -220,19 +224,22 @@ def test_rows_at_once_are_rows_one_by_one(n):
     high, counts = low + rng.gamma(2, 1, n), rng.poisson(3.0, n).astype(float)
     counts[::3] = np.nan
     event, given = {"real": (low, high), "level": {0, 1}}, {"count": counts, "real": (-1.0, None)}
-    together = circuit.probability(event, *parameters, given=given)
-    assert together.shape == (n,)
+    held = circuit.with_parameters(*parameters)
+    together = np.exp(held.log_probability_of_rows(event, given))
+    assert together.dims == ("row",) and together.shape == (n,)
     for i in range(0, n, max(1, n // 7)):
-        alone = circuit.probability(
-            {"real": (low[i], high[i]), "level": {0, 1}}, *parameters, given={"count": counts[i], "real": (-1.0, None)}
+        alone = held.probability(
+            {"real": (low[i], high[i]), "level": {0, 1}}, given={"count": counts[i], "real": (-1.0, None)}
         )
-        assert together[i] == pytest.approx(alone, rel=1e-13)
-    points = circuit.probability({"real": low, "count": counts}, *parameters)
+        assert together.values[i] == pytest.approx(float(alone), rel=1e-13)
+    points = held.log_probability_of_rows({"real": low, "count": counts})
     rows = np.column_stack([low, counts, np.full(n, np.nan)])
-    np.testing.assert_allclose(points, np.exp(circuit.log_density(rows, *parameters)), rtol=1e-12)
-    assert circuit.probability({"real": (None, low)}, *parameters, {"level": 1}).shape == (n,)
+    np.testing.assert_allclose(np.exp(points), np.exp(held.log_density(rows)), rtol=1e-12)
+    assert held.log_probability_of_rows({"real": (None, low)}, {"level": 1}).shape == (n,)
     with pytest.raises(ValueError, match="event: column 'count' has the missing value nan; leave the column out"):
-        circuit.probability({"real": low, "count": np.nan}, *parameters)
+        held.log_probability_of_rows({"real": low, "count": np.nan})
+    with pytest.raises(ValueError, match="must hold an array of values or ends; of one event ask log_probability"):
+        held.log_probability_of_rows({"real": 0.5})
 
 
 @pytest.mark.parametrize("name", ["palette", "missing", "skewed"])
@@ -256,8 +263,8 @@ def test_the_posterior_as_a_circuit_has_the_same_probabilities(name):
         events, known = [{"x1": e["x1"]} for e in events if "x1" in e], [{"x2": (1, 3)}, None, {"x2": 2}]
     for event, given in list(zip(events, known, strict=False))[: 1 if name == "skewed" else 4]:
         expected = float(post.probability(event, given))
-        found = learned.circuit.probability(event, *parameters, given=given)
-        assert found == pytest.approx(expected, rel=1e-8, abs=1e-300)
+        found = learned.circuit.with_parameters(*parameters).probability(event, given=given)
+        assert float(found) == pytest.approx(expected, rel=1e-8, abs=1e-300)
 
 
 def test_declared_supports_are_kept():
@@ -268,7 +275,7 @@ def test_declared_supports_are_kept():
     )  # fmt: skip
     arguments = np.log([0.5, 0.5]), {"gaussian": [[0.0, 1.0], [2.0, 1.0]]}
     with pytest.raises(ValueError, match="contradict leaf_support"):
-        circuit.probability({"x": 7.0}, *arguments)
+        circuit.with_parameters(*arguments).probability({"x": 7.0})
 
 
 @pytest.mark.parametrize(
@@ -306,31 +313,45 @@ def test_declared_supports_are_kept():
 def test_bad_events_are_refused(event, given, error, message):
     circuit, *parameters = mixed_circuit()
     with pytest.raises(error, match=message):
-        circuit.probability(event, *parameters, given=given)
+        circuit.with_parameters(*parameters).log_probability_of_rows(event, given=given)
+
+
+@pytest.mark.parametrize(
+    ("event", "given", "error", "message"),
+    [
+        (None, None, TypeError, "event must map column names to a value, "),
+        ([("real", 1)], None, TypeError, "event: a list holds events, each a mapping of column names, number 0 is"),
+        ({"age": 1}, None, ValueError, "event names column 'age'; the columns are"),
+        ({"real": (2, 1)}, None, ValueError, "low must not exceed high, column 'real' has"),
+        ({"real": {1.0}}, None, ValueError, "column 'real' is continuous, a set of values has probability zero"),
+        ({"real": []}, None, ValueError, "the list of intervals of column 'real' is empty"),
+        ({"real": (0, 1)}, {"count": -1}, ValueError, "column 'count' cannot be -1.*is zero under the circuit"),
+    ],
+)
+def test_bad_events_are_refused_in_the_words_of_a_posterior(event, given, error, message):
+    circuit, *parameters = mixed_circuit()
+    with pytest.raises(error, match=message):
+        circuit.with_parameters(*parameters).probability(event, given=given)
 
 
 def test_arrays_of_pandas_are_values_of_rows():
     circuit, *parameters = mixed_circuit()
+    ask = circuit.with_parameters(*parameters).log_probability_of_rows
     counts = pd.array([1, None, 3], dtype="Int64")
-    expected = circuit.probability({"real": (0, 1), "count": np.array([1.0, np.nan, 3.0])}, *parameters)
+    expected = ask({"real": (0, 1), "count": np.array([1.0, np.nan, 3.0])})
     for values in (counts, pd.Series(counts), pd.Index(counts)):
-        found = circuit.probability({"real": (0, 1), "count": values}, *parameters)
-        np.testing.assert_array_equal(found, expected)
-    ends = circuit.probability({"real": (pd.array([0, 1]), None)}, *parameters)
-    np.testing.assert_array_equal(ends, circuit.probability({"real": (np.array([0.0, 1.0]), None)}, *parameters))
+        np.testing.assert_array_equal(ask({"real": (0, 1), "count": values}), expected)
+    np.testing.assert_array_equal(ask({"real": (pd.array([0, 1]), None)}), ask({"real": (np.array([0.0, 1.0]), None)}))
     learned = posterior_of("missing").as_circuit()
-    arguments = learned.log_weights, learned.leaf_parameters
     levels = [0, 1, None]
-    found = learned.circuit.probability({"x1": pd.Categorical(levels)}, *arguments)
-    one = [learned.circuit.probability({"x1": level}, *arguments) for level in levels]
-    np.testing.assert_allclose(found, one, rtol=1e-14)
+    found = np.exp(learned.log_probability_of_rows({"x1": pd.Categorical(levels)}))
+    np.testing.assert_allclose(found, [float(learned.probability({"x1": level})) for level in levels], rtol=1e-14)
 
 
 def test_bad_parameters_are_refused():
     circuit, log_weights, parameters = mixed_circuit()
     with pytest.raises(ValueError, match="weights of each sum must add up to 1"):
-        circuit.probability({"real": (0, 1)}, log_weights - 1.0, parameters)
-    assert ps.Circuit.probability is Circuit.probability
+        circuit.with_parameters(log_weights - 1.0, parameters)
 
 
 def test_nodes_without_an_asked_column_count_as_when_they_are_summed_out():
@@ -339,9 +360,9 @@ def test_nodes_without_an_asked_column_count_as_when_they_are_summed_out():
     rng = np.random.default_rng(0)
     log_weights, parameters = random_parameters(circuit, rng)
     log_weights -= 5e-7
-    for asked in ([], [2], [0, 4]):
+    for asked in ([2], [0, 4]):
         row = np.full((1, 5), np.nan)
         row[0, asked] = 0.3
-        expected = circuit.log_density(row, log_weights, parameters)[0]
-        found = circuit.log_probability({f"x{d}": 0.3 for d in asked}, log_weights, parameters)
-        assert found == pytest.approx(expected, abs=1e-13)  # 0 for the others would be off by 1e-6
+        expected = circuit.with_parameters(log_weights, parameters).log_density(row).values[0]
+        found = circuit.with_parameters(log_weights, parameters).log_probability({f"x{d}": 0.3 for d in asked})
+        assert float(found) == pytest.approx(expected, abs=1e-13)  # 0 for the others would be off by 1e-6

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from tests.modes import PLAIN
-from tests.shared_circuits import build, crossed_circuit, random_parameters
+from tests.shared_circuits import build, coded, codes_of, crossed_circuit, random_parameters
 
 NUMBERS = ["x", "y", "n"]
 ARGUMENTS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family", "families", "columns")
@@ -47,7 +47,7 @@ def numbers(seed, n=40):
 
 def log_density(given, rows):
     circuit, log_weights, parameters = given
-    return circuit.log_density(rows, log_weights, parameters)
+    return circuit.with_parameters(log_weights, parameters).log_density(rows).values
 
 
 def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
@@ -58,7 +58,7 @@ def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
     both = ps.circuits.product_of(
         [ps.circuits.leaf("x", "gaussian", (0.1, 1.2)), ps.circuits.chow_liu_tree(frame[["g", "t"]])]
     )
-    exact = both.log_density(frame)
+    exact = both.log_density(frame).values
     table = ps.Table.from_frame(frame)
     codes = table.values[:, [2, 0, 1]]
     np.testing.assert_array_equal(both.log_density(codes), exact)
@@ -74,7 +74,7 @@ def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
     for given in (known, {"g": codes[:, 1], "t": codes[:, 2]}, ps.Table.from_frame(known)):
         with pm.Model() as model:
             ps.CircuitDensity("rows", both.circuit, *start, observed=frame[["x"]], given=given)
-        of_x = ps.circuits.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]])
+        of_x = ps.circuits.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]]).values
         assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(of_x.sum(), rel=1e-13)
 
 
@@ -86,12 +86,12 @@ def test_a_mixture_weighs_the_densities_of_its_parts():
     of_parts = np.array([log_density(p, frame[list(p[0].names)].to_numpy()) for p in parts])
     for given, shares in ((weights, weights), (None, np.ones(3) / 3.0)):
         found = ps.circuits.mixture_of(parts, given)
-        logs = found.circuit.log_density(rows, **found.parameters)
+        logs = found.log_density(rows).values
         np.testing.assert_allclose(logs, logsumexp(of_parts, axis=0, b=np.array(shares)[:, None]), rtol=0, atol=1e-12)
     assert found.circuit.names == tuple(NUMBERS) and found.part_roots.tolist() == [1, 10, 19]
     assert [found.circuit.kind[v] for v in found.part_roots] == [0, 0, 0]
     again = ps.circuits.mixture_of([found])  # of one, which is a part itself
-    np.testing.assert_allclose(again.circuit.log_density(rows, **again.parameters), logs, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(again.log_density(rows).values, logs, rtol=0, atol=1e-12)
 
 
 def test_a_product_multiplies_the_densities_of_its_parts():
@@ -104,11 +104,9 @@ def test_a_product_multiplies_the_densities_of_its_parts():
     assert found.leaf_parameters["categorical"].shape[1] == 4
     codes = with_gaps(ps.Table.from_frame(df[["a", "b", "d", "c"]]).values[:40], 1)
     rows = np.hstack([codes, numbers(2)])
-    expected = sum(
-        p.circuit.log_density(r, **p.parameters)
-        for p, r in zip(parts, (codes[:, :2], codes[:, 2:], rows[:, 4:]), strict=True)
-    )
-    np.testing.assert_allclose(found.circuit.log_density(rows, **found.parameters), expected, rtol=0, atol=1e-12)
+    of_parts = coded(parts[0].circuit, codes[:, :2]), coded(parts[1].circuit, codes[:, 2:]), rows[:, 4:]
+    expected = sum(p.log_density(r).values for p, r in zip(parts, of_parts, strict=True))
+    np.testing.assert_allclose(found.log_density(rows).values, expected, rtol=0, atol=1e-12)
     assert [found.circuit.scope(v) for v in found.part_roots] == [p.circuit.names for p in parts]
 
 
@@ -116,7 +114,7 @@ def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
     leaf = build([("leaf", 0, "categorical")], ["a"], ("categorical",))
     narrow, wide = ((leaf, np.zeros(0), {"categorical": np.array([p])}) for p in ([0.4, 0.6], [0.2, 0.3, 0.5]))
     found = ps.circuits.mixture_of([narrow, wide], [0.25, 0.75])
-    logs = found.circuit.log_density([[0.0], [1.0], [2.0]], **found.parameters)
+    logs = found.log_density([[0.0], [1.0], [2.0]]).values
     np.testing.assert_allclose(np.exp(logs), [0.25, 0.375, 0.375], rtol=0, atol=1e-15)
 
 
@@ -129,12 +127,12 @@ def test_mixtures_of_trees_answer_questions():
     ]
     found = ps.circuits.mixture_of(parts, [0.7, 0.3])
     cells = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
-    mass = np.exp(found.circuit.log_density(cells, **found.parameters))
+    mass = np.exp(found.log_density(coded(found.circuit, cells)).values)
     assert mass.sum() == pytest.approx(1.0, abs=1e-12)
     at = (cells[:, 0] == 1) & (cells[:, 3] == 0)
-    conditional = found.circuit.probability({"c": "s"}, **found.parameters, given={"a": "y", "d": False})
+    conditional = found.probability({"c": "s"}, given={"a": "y", "d": False})
     assert float(conditional) == pytest.approx(mass[at & (cells[:, 2] == 3)].sum() / mass[at].sum(), abs=1e-12)
-    drawn = found.circuit.sample(20_000, **found.parameters, random_seed=1)
+    drawn = codes_of(found.circuit, found.sample(20_000, random_seed=1))
     shares = (drawn[:, None] == cells).all(axis=2).mean(axis=0)
     assert np.all(np.abs(shares - mass) < 5.0 * np.sqrt(mass / 20_000))
 
@@ -149,18 +147,18 @@ def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
     for part in parts:
         own = frame[list(part[0].names)].to_numpy()
         order = [part[0].names.index(name) for name in NUMBERS]
-        m = part[0].moments(own, *part[1:])
+        m = part[0].with_parameters(*part[1:]).moments(own)
         logs.append(log_density(part, own))
-        means.append(m.mean[:, order])
-        cov = m.covariance[:, order][:, :, order]
+        means.append(m["mean"].values[:, order])
+        cov = m["covariance"].values[:, order][:, :, order]
         seconds.append(cov + means[-1][:, :, None] * means[-1][:, None, :])
     share = weights[:, None] * np.exp(np.array(logs))
     share /= share.sum(axis=0)
     mean = np.einsum("kn,knd->nd", share, means)
     covariance = np.einsum("kn,knde->nde", share, seconds) - mean[:, :, None] * mean[:, None, :]
-    answer = found.circuit.moments(rows, **found.parameters)
-    np.testing.assert_allclose(answer.mean, mean, rtol=1e-12)
-    np.testing.assert_allclose(answer.covariance, covariance, rtol=1e-10, atol=1e-11)
+    answer = found.moments(rows)
+    np.testing.assert_allclose(answer["mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(answer["covariance"], covariance, rtol=1e-10, atol=1e-11)
 
 
 def test_inner_products_are_bilinear_and_factorise():
@@ -186,7 +184,7 @@ def test_em_starts_at_a_composition_and_keeps_its_parts():
     )
     leaf = build([("leaf", 0, "gaussian")], [ps.Column("x", "real", None, "float64")], ("gaussian",))
     found = ps.circuits.product_of([mixture, (leaf, np.zeros(0), {"gaussian": np.array([[0.0, 1.0]])})])
-    before = found.circuit.log_density(ps.Table.from_frame(df).values, **found.parameters).sum()
+    before = found.log_density(df).values.sum()
     start = found.log_weights, found.leaf_parameters
     fit = ps.fit_em(found.circuit, df, start=start, edge_prior_rows=0.0, max_steps=500)
     assert fit.log_likelihood > before + 1.0 and fit.converged
@@ -212,8 +210,8 @@ def test_a_circuit_that_holds_its_parameters_is_a_part():
     field = ps.factor_graphs.FieldCircuit(*LEVEL[0], 0.0)
     found = ps.circuits.product_of([field, of_numbers(0)])
     rows = np.hstack([[[0.0], [np.nan]], numbers(0)[:2]])
-    expected = field.log_density(rows[:, :1]) + log_density(of_numbers(0), rows[:, 1:])
-    np.testing.assert_allclose(found.circuit.log_density(rows, **found.parameters), expected, rtol=0, atol=1e-12)
+    expected = field.log_density(coded(field.circuit, rows[:, :1])).values + log_density(of_numbers(0), rows[:, 1:])
+    np.testing.assert_allclose(found.log_density(rows).values, expected, rtol=0, atol=1e-12)
 
 
 GOOD, OTHER = of_numbers(0), of_numbers(1, ("n", "x", "y"))

@@ -19,6 +19,7 @@ from pymc_spn.circuits.structures.level_scores import (
     heaviest_tree,
 )
 from pymc_spn.circuits.structures.or_trees import Growth, grow_or_tree, rooted_at_centres
+from tests.shared_circuits import coded as table_of
 
 N_LEVELS = (2, 3, 3, 2, 2)
 STATES = np.array(list(itertools.product(*(range(k) for k in N_LEVELS))), float)
@@ -140,7 +141,7 @@ class ByTrying:
 
 
 def densities(fit, rows=STATES):
-    return fit.circuit.log_density(rows, **fit.parameters)
+    return fit.log_density(table_of(fit.circuit, rows)).values
 
 
 def kept_apart(fit):
@@ -284,11 +285,11 @@ def test_exact_questions():
     on, a, b, d, _ = STATES.T
     given = (a == 2) & (d == 0)
     event = {"on": True, "b": {1, 2}}
-    found = fit.circuit.probability(event, **fit.parameters, given={"a": 2, "d": False})
+    found = fit.probability(event, given={"a": 2, "d": False})
     assert float(found) == pytest.approx(mass[given & (on == 1) & (b > 0)].sum() / mass[given].sum(), abs=1e-12)
-    best = fit.circuit.mpe(np.array([[np.nan, 2.0, np.nan, 0.0, np.nan]]), **fit.parameters)
-    assert best.certified[0]
-    assert best.log_density[0] == pytest.approx(math.log(mass[given].max() / mass[given].sum()), abs=1e-12)
+    best = fit.mpe({"a": 2, "d": False})
+    assert best.certified
+    assert float(best.log_density) == pytest.approx(math.log(mass[given].max() / mass[given].sum()), abs=1e-12)
 
 
 def test_gaps_are_summed_out_by_em_from_here():

@@ -21,6 +21,7 @@ from tests.shared_circuits import (
     SCIPY,
     WITH_A_FORMULA,
     build,
+    coded,
     crossed_circuit,
     leaf_log_density,
     random_parameters,
@@ -57,7 +58,7 @@ def test_every_leaf_is_its_textbook_density(family):
         except (OverflowError, ValueError):
             expected.append(-np.inf)
     for rows in (x[:, None], np.tile(x[:, None], (5, 1))):  # one by one, and in blocks
-        got = circuit.log_density(rows, log_weights, parameters)
+        got = circuit.with_parameters(log_weights, parameters).log_density(rows).values
         np.testing.assert_allclose(got, np.resize(expected, len(rows)), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(by_logs(circuit, x[:, None], log_weights, parameters), expected, rtol=1e-12, atol=1e-12)
     one = EXPLICIT[family].log_density(parameters[family][0], x[:2])
@@ -103,7 +104,7 @@ def test_shared_nodes_and_mixed_leaves(rows):
         log_weights, parameters = random_parameters(circuit, rng)
         values = np.floor(rng.gamma(2.0, 1.0, (rows, 5))) + (0 if "poisson" in families else 0.5)
         values[rng.random(values.shape) < 0.2] = np.nan
-        got = circuit.log_density(values, log_weights, parameters)
+        got = circuit.with_parameters(log_weights, parameters).log_density(values).values
         some = rng.integers(rows, size=5)
         expected = [reference_log_density(circuit, values[n], log_weights, parameters) for n in some]
         np.testing.assert_allclose(got[some], expected, rtol=0, atol=1e-12)
@@ -121,7 +122,7 @@ def test_wide_sums_come_in_portions(n_columns, n_sums, n_leaves, seed):
     )  # fmt: skip
     log_weights, parameters = random_parameters(circuit, rng)
     values = rng.normal(size=(9, n_columns))
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values[:2]]
     np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
 
@@ -151,7 +152,7 @@ def test_sums_over_the_same_children_are_evaluated_together(n_products, groups, 
     circuit = sums_over_the_same(n_products, groups, rng)
     log_weights, parameters = random_parameters(circuit, rng)
     values = rng.normal(size=(9, 2))
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values[:2]]
     np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(got, by_logs(circuit, values, log_weights, parameters), rtol=0, atol=1e-12)
@@ -178,7 +179,7 @@ def test_a_slot_that_is_freed_too_early_is_noticed(monkeypatch):
     circuit = crossed_circuit(4, 3, 3)
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(0))
     values = np.random.default_rng(1).normal(size=(20, 4))
-    right = circuit.log_density(values, log_weights, parameters)
+    right = circuit.with_parameters(log_weights, parameters).log_density(values).values
     evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
     tape = evaluator.tape
     wrong = 0
@@ -200,7 +201,7 @@ def test_outliers_are_as_exact_as_the_rest(scale):
     parameters["gaussian"][:, 1] = 1.0
     values = scale * rng.normal(size=(60, 6))
     values[:20, 1:] = rng.normal(size=(20, 5))  # one far cell; all cells far
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     expected = np.array([reference_log_density(circuit, row, log_weights, parameters) for row in values])
     assert np.abs((got - expected) / np.maximum(1.0, np.abs(expected) / 1000.0)).max() <= 1e-12
 
@@ -217,8 +218,10 @@ def test_rows_that_linear_space_loses_go_through_the_logs():
     evaluator._in_blocks(values, np.float64, out)
     assert np.isnan(out).tolist() == 4 * [True, False, True]
     expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values]
-    np.testing.assert_allclose(circuit.log_density(values, log_weights, parameters), expected, rtol=1e-15)
-    few = circuit.log_density(values[:3], log_weights, parameters)
+    np.testing.assert_allclose(
+        circuit.with_parameters(log_weights, parameters).log_density(values).values, expected, rtol=1e-15
+    )
+    few = circuit.with_parameters(log_weights, parameters).log_density(values[:3]).values
     np.testing.assert_allclose(few, expected[:3], rtol=1e-15)
 
 
@@ -233,7 +236,9 @@ def test_weights_below_the_smallest_float(n_rows):
     rows = np.tile([100.0, 1.0], (n_rows, 1))
     expected = reference_log_density(circuit, rows[0], log_weights, parameters)
     assert -2010 < expected < -2000
-    np.testing.assert_allclose(circuit.log_density(rows, log_weights, parameters), expected, rtol=1e-14)
+    np.testing.assert_allclose(
+        circuit.with_parameters(log_weights, parameters).log_density(rows).values, expected, rtol=1e-14
+    )
 
 
 def test_impossible_rows_and_zero_weights():
@@ -244,9 +249,11 @@ def test_impossible_rows_and_zero_weights():
     with np.errstate(divide="ignore"):
         log_weights = np.log([1.0, 0.0])
     values = np.tile([[-1.0], [2.0]], (10, 1))
-    got = circuit.log_density(values, log_weights, parameters)
+    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
     np.testing.assert_allclose(got, np.tile([-np.inf, -2.0], 10), atol=1e-13)
-    np.testing.assert_allclose(circuit.log_density(values[:2], log_weights, parameters), [-np.inf, -2.0], atol=1e-13)
+    np.testing.assert_allclose(
+        circuit.with_parameters(log_weights, parameters).log_density(values[:2]).values, [-np.inf, -2.0], atol=1e-13
+    )
 
 
 def test_float32_keeps_six_digits_and_says_what_it_cannot_do():
@@ -256,19 +263,21 @@ def test_float32_keeps_six_digits_and_says_what_it_cannot_do():
     log_weights, parameters = random_parameters(circuit, rng)
     values = rng.normal(size=(2_000, 8))
     values[rng.random(values.shape) < 0.1] = np.nan
-    exact = circuit.log_density(values, log_weights, parameters)
+    exact = circuit.with_parameters(log_weights, parameters).log_density(values).values
     for offset in (0.0, 1e4):  # a column far from zero is centred first
         moved = {"gaussian": parameters["gaussian"] + [offset, 0.0]}
-        found = circuit.log_density(values + offset, log_weights, moved, dtype="float32")
+        found = circuit.with_parameters(log_weights, moved).log_density(values + offset, dtype="float32").values
         assert 1e-9 < np.abs(found - exact).max() < 2e-5
     values[3] = 60.0  # lost in float32, found by logs
-    found = circuit.log_density(values, log_weights, parameters, dtype=np.float32)
-    assert found[3] == pytest.approx(circuit.log_density(values[3:4], log_weights, parameters)[0], rel=1e-12)
+    found = circuit.with_parameters(log_weights, parameters).log_density(values, dtype=np.float32).values
+    assert found[3] == pytest.approx(
+        circuit.with_parameters(log_weights, parameters).log_density(values[3:4]).values[0], rel=1e-12
+    )
     with pytest.raises(ValueError, match="dtype must be float64 or float32, got int64"):
-        circuit.log_density(values, log_weights, parameters, dtype=np.int64)
+        circuit.with_parameters(log_weights, parameters).log_density(values, dtype=np.int64)
     heavy = build([("leaf", 0, "student_t")], ["a"], ("student_t",))
     with pytest.raises(ValueError, match=r'dtype="float32" needs leaves among gaussian'):
-        heavy.log_density(np.zeros((9, 1)), [], {"student_t": [[0.0, 1.0, 3.0]]}, dtype="float32")
+        heavy.with_parameters([], {"student_t": [[0.0, 1.0, 3.0]]}).log_density(np.zeros((9, 1)), dtype="float32")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -287,7 +296,7 @@ def test_rows_are_exact_up_to_the_end_of_linear_space(dtype):
     lost = np.isnan(linear)
     assert 0.05 < lost.mean() < 0.8
     np.testing.assert_allclose(linear[~lost], exact[~lost], rtol=2e-6 if dtype == np.float32 else 1e-14)
-    found = circuit.log_density(values, log_weights, parameters, dtype=dtype)
+    found = circuit.with_parameters(log_weights, parameters).log_density(values, dtype=dtype).values
     np.testing.assert_array_equal(found[~lost], linear[~lost])
     np.testing.assert_allclose(found[lost], exact[lost], rtol=1e-14)  # of rows lost in float32 also in float64
 
@@ -301,18 +310,24 @@ def small_discrete(seed):
     log_weights, parameters = random_parameters(circuit, rng)
     parameters["categorical"] = rng.dirichlet(np.full(3, 0.3), circuit.n_leaf)  # sharp, so that columns depend
     states = np.array(list(itertools.product(range(3), repeat=3)), float)
-    return circuit, log_weights, parameters, states, np.exp(circuit.log_density(states, log_weights, parameters))
+    return (
+        circuit,
+        log_weights,
+        parameters,
+        states,
+        np.exp(circuit.with_parameters(log_weights, parameters).log_density(states).values),
+    )
 
 
 def test_draws_have_the_circuits_probabilities():
     circuit, log_weights, parameters, states, p = small_discrete(4)
     n = 40_000
-    drawn = circuit.sample(n, log_weights, parameters, random_seed=1)
+    drawn = circuit.with_parameters(log_weights, parameters).sample(n, random_seed=1).to_numpy()
     codes = drawn @ [9, 3, 1]
     counts = np.bincount(codes.astype(int), minlength=27)
     assert ((counts - n * p) ** 2 / (n * p)).sum() < 70  # 26 degrees of freedom; 70 has probability 1e-5
     given = np.tile([np.nan, 2.0, np.nan], (n, 1))
-    completed = circuit.complete(given, log_weights, parameters, random_seed=2)
+    completed = circuit.with_parameters(log_weights, parameters).impute(given, random_seed=2).to_numpy()
     assert np.all(completed[:, 1] == 2.0)
     q = np.where(states[:, 1] == 2.0, p, 0.0) / p[states[:, 1] == 2.0].sum()
     counts = np.bincount((completed @ [9, 3, 1]).astype(int), minlength=27)
@@ -321,9 +336,13 @@ def test_draws_have_the_circuits_probabilities():
     marginal = np.array([p[states[:, 0] == k].sum() for k in range(3)])
     conditional = np.array([q[states[:, 0] == k].sum() for k in range(3)])
     assert n * ((marginal - conditional) ** 2 / conditional).sum() > 200
-    again = circuit.sample(50, log_weights, parameters, random_seed=np.random.default_rng(1))
-    np.testing.assert_array_equal(again, circuit.sample(50, log_weights, parameters, random_seed=1))
-    assert not np.array_equal(again, circuit.sample(50, log_weights, parameters, random_seed=3))
+    again = circuit.with_parameters(log_weights, parameters).sample(50, random_seed=np.random.default_rng(1)).to_numpy()
+    np.testing.assert_array_equal(
+        again, circuit.with_parameters(log_weights, parameters).sample(50, random_seed=1).to_numpy()
+    )
+    assert not np.array_equal(
+        again, circuit.with_parameters(log_weights, parameters).sample(50, random_seed=3).to_numpy()
+    )
 
 
 def test_moments_are_those_of_the_enumerated_conditional():
@@ -338,16 +357,16 @@ def test_moments_are_those_of_the_enumerated_conditional():
     circuit = build(nodes, circuit.columns, ("bernoulli", "poisson"))
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(8))
     grid = np.array(list(itertools.product(range(2), range(40), range(2), range(40))), float)
-    p = np.exp(circuit.log_density(grid, log_weights, parameters))
+    p = np.exp(circuit.with_parameters(log_weights, parameters).log_density(grid).values)
     for row in ([np.nan] * 4, [1.0, np.nan, np.nan, np.nan], [np.nan, 3.0, np.nan, 0.0]):
-        got = circuit.moments([row], log_weights, parameters)
+        got = circuit.with_parameters(log_weights, parameters).moments([row])
         fits = np.all(np.isnan(row) | (grid == row), axis=1)
         q = p * fits / p[fits].sum()
         mean = q @ grid
         cov = (grid - mean).T @ ((grid - mean) * q[:, None])
-        np.testing.assert_allclose(got.mean[0], mean, rtol=1e-9)
-        np.testing.assert_allclose(got.covariance[0], cov, atol=1e-9)
-    assert circuit.moments([row], log_weights, parameters, covariance=False).covariance.size == 0
+        np.testing.assert_allclose(got["mean"].values[0], mean, rtol=1e-9)
+        np.testing.assert_allclose(got["covariance"].values[0], cov, atol=1e-9)
+    assert "covariance" not in circuit.with_parameters(log_weights, parameters).moments([row], covariance=False)
 
 
 def test_moments_do_not_cancel_and_leave_levels_out():
@@ -355,20 +374,21 @@ def test_moments_do_not_cancel_and_leave_levels_out():
     nodes += [("leaf", 0, "gaussian")] * 2 + [("leaf", 1, "categorical")] * 2
     circuit = build(nodes, ["a", "b"], ("gaussian", "categorical"))
     parameters = {"gaussian": [[1e8, 1e-3], [1e8 + 1.0, 1e-3]], "categorical": [[0.9, 0.1], [0.1, 0.9]]}
-    got = circuit.moments([[np.nan, np.nan], [np.nan, 1.0]], np.log([0.5, 0.5]), parameters)
-    assert got.covariance[0, 0, 0] == pytest.approx(0.25 + 1e-6, rel=1e-7)
-    assert got.mean[1, 0] - 1e8 == pytest.approx(0.9, abs=1e-7)
-    assert np.isnan(got.mean[0, 1]) and np.isnan(got.covariance[0, 0, 1])
+    got = circuit.with_parameters(np.log([0.5, 0.5]), parameters).moments([[np.nan, np.nan], [np.nan, 1.0]])
+    assert got["covariance"].values[0, 0, 0] == pytest.approx(0.25 + 1e-6, rel=1e-7)
+    assert got["mean"].values[1, 0] - 1e8 == pytest.approx(0.9, abs=1e-7)
+    assert np.isnan(got["mean"].values[0, 1]) and np.isnan(got["covariance"].values[0, 0, 1])
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_best_completion_of_levels_is_the_enumerated_one(seed):
     circuit, log_weights, parameters, states, p = small_discrete(seed)
     for row in ([np.nan] * 3, [np.nan, 1.0, np.nan]):
-        got = circuit.mpe([row], log_weights, parameters)
+        known = {name: x for name, x in zip("abc", row, strict=True) if not np.isnan(x)}
+        got = circuit.with_parameters(log_weights, parameters).mpe(known)
         fits = np.all(np.isnan(row) | (states == row), axis=1)
-        assert got.log_density[0] == pytest.approx(np.log(p[fits].max() / p[fits].sum()), abs=1e-12)
-        assert got.certified[0] and got.upper_bound[0] == pytest.approx(got.log_density[0], abs=1e-6)
+        assert float(got.log_density) == pytest.approx(np.log(p[fits].max() / p[fits].sum()), abs=1e-12)
+        assert got.certified and float(got.upper_bound) == pytest.approx(float(got.log_density), abs=1e-6)
 
 
 def test_best_completion_where_peers_choose_the_heavier_component():
@@ -376,26 +396,27 @@ def test_best_completion_where_peers_choose_the_heavier_component():
     circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     log_weights, parameters = np.log([0.6, 0.4]), {"gaussian": [[0.0, 5.0], [10.0, 0.1]]}
     grid = np.linspace(9.9, 10.1, 200_001)[:, None]
-    logs = circuit.log_density(grid, log_weights, parameters)
-    for search in (False, True):
-        got = circuit.mpe([[np.nan]], log_weights, parameters, search=search)
-        assert got.log_density[0] >= logs.max() and got.value[0, 0] == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
-        assert logs.max() <= got.upper_bound[0] < logs.max() + (2e-6 if search else 0.03)
-        assert got.certified[0] == search and (got.n_boxes[0] > 0) == search
+    logs = circuit.with_parameters(log_weights, parameters).log_density(grid).values
+    for max_boxes in (1, None):
+        got = circuit.with_parameters(log_weights, parameters).mpe(max_boxes=max_boxes)
+        assert float(got.log_density) >= logs.max()
+        assert got.value["a"].item() == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
+        assert logs.max() <= float(got.upper_bound) < logs.max() + (2e-6 if max_boxes is None else 0.03)
+        assert got.certified == (max_boxes is None) and got.n_boxes > 0
     product = build(
         [("product", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 1, "poisson")], ["a", "b"], ("gaussian", "poisson")
     )
-    got = product.mpe([[np.nan, np.nan]], [], {"gaussian": [[1.5, 2.0]], "poisson": [[3.2]]})
-    assert got.value.tolist() == [[1.5, 3.0]] and got.certified[0] and got.n_boxes[0] == 0
+    got = product.with_parameters([], {"gaussian": [[1.5, 2.0]], "poisson": [[3.2]]}).mpe()
+    assert got.value.to_numpy().tolist() == [[1.5, 3.0]] and got.certified and got.n_boxes == 0
 
 
 def test_log_normal_has_mass_one_and_its_moments():
     circuit = build([("sum", [1, 2]), *[("leaf", 0, "log_normal")] * 2], ["a"], ("log_normal",))
     log_weights, parameters = np.log([0.3, 0.7]), {"log_normal": [[0.1, 0.4], [-0.5, 0.2]]}
-    density = lambda x: np.exp(circuit.log_density([[x]], log_weights, parameters)[0])  # noqa: E731
+    density = lambda x: np.exp(circuit.with_parameters(log_weights, parameters).log_density([[x]]).values[0])  # noqa: E731
     assert integrate.quad(density, 0, 20)[0] == pytest.approx(1.0, abs=1e-7)
-    got = circuit.moments([[np.nan]], log_weights, parameters)
-    assert got.mean[0, 0] == pytest.approx(integrate.quad(lambda x: x * density(x), 0, 20)[0], abs=1e-6)
+    got = circuit.with_parameters(log_weights, parameters).moments([[np.nan]])
+    assert got["mean"].values[0, 0] == pytest.approx(integrate.quad(lambda x: x * density(x), 0, 20)[0], abs=1e-6)
 
 
 def test_impossible_evidence_is_refused_by_name():
@@ -404,13 +425,16 @@ def test_impossible_evidence_is_refused_by_name():
         ["a", "b"],
         ("exponential", "gaussian"),
     )
-    parameters = {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]}
+    held = circuit.with_parameters([], {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]})
     rows = [[1.0, np.nan], [-1.0, np.nan]]
-    for question in (circuit.complete, circuit.moments, circuit.mpe):
-        with pytest.raises(ValueError, match="row 1 has density 0 in its observed cells"):
-            question(rows, [], parameters)
+    with pytest.raises(ValueError, match="row 1 has density 0 in its observed cells"):
+        held.moments(rows)
+    with pytest.raises(ValueError, match=r"column 'a' cannot be -1\.0, its probability is zero under the circuit"):
+        held.mpe({"a": -1.0})
+    with pytest.warns(UserWarning, match=r"density is zero under the circuit in 1 of 2 rows: 1 .*column 'a' is -1"):
+        assert np.isnan(held.impute(rows, random_seed=1)["b"]).tolist() == [False, True]
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
-        circuit.sample(-1, [], parameters)
+        held.sample(-1)
 
 
 PAIR = build([("product", [1, 2]), ("leaf", 0, "exponential"), ("leaf", 1, "gaussian")], ["a", "b"], WITH_A_FORMULA)
@@ -422,19 +446,20 @@ def pair_frame():
     return pd.DataFrame({"b": [0.5, -1.0], "a": pd.array([2, None], dtype="Int64")})
 
 
-@pytest.mark.parametrize("question", ["log_density", "complete", "moments", "mpe"])
+@pytest.mark.parametrize("question", ["log_density", "impute", "moments"])
 def test_columns_of_a_frame_are_matched_by_name(question):
-    seed = {"random_seed": 1} if question == "complete" else {}
-    ask = getattr(PAIR, question)
-    found = ask(pair_frame(), [], PAIR_PARAMETERS, **seed)
-    expected = ask([[2.0, 0.5], [np.nan, -1.0]], [], PAIR_PARAMETERS, **seed)
-    part = {"moments": lambda r: r.mean, "mpe": lambda r: r.value}.get(question, lambda r: r)
+    seed = {"random_seed": 1} if question == "impute" else {}
+    ask = getattr(PAIR.with_parameters([], PAIR_PARAMETERS), question)
+    part = {"moments": lambda r: r["mean"], "impute": lambda r: r[["a", "b"]]}.get(question, lambda r: r)
+    found, expected = ask(pair_frame(), **seed), ask([[2.0, 0.5], [np.nan, -1.0]], **seed)
     np.testing.assert_array_equal(part(found), part(expected))
 
 
 def test_a_frame_column_without_any_value_is_missing():
-    found = PAIR.log_density(pair_frame().assign(a=None), [], PAIR_PARAMETERS)
-    np.testing.assert_array_equal(found, PAIR.log_density([[np.nan, 0.5], [np.nan, -1.0]], [], PAIR_PARAMETERS))
+    found = PAIR.with_parameters([], PAIR_PARAMETERS).log_density(pair_frame().assign(a=None)).values
+    np.testing.assert_array_equal(
+        found, PAIR.with_parameters([], PAIR_PARAMETERS).log_density([[np.nan, 0.5], [np.nan, -1.0]])
+    )
 
 
 @pytest.mark.parametrize(
@@ -447,13 +472,21 @@ def test_a_frame_column_without_any_value_is_missing():
         ),
         (lambda f: f.assign(c=1), ValueError, r"missing \[\], unknown \['c'\]"),
         (lambda f: pd.DataFrame(f.to_numpy()), ValueError, r"missing \['a', 'b'\], unknown \['0', '1'\]"),
-        (lambda f: f.set_axis(["a", "a"], axis=1), ValueError, "values must have distinct columns, 'a' occurs twice"),
-        (lambda f: f.assign(a=["1", "2"]), TypeError, "values: column 'a' must hold numbers, .*got dtype str"),
+        (lambda f: f.set_axis(["a", "a"], axis=1), ValueError, "df must have distinct columns, 'a' occurs twice"),
+        (lambda f: f.assign(a=["1", "2"]), TypeError, "df: column 'a' must hold numbers, .*got dtype str"),
         (lambda f: f.assign(a=pd.Categorical([1, 2])), TypeError, "column 'a' must hold .*got dtype category"),
         (lambda f: f.assign(a=pd.Series([1, "2"], dtype=object)), TypeError, "column 'a' must hold .*got dtype object"),
         (lambda f: f.assign(a=pd.Timestamp("2026")), TypeError, "column 'a' must hold .*got dtype datetime64"),
-        (lambda f: [["u", "v"]], TypeError, "values must be rows of numbers, got list: text is no number"),
-        (lambda f: np.array([["1", 2]], object), TypeError, "values must be rows of numbers, .*: text is no number"),
+        (
+            lambda f: [["u", "v"]],
+            TypeError,
+            "levels that the circuit does not know as codes; got text",
+        ),
+        (
+            lambda f: np.array([["1", 2]], object),
+            TypeError,
+            "levels that the circuit does not know as codes; got text",
+        ),
         (
             lambda f: np.array([[3, 4]], "M8[D]"),
             TypeError,
@@ -463,7 +496,7 @@ def test_a_frame_column_without_any_value_is_missing():
 )
 def test_rows_that_do_not_fit_are_refused_by_name(change, error, message):
     with pytest.raises(error, match=message):
-        PAIR.log_density(change(pair_frame()), [], PAIR_PARAMETERS)
+        PAIR.with_parameters([], PAIR_PARAMETERS).log_density(change(pair_frame()))
 
 
 def test_levels_of_a_frame_are_those_that_the_circuit_knows():
@@ -473,12 +506,15 @@ def test_levels_of_a_frame_are_those_that_the_circuit_knows():
     circuit = Circuit([1, 2, 2], [0, 2, 2, 2], [1, 2], [-1, 0, 1], [-1, 0, 0], ("categorical",), (grade, text))
     given = [], {"categorical": np.array([[0.7, 0.2, 0.1], [0.4, 0.6, 0.0]])}
     frame = pd.DataFrame({"text": ["v", "u", None], "grade": [1, 3, np.nan]})
-    np.testing.assert_allclose(circuit.log_density(frame, *given), np.log([0.42, 0.04, 1.0]), atol=1e-15)
-    codes = [[0, 1], [2, 0], [np.nan, np.nan]]
-    np.testing.assert_array_equal(circuit.log_density(frame, *given), circuit.log_density(codes, *given))
-    refused = r"column 'grade' must hold its levels \[1, 2, 3\], got 0 in row 1; rows of codes are given as an array"
-    with pytest.raises(ValueError, match=refused):
-        circuit.log_density(frame[:2].assign(grade=[1, 0]), *given)
+    np.testing.assert_allclose(
+        circuit.with_parameters(*given).log_density(frame).values, np.log([0.42, 0.04, 1.0]), atol=1e-15
+    )
+    codes = coded(circuit, [[0, 1], [2, 0], [np.nan, np.nan]])
+    np.testing.assert_array_equal(
+        circuit.with_parameters(*given).log_density(frame), circuit.with_parameters(*given).log_density(codes)
+    )
+    with pytest.raises(ValueError, match=r"column 'grade', row 1 .*unseen level \(known levels: 1, 2, 3\), got 0"):
+        circuit.with_parameters(*given).log_density(frame[:2].assign(grade=[1, 0]))
 
 
 def test_portions_are_really_used():

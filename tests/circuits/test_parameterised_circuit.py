@@ -1,4 +1,4 @@
-"""Circuits that hold their parameters: the answers of `Circuit`, checked once and safe from later changes."""
+"""Circuits that hold their parameters: checked once and safe from later changes; their answers are labelled."""
 
 import copy
 import dataclasses
@@ -28,41 +28,49 @@ def some_circuit(normal=False):
     return circuit, log_weights, parameters, values
 
 
-EVENTS = {
-    "box": ({"x0": (0.0, 1.0), "x2": (None, 0.5)}, None),
-    "given": ([{"x0": (0.0, 1.0)}, {"x1": (1.0, None)}], {"x3": 0.5}),
-    "rows": ({"x0": (np.zeros(3), np.arange(1.0, 4.0))}, None),
-}
 QUESTIONS = {
-    "density": lambda ask, values: ask("log_density")(values),
-    "one row": lambda ask, values: ask("log_density")(values[:1]),
-    "float32": lambda ask, values: ask("log_density", normal=True)(values, dtype=np.float32),
-    "frame": lambda ask, values: ask("log_density")(pd.DataFrame(values[:, ::-1], columns=["x3", "x2", "x1", "x0"])),
-    "sample": lambda ask, values: ask("sample")(5, random_seed=1),
-    "sample given": lambda ask, values: ask("sample")(5, random_seed=1, given={"x1": (0.0, 2.0)}),
-    "complete": lambda ask, values: ask("complete")(values, random_seed=1),
-    "mean": lambda ask, values: ask("moments")(values, covariance=False).mean,
-    "covariance": lambda ask, values: ask("moments")(values).covariance,
-    "mpe": lambda ask, values: ask("mpe", normal=True)(values[:3], search=False).value,
-    "mpe search": lambda ask, values: ask("mpe", normal=True)(values[:2], tolerance=1e-3, max_boxes=50).upper_bound,
-} | {
-    f"{name} {scale}": lambda ask, values, e=event, k=known, q=query: ask(q)(e, given=k)
-    for name, (event, known) in EVENTS.items()
-    for scale, query in (("probability", "probability"), ("log", "log_probability"))
+    "density": lambda held, values: held.log_density(values),
+    "one row": lambda held, values: held.log_density(values[:1]),
+    "float32": lambda held, values: held.log_density(values, dtype=np.float32),
+    "frame": lambda held, values: held.log_density(pd.DataFrame(values[:, ::-1], columns=["x3", "x2", "x1", "x0"])),
+    "mapping": lambda held, values: held.log_density({f"x{d}": values[:, d] for d in range(4)}),
+    "sample": lambda held, values: held.sample(5, random_seed=1),
+    "sample given": lambda held, values: held.sample(5, random_seed=1, given={"x1": (0.0, 2.0)}),
+    "impute": lambda held, values: held.impute(values, random_seed=1),
+    "mean": lambda held, values: held.moments(values, covariance=False)["mean"],
+    "covariance": lambda held, values: held.moments(values)["covariance"],
+    "mpe": lambda held, values: held.mpe({"x0": 0.5}, tolerance=1e-3, max_boxes=50).upper_bound,
+    "box": lambda held, values: held.probability({"x0": (0.0, 1.0), "x2": (None, 0.5)}),
+    "given": lambda held, values: held.log_probability([{"x0": (0.0, 1.0)}, {"x1": (1.0, None)}], {"x3": 0.5}),
+    "rows": lambda held, values: held.log_probability_of_rows({"x0": (np.zeros(3), np.arange(1.0, 4.0))}),
 }
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_answers_are_those_of_the_circuit(question):
-    def of_holder(method, normal=False):
-        return getattr(ps.circuits.ParameterisedCircuit(*some_circuit(normal)[:3]), method)
+def test_answers_are_labelled_and_marked(question):
+    circuit, *parameters, values = some_circuit(normal=True)
+    held = circuit.with_parameters(*parameters)
+    answer = QUESTIONS[question](held, values)
+    np.testing.assert_array_equal(
+        answer, QUESTIONS[question](ps.circuits.ParameterisedCircuit(circuit, *parameters), values)
+    )
+    kind = {"sample": "simulation", "impute": "simulation", "mpe": "bound", "float32": "numerical"}
+    assert kind.get(question.split()[0], "exact") in answer.attrs["exactness"]
+    if question in ("sample", "sample given", "impute"):
+        assert list(answer.columns) == ["x0", "x1", "x2", "x3"]
+    if question in ("density", "frame", "mapping"):
+        assert answer.dims == ("row",)
+        np.testing.assert_array_equal(answer, held.log_density(values))
+    if question == "covariance":
+        assert answer.dims == ("row", "column", "other") and answer["other"].values.tolist() == list(circuit.names)
 
-    def of_circuit(method, normal=False):
-        circuit, *parameters, _ = some_circuit(normal)
-        return lambda first, **others: getattr(circuit, method)(first, *parameters, **others)
 
-    values = some_circuit()[3]
-    np.testing.assert_array_equal(QUESTIONS[question](of_holder, values), QUESTIONS[question](of_circuit, values))
+def test_single_precision_keeps_six_digits():
+    circuit, *parameters, values = some_circuit(normal=True)
+    held, rows = circuit.with_parameters(*parameters), np.tile(values, (2, 1))
+    found = held.log_density(rows, dtype=np.float32)
+    np.testing.assert_allclose(found, held.log_density(rows), rtol=1e-5)
+    assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] == 6e-8
 
 
 def test_leaves_of_scipy_are_held_and_answer():
@@ -98,7 +106,9 @@ def test_an_array_that_is_exchanged_is_checked_and_used():
     held.log_density(values)
     held.leaf_parameters["gaussian"] = parameters["gaussian"] + [1.0, 0.0]
     moved = parameters | {"gaussian": parameters["gaussian"] + [1.0, 0.0]}
-    np.testing.assert_array_equal(held.log_density(values), circuit.log_density(values, log_weights, moved))
+    np.testing.assert_array_equal(
+        held.log_density(values), circuit.with_parameters(log_weights, moved).log_density(values)
+    )
     held.leaf_parameters["gaussian"] = -parameters["gaussian"]
     with pytest.raises(ValueError, match="leaf_parameters\\['gaussian'\\]"):
         held.log_density(values)
@@ -143,14 +153,14 @@ def test_bad_parameters_are_refused_when_it_is_made(change, error, message):
         ps.circuits.ParameterisedCircuit(*change(*some_circuit()[:3]))
 
 
-def test_errors_of_questions_are_those_of_the_circuit():
+def test_errors_of_questions_name_the_argument():
     circuit, log_weights, parameters, values = some_circuit()
     held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     for question, message in (
-        (lambda: held.log_density(values[0]), r"values must have shape \(rows, 4\), got \(4,\)"),
+        (lambda: held.log_density(values[0]), r"df must have shape \(rows, 4\), got \(4,\)"),
         (lambda: held.log_density(values, dtype="int8"), "dtype must be float64 or float32, got int8"),
         (lambda: held.sample(-1), "n must be an integer of at least 0, got -1"),
-        (lambda: held.mpe(values, tolerance=0.0), "tolerance must be"),
+        (lambda: held.mpe(tolerance=0.0), "tolerance must be"),
         (lambda: held.probability({"y": 0.0}), "'y'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -172,10 +182,10 @@ def test_threads_may_ask_one_object():
     """Scratch is a call's own."""
     circuit, log_weights, parameters, values = some_circuit()
     held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
-    expected = circuit.log_density(values, log_weights, parameters)
+    expected = circuit.with_parameters(log_weights, parameters).log_density(values).values
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda i: held.log_density(values[i % 12 : i % 12 + 1])[0], range(4_000)))
-    np.testing.assert_allclose(found, np.resize(expected, 4_000), rtol=1e-14)
+        found = list(pool.map(lambda i: held.log_density(values[i % 12 : i % 12 + 1]).values[0], range(1_000)))
+    np.testing.assert_allclose(found, np.resize(expected, 1_000), rtol=1e-14)
 
 
 def test_labelled_circuits_complete_rows_in_labels():
@@ -202,8 +212,8 @@ def test_arrays_that_are_held_read_only_compile_no_kernel_again():
     circuit, log_weights, parameters, values = some_circuit()
     event, rows = {"x0": (0.0, 1.0)}, np.tile(values, (2, 1))
     for given in (values[:1], rows):
-        circuit.log_density(given, log_weights.copy(), parameters)
-    circuit.probability(event, log_weights.copy(), parameters)
+        circuit.with_parameters(log_weights.copy(), parameters).log_density(given)
+    circuit.with_parameters(log_weights.copy(), parameters).probability(event)
     before = [len(kernel.signatures) for kernel in kernels]
     held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
     for given in (values[:1], rows):

@@ -39,37 +39,36 @@ def integral(f, low=-np.inf, high=np.inf, power=0):
 def test_the_density_is_linear_between_the_knots(known):
     f, line = known
     x = np.unique(np.concatenate([KNOTS, np.random.default_rng(0).uniform(-2, 4, 200)]))
-    found = np.exp(line.circuit.log_density(x[:, None], **line.parameters))
+    found = np.exp(line.log_density(x[:, None]).values)
     np.testing.assert_allclose(found, np.interp(x, KNOTS, f), rtol=1e-13, atol=1e-15)
     for outside in (np.nextafter(KNOTS[0], -9.0), np.nextafter(KNOTS[-1], 9.0)):
-        assert line.circuit.log_density([[outside]], **line.parameters)[0] == -np.inf
+        assert line.log_density([[outside]]).values[0] == -np.inf
     assert line.circuit.n_leaf == np.count_nonzero(f) and repr(line) == f"ParameterisedCircuit({line.circuit!r})"
 
 
 def test_probabilities_moments_and_draws(known):
     f, line = known
-    circuit, parameters = line.circuit, line.parameters
     for low, high in ((-9.0, 9.0), (-1.9, -1.6), (-1.0, 0.1), (0.3, 9.0), (3.5, 4.0), (5.0, 6.0)):
-        found = circuit.probability({"x": (low, high)}, **parameters)
-        assert found == pytest.approx(integral(f, low, high), rel=1e-13, abs=1e-15)
-    moments = circuit.moments([[np.nan]], **parameters)
+        found = line.probability({"x": (low, high)})
+        assert float(found) == pytest.approx(integral(f, low, high), rel=1e-13, abs=1e-15)
+    moments = line.moments([[np.nan]])
     mean = integral(f, power=1)
-    assert moments.mean[0, 0] == pytest.approx(mean, rel=1e-13)
-    assert moments.covariance[0, 0, 0] == pytest.approx(integral(f, power=2) - mean**2, rel=1e-12)
-    x = circuit.sample(4000, **parameters, random_seed=2)[:, 0]
-    cdf = lambda v: circuit.probability({"x": (None, v)}, **parameters)  # noqa: E731
+    assert moments["mean"].values[0, 0] == pytest.approx(mean, rel=1e-13)
+    assert moments["covariance"].values[0, 0, 0] == pytest.approx(integral(f, power=2) - mean**2, rel=1e-12)
+    x = line.sample(4000, random_seed=2).to_numpy()[:, 0]
+    cdf = lambda v: line.cdf(v, "x").values  # noqa: E731
     assert stats.kstest(x, cdf).pvalue > 1e-4 > stats.kstest(x + 0.15, cdf).pvalue
 
 
 def test_the_largest_density_is_at_a_knot_or_an_end(known):
     f, line = known
-    parts = line.circuit, line.log_weights, line.leaf_parameters
-    found = ps.circuits.most_probable(*parts)
+    found = line.mpe()
     assert found.certified and float(found.log_density) == pytest.approx(np.log(f.max()), abs=1e-12)
     assert np.interp(found.value["x"].item(), KNOTS, f) == pytest.approx(f.max(), rel=1e-12)
-    within = ps.circuits.most_probable(*parts, {"x": (-1.75, -0.5)})
+    within = line.mpe({"x": (-1.75, -0.5)})
     largest = np.interp([-1.75, -1.5, -0.5], KNOTS, f).max()
-    assert within.certified and float(within.log_density) == pytest.approx(np.log(largest), abs=1e-9)
+    expected = np.log(largest) - float(line.log_probability({"x": (-1.75, -0.5)}))
+    assert within.certified and float(within.log_density) == pytest.approx(expected, abs=1e-9)
 
 
 def test_inner_products(known):
@@ -114,7 +113,7 @@ def test_weights_of_given_knots_are_fitted():
     np.testing.assert_array_equal(leaves, line.leaf_parameters["triangular"])
     with np.errstate(divide="ignore"):
         of_leaves = np.exp(EXPLICIT["triangular"].log_density(leaves, x))
-    ratio = (of_leaves / np.exp(fit.circuit.log_density(x, **fit.parameters))[:, None]).mean(axis=0)
+    ratio = (of_leaves / np.exp(fit.log_density(x).values)[:, None]).mean(axis=0)
     used = np.exp(fit.log_weights) > 1e-3
     np.testing.assert_allclose(ratio[used], 1.0, atol=1e-4)
     assert used.sum() >= 4 and ratio.max() < 1.0 + 1e-4
@@ -135,10 +134,11 @@ def test_sums_of_a_larger_circuit_share_knots():
     start = None, {"triangular": np.tile(hats, (2, 1))}
     fit = ps.fit_em(tree, rows, start=start, restarts=1, tolerance=1e-4, random_seed=1)
     grid = np.column_stack([knots, np.full(5, 6.0)])
-    given = np.exp(tree.log_density(grid, **fit.parameters) - tree.log_density([[np.nan, 6.0]], **fit.parameters))
+    alone = float(fit.log_density([[np.nan, 6.0]])[0])
+    given = np.exp(fit.log_density(grid).values - alone)
     truth = stats.triang(0.0, 0.0, 2.0).pdf(knots)
     assert np.abs(given - truth).max() < 0.12  # 0.04 to 0.09 over twelve seeds
-    other = tree.log_density(np.column_stack([knots, np.zeros(5)]), **fit.parameters)
+    other = fit.log_density(np.column_stack([knots, np.zeros(5)])).values
     assert np.argmax(other) == 4 and np.argmax(given) == 0
 
 
@@ -148,9 +148,7 @@ def test_columns_and_scales():
     assert line.circuit.columns == (column,) and line.leaf_parameters["triangular"].tolist() == [[1.0, 2.0, 4.0]]
     assert line.log_weights.tolist() == [0.0]
     off = ps.circuits.piecewise_linear([0.0, 1.0], [1.0, 1.0 + 1e-6])  # as far off as weights may be: kept as it is
-    assert np.exp(off.circuit.log_density([[0.0], [1.0]], **off.parameters)) == pytest.approx(
-        [1.0, 1.0 + 1e-6], rel=1e-12
-    )
+    assert np.exp(off.log_density([[0.0], [1.0]]).values) == pytest.approx([1.0, 1.0 + 1e-6], rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ def refit(fit, df, **arguments):
 
 
 def density(fit, df):
-    rows = ps.Table.from_frame(df, schema=fit.circuit.columns).values
-    return fit.circuit.log_density(rows, **fit.parameters)
+    return fit.log_density(df).values
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -42,12 +42,12 @@ def test_moments_of_rows_with_different_gaps(lost):
     values[5] = np.nan
     if lost:
         values[[11, 40]] = [[0.0, 59.99, np.nan, np.nan], [60.0, np.nan, -120.0, np.nan]]
-    got = circuit.moments(values, LOG_WEIGHTS, parameters)
+    got = circuit.with_parameters(LOG_WEIGHTS, parameters).moments(values)
     for n, row in enumerate(values):
         _, mean, cov = by_components(row)
-        np.testing.assert_allclose(got.mean[n], mean, rtol=1e-10, atol=1e-10)
-        np.testing.assert_allclose(got.covariance[n], cov, rtol=1e-10, atol=1e-9)
-    np.testing.assert_array_equal(got.covariance, np.swapaxes(got.covariance, 1, 2))
+        np.testing.assert_allclose(got["mean"].values[n], mean, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(got["covariance"].values[n], cov, rtol=1e-10, atol=1e-9)
+    np.testing.assert_array_equal(got["covariance"], np.swapaxes(got["covariance"].values, 1, 2))
 
 
 def test_draws_of_a_row_that_linear_space_loses():
@@ -56,7 +56,7 @@ def test_draws_of_a_row_that_linear_space_loses():
     share, _, _ = by_components(row)
     assert 0.3 < share[0] < 0.7 and share[2] == 0.0
     n = 20_000
-    drawn = circuit.complete(np.tile(row, (n, 1)), LOG_WEIGHTS, parameters, random_seed=1)
+    drawn = circuit.with_parameters(LOG_WEIGHTS, parameters).impute(np.tile(row, (n, 1)), random_seed=1).to_numpy()
     first = (drawn[:, 2] < 0.0).mean()  # but for 2e-2 of the second component
     expected = share[:2] @ norm.cdf(0.0, MEAN[:2, 2], SD[:2, 2])
     assert abs(first - expected) < 4.5 * np.sqrt(expected * (1.0 - expected) / n)
@@ -68,7 +68,9 @@ def test_rows_without_evidence_beside_rows_with():
     values = np.full((160, 4), np.nan)
     values[64:96, 0] = 60.0  # the second component
     values[130, 0] = 60.0
-    drawn = np.stack([circuit.complete(values, LOG_WEIGHTS, parameters, random_seed=s) for s in range(60)])
+    drawn = np.stack(
+        [circuit.with_parameters(LOG_WEIGHTS, parameters).impute(values, random_seed=s).to_numpy() for s in range(60)]
+    )
     low = (drawn[:, :, 1] < 30.0).mean(axis=0)  # the first component
     assert low[64:96].max() == 0.0 and low[130] == 0.0
     n = 60 * 127

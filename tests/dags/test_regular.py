@@ -348,7 +348,11 @@ def test_circuit_is_the_posterior_on_the_support(six):
     scores, post = six
     made = post.tree.to_circuit(scores)
     everything = np.array(list(permutations(range(6))))
-    found = made.circuit.log_density(made.code_orders(everything), made.log_weights, made.leaf_parameters)
+    found = (
+        made.circuit.with_parameters(made.log_weights, made.leaf_parameters)
+        .log_density(made.code_orders(everything))
+        .values
+    )
     inside = post.tree.holds(everything)
     assert np.isneginf(found[~inside]).all()
     expected = [order_weight(scores, o) - float(post.log_mass) for o in everything[inside]]
@@ -363,7 +367,7 @@ def test_circuit_over_orders_and_graphs():
     graphs = brute.all_dags(4)
     rows = np.full((len(graphs), 8), np.nan)
     rows[:, 4:] = made.code_graphs(graphs, scores)
-    density = np.exp(made.circuit.log_density(rows, made.log_weights, made.leaf_parameters))
+    density = np.exp(made.circuit.with_parameters(made.log_weights, made.leaf_parameters).log_density(rows).values)
     orders = orders_of_tree(post.tree)
     counts = np.array([sum(all(o.index(j) < o.index(i) for j, i in np.argwhere(g)) for o in orders) for g in graphs])
     logs = np.array([scores.log_score(g) for g in graphs])

@@ -37,7 +37,9 @@ def test_gradients_are_the_differences_of_the_value(families):
     rows, grad_weights, grad_theta, grad_values = rows_and_gradient_of(
         packed, values, log_weights, flat.theta, cotangent
     )
-    np.testing.assert_allclose(rows, circuit.log_density(values, log_weights, parameters), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        rows, circuit.with_parameters(log_weights, parameters).log_density(values).values, rtol=0, atol=1e-12
+    )
     np.testing.assert_array_equal(rows_of(packed, values, log_weights, flat.theta), rows)
     allowed = {"rtol": 2e-5, "atol": 2e-6}
     found = differences(lambda w: cotangent @ rows_of(packed, values, w, flat.theta), log_weights)
@@ -260,7 +262,11 @@ def test_model_with_gaps_draws_and_pointwise_values():
     assert [v.name for v in model.free_RVs] == ["shift"]  # the gap is summed out, not sampled
     point = {"shift": np.array(0.3)}
     found = model.compile_fn(model.logp(sum=False)[1], mode=PLAIN)(point)
-    expected = GAUSSIANS.log_density(frame, log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
+    expected = (
+        GAUSSIANS.with_parameters(log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
+        .log_density(frame)
+        .values
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     posterior = az.from_dict({"posterior": {"shift": np.full((2, 300), 0.3)}})
     with model:
@@ -273,10 +279,12 @@ def test_model_with_gaps_draws_and_pointwise_values():
     np.testing.assert_allclose(idata["log_likelihood"]["x"][0, 0], expected, rtol=1e-12)
     assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn.x_row.values.tolist() == list(frame.index)
     np.testing.assert_array_equal(drawn, again)
-    moments = GAUSSIANS.moments([[np.nan, np.nan]], log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]})
+    moments = GAUSSIANS.with_parameters(log_weights, {"gaussian": parameters["gaussian"] + [[0.3, 0.0]]}).moments(
+        [[np.nan, np.nan]]
+    )
     flat = drawn.values.reshape(-1, 2)
-    error = np.sqrt(np.diag(moments.covariance[0]) / len(flat))
-    assert np.all(np.abs(flat.mean(axis=0) - moments.mean[0]) < 5 * error)
+    error = np.sqrt(np.diag(moments["covariance"].values[0]) / len(flat))
+    assert np.all(np.abs(flat.mean(axis=0) - moments["mean"].values[0]) < 5 * error)
 
 
 def test_rows_as_a_list_are_numbered():
@@ -297,7 +305,7 @@ def test_a_circuit_as_prior_of_a_row():
     (name,) = start
     logp, dlogp = model.compile_logp(mode=PLAIN), model.compile_dlogp(mode=PLAIN)
     at = np.array([0.2, -0.4])
-    expected = circuit.log_density(np.exp(at)[None], log_weights, parameters)[0] + at.sum()
+    expected = circuit.with_parameters(log_weights, parameters).log_density(np.exp(at)[None]).values[0] + at.sum()
     assert logp({name: at}) == pytest.approx(expected, rel=1e-12)
     found = differences(lambda v: float(logp({name: v})), at)
     np.testing.assert_allclose(dlogp({name: at}), found, rtol=1e-6)
@@ -356,9 +364,9 @@ def test_rows_of_all_sorts_are_the_same_rows():
     weights, leaves = np.full(10, -np.log(2)), {"gaussian": np.tile([0.0, 1.0], (8, 1)) + 0.1 * np.arange(8)[:, None]}
     rows = np.array([[1.0, 2.0], [np.nan, 5.0], [3.0, np.nan]])
     frame = pd.DataFrame(rows, columns=["a", "b"])
-    exact = GAUSSIANS.log_density(rows, weights, leaves)
+    exact = GAUSSIANS.with_parameters(weights, leaves).log_density(rows).values
     masked = np.ma.masked_array(np.where(np.isnan(rows), 7.0, rows), np.isnan(rows))
-    np.testing.assert_array_equal(GAUSSIANS.log_density(masked, weights, leaves), exact)
+    np.testing.assert_array_equal(GAUSSIANS.with_parameters(weights, leaves).log_density(masked).values, exact)
     for given in (frame[["b", "a"]], frame.astype("Int64"), frame.astype(object), masked):
         with pm.Model() as model:
             CircuitDensity("x", GAUSSIANS, weights, leaves, observed=given)
@@ -445,7 +453,7 @@ def test_nuts_agrees_with_the_top_down_sampler(n_chains, n_nuts, n_sampler, larg
             tau = p["precision"].values[c, s]
             theta = np.column_stack([centre + p["z"].values[c, s] / np.sqrt(ratio * tau), tau**-0.5])
             weights = np.log(p["w"].values[c, s]).ravel()
-            logs[c, s] = circuit.log_density(grid, weights, {"gaussian": theta})
+            logs[c, s] = circuit.with_parameters(weights, {"gaussian": theta}).log_density(grid).values
     mean, error = moments_with_errors(np.exp(logs))
     scores = []
     for leaf_scale in (scale, 0.6):

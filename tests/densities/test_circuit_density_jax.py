@@ -94,7 +94,7 @@ def test_a_random_tree_agrees():
     circuit, log_weights, parameters = random_circuit(rng, 5, mixed=True)
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 5, flat.begin, flat.width)
-    values = circuit.sample(20, log_weights, parameters, random_seed=1)
+    values = circuit.with_parameters(log_weights, parameters).sample(20, random_seed=1).to_numpy(copy=True)
     values[rng.random(values.shape) < 0.2] = np.nan
     arguments = values, log_weights, flat.theta, rng.normal(size=20)
     assert_agree(in_jax(packed)(*arguments), rows_and_gradient_of(packed, *arguments))

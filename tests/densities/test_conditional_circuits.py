@@ -49,7 +49,9 @@ def test_each_row_has_the_density_and_gradient_of_its_own_parameters(families):
         w = weights if of_rows[0] else weights[0]
         t = theta if of_rows[1] else theta[0]
         of = [(given[n * of_rows[0]], given[n * of_rows[1]]) for n in range(len(values))]
-        expected = [circuit.log_density(values[[n]], a[0], b[1])[0] for n, (a, b) in enumerate(of)]
+        expected = [
+            circuit.with_parameters(a[0], b[1]).log_density(values[[n]]).values[0] for n, (a, b) in enumerate(of)
+        ]
         rows, grad_weights, grad_theta, grad_values = rows_and_gradient_given(packed, values, w, t, cotangent)
         np.testing.assert_allclose(rows, expected, **ROUNDING)
         np.testing.assert_array_equal(rows_given(packed, values, w, t), rows)
@@ -77,7 +79,9 @@ def test_rows_that_linear_space_would_lose_run_in_logs():
         alone = rows_and_gradient_of(packed, *(a[n] if a.ndim == 2 and a is not values else a[[n]] for a in arguments))
         for one, other in zip(found, alone, strict=True):
             np.testing.assert_allclose(one[n], other.reshape(one[n].shape), **ROUNDING)
-        assert found[0][n] == pytest.approx(APART.log_density(values[[n]], log_weights, {"gaussian": leaves[n]})[0])
+        assert found[0][n] == pytest.approx(
+            APART.with_parameters(log_weights, {"gaussian": leaves[n]}).log_density(values[[n]]).values[0]
+        )
 
 
 def test_invalid_parameters_of_a_row_take_its_density_alone():
@@ -102,7 +106,7 @@ def test_a_model_takes_numbers_and_tensors_of_each_row_beside_those_of_all():
     circuit, given, _, values = conditional(REAL)
     leaves = {f: np.stack([own[1][f] for own in given]) for f in circuit.families} | {"gamma": given[0][1]["gamma"]}
     weights = np.stack([w for w, _, _ in given])
-    expected = [circuit.log_density(values[[n]], own[0], own[1] | {"gamma": leaves["gamma"]})[0]
+    expected = [circuit.with_parameters(own[0], own[1] | {"gamma": leaves["gamma"]}).log_density(values[[n]]).values[0]
                 for n, own in enumerate(given)]  # fmt: skip
     with pm.Model() as model:
         of_student = leaves["student_t"]

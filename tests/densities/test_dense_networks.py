@@ -121,7 +121,8 @@ def test_weights_are_softmaxes_of_their_sums_and_levels_have_their_shares():
     np.testing.assert_allclose(shares[0, column == 1][0], [*counts[1] / 31, 0.0], rtol=1e-12)
     np.testing.assert_allclose(levels.sum(axis=2), 1.0)
     expected = [
-        circuit.log_density(values[[n]], logs[n], {"categorical": levels[n], "uniform": ends})[0] for n in range(7)
+        circuit.with_parameters(logs[n], {"categorical": levels[n], "uniform": ends}).log_density(values[[n]]).values[0]
+        for n in range(7)
     ]
     with pm.Model() as model:
         given = {k: pt.as_tensor_variable(v) for k, v in (("w", logs), ("l", levels))}

@@ -37,7 +37,9 @@ def conditional_logs(circuit, values, targets, log_weights, leaf_parameters):
     """Log density (N,) of target columns given the others, as a difference of two of the circuit's."""
     given = values.copy()
     given[:, targets] = np.nan
-    joint, alone = (circuit.log_density(v, log_weights, leaf_parameters) for v in (values, given))
+    joint, alone = (
+        circuit.with_parameters(log_weights, leaf_parameters).log_density(v).values for v in (values, given)
+    )
     return np.array([a - b if b > -np.inf else -np.inf for a, b in zip(joint, alone, strict=True)])
 
 
@@ -160,25 +162,27 @@ def test_draws_have_the_probabilities_of_their_own_given_cells():
 
 
 def test_targets_of_a_row_are_drawn_together():
-    """Means and covariances of two targets against `Circuit.moments`, of each row's own parameters and cells."""
+    """Means and covariances of two targets against those of the circuit, of each row's own parameters and cells."""
     circuit, _, _, _, packed, values = problem(("gaussian", "gamma"), n_rows=3)
     rng = np.random.default_rng(5)
     own = [random_parameters(circuit, rng) for _ in range(3)]
     values[0, 1] = np.nan
-    exact = [circuit.moments(np.where([True, False, True], np.nan, values[[n]]), *own[n]) for n in range(3)]
+    exact = [
+        circuit.with_parameters(*own[n]).moments(np.where([True, False, True], np.nan, values[[n]])) for n in range(3)
+    ]
     n = 20_000
     for i, (log_weights, parameters) in enumerate(own):
         theta, row = flatten(circuit, parameters).theta, np.array([np.nan, values[i, 1], np.nan])
         drawn = np.array([draw_targets(rng, packed, log_weights, theta, row, np.array([0, 2]), i) for _ in range(n)])
-        centred = drawn - exact[i].mean[0, [0, 2]]
-        for products in (centred, centred[:, :1] * centred[:, 1:] - exact[i].covariance[0, 0, 2]):
+        centred = drawn - exact[i]["mean"].values[0, [0, 2]]
+        for products in (centred, centred[:, :1] * centred[:, 1:] - exact[i]["covariance"].values[0, 0, 2]):
             assert (np.abs(products.mean(axis=0)) < 4.5 * products.std(axis=0) / np.sqrt(n)).all()
     with pm.Model():
         leaves = {f: np.stack([p[f] for _, p in own]) for f in circuit.families}
         given = {"x1": values[:, 1]}
         ps.CircuitDensity("y", circuit, np.stack([w for w, _ in own]), leaves, observed=values[:, [0, 2]], given=given)
         drawn = pm.sample_prior_predictive(4_000, random_seed=2, **BY_PYTHON).prior_predictive["y"].values[0]
-    means = np.stack([e.mean[0, [0, 2]] for e in exact])
+    means = np.stack([e["mean"].values[0, [0, 2]] for e in exact])
     assert (np.abs(drawn.mean(axis=0) - means) < 4.5 * drawn.std(axis=0) / np.sqrt(4_000)).all()
 
 
@@ -194,7 +198,7 @@ def test_a_sampler_starts_at_the_means_of_the_leaves_beside_levels_that_are_give
 
 
 def test_targets_that_are_not_observed_have_their_conditional_distribution():
-    """NUTS against `Circuit.moments`: five standard errors by the effective number of draws."""
+    """NUTS against `ParameterisedCircuit.moments`: five standard errors by the effective number of draws."""
     nodes = [("sum", (1, 2)), ("product", (3, 4)), ("product", (5, 6)),
              *[("leaf", 0, "log_normal"), ("leaf", 1, "poisson")] * 2]  # fmt: skip
     circuit = build(nodes, ["size", "count"], ("log_normal", "poisson"))
@@ -212,12 +216,14 @@ def test_targets_that_are_not_observed_have_their_conditional_distribution():
     values = np.column_stack([np.exp(at), given["count"]])
     expected = conditional_logs(circuit, values, [0], log_weights, leaves).sum() + at.sum()
     assert model.compile_logp(mode=PLAIN)({"size_log_columns__": at}) == pytest.approx(expected, rel=1e-12)
-    exact = circuit.moments(np.column_stack([np.full(3, np.nan), given["count"]]), log_weights, leaves)
+    exact = circuit.with_parameters(log_weights, leaves).moments(np.column_stack([np.full(3, np.nan), given["count"]]))
     draws = idata.posterior["size"].values[..., 0]
     for n in range(3):
         ess = float(az.ess(draws[..., n], chain_axis=0, draw_axis=1))
         assert ess > 300
-        assert abs(draws[..., n].mean() - exact.mean[n, 0]) < 5.0 * np.sqrt(exact.covariance[n, 0, 0] / ess)
+        assert abs(draws[..., n].mean() - exact["mean"].values[n, 0]) < 5.0 * np.sqrt(
+            exact["covariance"].values[n, 0, 0] / ess
+        )
 
 
 TWO = build(

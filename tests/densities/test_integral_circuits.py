@@ -71,8 +71,10 @@ def test_a_tree_of_normal_variables_is_the_normal_law_its_error_falling_geometri
     ]
     for n, error in zip((8, 16, 32, 64), errors, strict=True):
         tree = dataclasses.replace(TREE, n_points=n, rule=rule)
-        found = [np.abs(tree.circuit.log_density(x, *parameters(tree)) - expected).max()]
-        found += [np.abs(tree.circuit.log_density(gaps, *parameters(tree)) - expected_gaps).max()]
+        found = [np.abs(tree.circuit.with_parameters(*parameters(tree)).log_density(x).values - expected).max()]
+        found += [
+            np.abs(tree.circuit.with_parameters(*parameters(tree)).log_density(gaps).values - expected_gaps).max()
+        ]
         print(rule, n, found)
         assert max(found) < error
         assert n == 64 or found[0] > 0.1 * error  # it is there, so that the tolerances say how it falls
@@ -85,10 +87,14 @@ def test_moments_given_other_cells_are_those_of_the_normal_law():
     x[:, [1, 2]] = np.nan
     given, asked = [0, 3], [1, 2]
     gain = cov[np.ix_(asked, given)] @ np.linalg.inv(cov[np.ix_(given, given)])
-    found = tree.circuit.moments(x, *parameters(tree))
-    np.testing.assert_allclose(found.mean[:, asked], mean[asked] + (x[:, given] - mean[given]) @ gain.T, atol=1e-10)
+    found = tree.circuit.with_parameters(*parameters(tree)).moments(x)
+    np.testing.assert_allclose(
+        found["mean"].values[:, asked], mean[asked] + (x[:, given] - mean[given]) @ gain.T, atol=1e-10
+    )
     expected = cov[np.ix_(asked, asked)] - gain @ cov[np.ix_(given, asked)]
-    np.testing.assert_allclose(found.covariance[:, 1:3, 1:3], np.broadcast_to(expected, (3, 2, 2)), atol=1e-10)
+    np.testing.assert_allclose(
+        found["covariance"].values[:, 1:3, 1:3], np.broadcast_to(expected, (3, 2, 2)), atol=1e-10
+    )
 
 
 MIXED = {"n": "poisson", "t": "bernoulli", "x": "gaussian"}
@@ -112,7 +118,11 @@ def test_one_hidden_variable_under_leaves_of_several_families_is_the_integral():
     assert star.leaves == MIXED and star.edges == () and star.circuit.n_sum == 1
     values = ps.Table.from_frame(TABLE).values.copy()
     values[3, 0] = values[0, 2] = np.nan
-    found = star.circuit.log_density(values, star.log_weights(norm.logpdf), star.leaf_parameters(LEAVES))
+    found = (
+        star.circuit.with_parameters(star.log_weights(norm.logpdf), star.leaf_parameters(LEAVES))
+        .log_density(values)
+        .values
+    )
     for row, own in zip(values, found, strict=True):
         exact, _ = quad_vec(lambda z, row=row: norm.pdf(z) * mixed_leaves(*row, z), -12, 12, epsabs=0, epsrel=1e-11)
         assert own == pytest.approx(math.log(exact), abs=1e-10)
@@ -127,7 +137,7 @@ def test_any_density_of_a_child_given_its_parent_is_normalised_at_each_value_of_
 
     leaves = tree.leaf_parameters({k: LEAVES[k] for k in ("poisson", "gaussian")})
     log_weights = tree.log_weights(norm.logpdf, lambda z, z_parent, edge: energy(z, z_parent))
-    (found,) = tree.circuit.log_density([[2.0, -0.5]], log_weights, leaves)
+    (found,) = tree.circuit.with_parameters(log_weights, leaves).log_density([[2.0, -0.5]]).values
     grid = np.linspace(-7.0, 7.0, 801)  # step 0.0175: Simpson's rule to 1e-9 of the integral
     density = np.exp(energy(grid, grid[:, None]))
     density /= simpson(density, grid)[:, None]
@@ -145,7 +155,7 @@ def test_legendre_is_the_rule_for_densities_that_do_not_vanish_at_the_ends():
     for rule in ("legendre", "trapezoid"):
         star = IntegralCircuit(names, dict.fromkeys(names, "bernoulli"), None, 8, rule, (0.0, 1.0))
         leaves = star.leaf_parameters({"bernoulli": lambda z, column: z})
-        found[rule] = star.circuit.log_density(cells, star.log_weights(lambda z: 0.0), leaves)
+        found[rule] = star.circuit.with_parameters(star.log_weights(lambda z: 0.0), leaves).log_density(cells).values
         assert star.point_weights.sum() == pytest.approx(1.0, abs=1e-14)
     np.testing.assert_allclose(found["legendre"], exact, atol=1e-13)
     z = np.linspace(0.0, 1.0, 8)

@@ -59,7 +59,9 @@ def value(circuit, weights, leaf_parameters, rows):
 
 
 def of_parts(parts, rows):
-    logs = [circuit.log_density(rows, log_weights, own) for circuit, log_weights, own in parts.components]
+    logs = [
+        circuit.with_parameters(log_weights, own).log_density(rows) for circuit, log_weights, own in parts.components
+    ]
     return parts.coefficients @ np.exp(logs)
 
 

@@ -59,7 +59,9 @@ def squares():
 @pytest.fixture(scope="module")
 def density():
     """Of all rows of `TABLE`, by the definition."""
-    parts = np.exp([circuit.log_density(TABLE, *parameters) for circuit, *parameters in COMPONENTS])
+    parts = np.exp(
+        [circuit.with_parameters(*parameters).log_density(TABLE).values for circuit, *parameters in COMPONENTS]
+    )
     found = np.square(COEFFICIENTS @ parts).sum(axis=0)
     return found / (found @ MASS)
 
@@ -202,7 +204,7 @@ def test_columns_with_kinds_beside_names():
     plain = ps.circuits.complete_tree(["k", "m"], n_children=1).circuit({"k": ["categorical"], "m": ["categorical"]})
     other = plain, np.zeros(plain.n_sum_edges), {"categorical": np.array([[0.3, 0.7], [0.8, 0.2]])}
     rows = np.array(list(product(range(2), repeat=2)), float)
-    logs = [tree.circuit.log_density(rows, **tree.parameters), plain.log_density(rows, *other[1:])]
+    logs = [tree.log_density(rows).values, plain.with_parameters(*other[1:]).log_density(rows).values]
     density = np.square(np.array([1.0, -0.5]) @ np.exp(logs))
     for components, signed in (([tree, other], [1.0, -0.5]), ([other, tree], [-0.5, 1.0])):
         squares = ps.circuits.SumOfSquares(components, signed)

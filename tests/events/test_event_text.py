@@ -257,9 +257,10 @@ def test_transforms_of_a_normal_column(expression, op, end, expected):
     circuit = build([("leaf", 0, "gaussian")], ("x",), ("gaussian",))
     law = stats.norm(0.4, 1.7)
     probability = sum(law.cdf(np.inf if b is None else b) - law.cdf(-np.inf if a is None else a) for a, b in expected)
-    found = circuit.probability(f"{expression} {op} {end}", np.zeros(0), {"gaussian": [[0.4, 1.7]]})
+    held = circuit.with_parameters(np.zeros(0), {"gaussian": [[0.4, 1.7]]})
+    found = float(held.probability(f"{expression} {op} {end}"))
     assert found == pytest.approx(probability, rel=1e-12)
-    negation = circuit.probability(f"not {expression} {op} {end}", np.zeros(0), {"gaussian": [[0.4, 1.7]]})
+    negation = float(held.probability(f"not {expression} {op} {end}"))
     assert found + negation == pytest.approx(1.0, abs=1e-12)
 
 
@@ -319,23 +320,20 @@ def test_text_under_circuits():
         "real**2 < 4 and not (level == 2) and count > 3",
         {"real": (-2, 2), "level": {0, 1}, "count": (4, None)},
     )
-    expected = circuit.probability(mapping, *parameters)
-    assert circuit.probability(text, *parameters) == pytest.approx(expected, rel=1e-12)
-    assert circuit.probability(text, *parameters, given="real > 0.3") == pytest.approx(
-        circuit.probability(mapping, *parameters, given={"real": (0.3, None)}), rel=1e-12
+    held = circuit.with_parameters(*parameters)
+    assert float(held.probability(text)) == pytest.approx(float(held.probability(mapping)), rel=1e-12)
+    assert float(held.probability(text, given="real > 0.3")) == pytest.approx(
+        float(held.probability(mapping, given={"real": (0.3, None)})), rel=1e-12
     )
-    assert circuit.log_probability("count < 0", *parameters) == -np.inf
-    union = circuit.probability([{"count": (None, 2)}, {"level": 1}], *parameters)
-    assert circuit.probability("count <= 2 or level == 1", *parameters) == pytest.approx(union, rel=1e-12)
-    most = ps.circuits.most_probable(circuit, *parameters, given="real > 0.3 and count < 4")
-    assert (
-        most.log_density
-        == ps.circuits.most_probable(circuit, *parameters, given={"real": (0.3, None), "count": (None, 3)}).log_density
-    )
-    with pytest.raises(ValueError, match="given: 'real > 1 or count > 2' is a union of 2 events"):
-        ps.circuits.most_probable(circuit, *parameters, given="real > 1 or count > 2")
-    with pytest.raises(ValueError, match=r"given: 'count == 0\.5' has density zero under the circuit"):
-        circuit.probability("real > 0", *parameters, given="count == 0.5")
+    assert held.log_probability("count < 0") == -np.inf
+    union = float(held.probability([{"count": (None, 2)}, {"level": 1}]))
+    assert float(held.probability("count <= 2 or level == 1")) == pytest.approx(union, rel=1e-12)
+    most = held.mpe(given="real > 0.3 and count < 4")
+    assert most.log_density.equals(held.mpe(given={"real": (0.3, None), "count": (None, 3)}).log_density)
+    with pytest.raises(ValueError, match="mpe: a circuit must have no scipy_continuous leaves"):  # within intervals
+        held.mpe(given="real > 1 or count > 2")
+    with pytest.raises(ValueError, match=r"given: column 'count' cannot be 0\.5, its probability is zero"):
+        held.probability("real > 0", given="count == 0.5")
 
 
 # ---- what is refused

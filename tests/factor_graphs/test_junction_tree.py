@@ -14,6 +14,7 @@ from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.factor_graphs.plan import TooWideError
 from tests.factor_graphs.graphs import build, graphs
 from tests.reference_factor_graphs import all_configurations, log_sum, log_values
+from tests.shared_circuits import coded, codes_of
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -97,7 +98,7 @@ def test_circuits_equal_the_graph_and_are_no_larger_than_its_finite_entries(prob
     circuit.circuit.check_deterministic()
     assert circuit.log_z == pytest.approx(total, abs=1e-10)
     rows = np.array(all_configurations(cards), dtype=float)
-    found = circuit.log_density(rows) + circuit.log_z
+    found = circuit.log_density(coded(circuit.circuit, rows)).values + circuit.log_z
     finite = values > -np.inf
     np.testing.assert_allclose(found[finite], values[finite], atol=1e-10)
     assert np.all(found[~finite] == -np.inf)
@@ -108,7 +109,9 @@ def test_circuits_equal_the_graph_and_are_no_larger_than_its_finite_entries(prob
         tree.infer({f"v{i}": gaps[:, i] for i in range(1, len(cards))}) if len(cards) > 1 and finite.all() else None
     )
     if marginal is not None:
-        np.testing.assert_allclose(circuit.log_density(gaps) + circuit.log_z, marginal.log_z, atol=1e-10)
+        np.testing.assert_allclose(
+            circuit.log_density(coded(circuit.circuit, gaps)) + circuit.log_z, marginal.log_z, atol=1e-10
+        )
 
 
 def finite_entries(tree):
@@ -144,7 +147,7 @@ def test_a_compiled_circuit_survives_pickling_and_keeps_its_labels():
             held.log_weights[0] = 0.0
         with pytest.raises(ValueError, match="read-only"):
             held.leaf_parameters["categorical"][0, 0] = 0.5
-    row = np.array([[1.0, np.nan]])
+    row = coded(circuit.circuit, [[1.0, np.nan]])
     assert copy.log_density(row) == circuit.log_density(row)
 
 
@@ -163,7 +166,7 @@ def test_inner_product_of_a_compiled_graph_with_itself():
     fg = ps.FactorGraph.hmm(3, np.log([0.6, 0.4]), np.log([[0.7, 0.3], [0.2, 0.8]]))
     circuit = fg.compile().to_circuit()
     rows = np.array(list(np.ndindex(2, 2, 2)), float)
-    logs = circuit.log_density(rows)
+    logs = circuit.log_density(coded(circuit.circuit, rows)).values
     assert float(ps.circuits.renyi_entropy(circuit)) == pytest.approx(-np.log(np.exp(2.0 * logs).sum()), abs=1e-12)
 
 
@@ -180,15 +183,14 @@ def test_a_compiled_circuit_answers_as_enumeration_does():
     p /= p.sum()
     is_y, b_known = rows[:, 0] == 1, rows[:, 1] > 0
     known = {"b": {1, 2}}
-    assert circuit.probability({"a": "y"}) == pytest.approx(p[is_y].sum(), abs=1e-12)
+    assert float(circuit.probability({"a": "y"})) == pytest.approx(p[is_y].sum(), abs=1e-12)
     given_b = p[is_y & b_known].sum() / p[b_known].sum()
-    assert circuit.probability({"a": "y"}, given=known) == pytest.approx(given_b, abs=1e-12)
-    assert circuit.condition(known).probability("a == 'y'") == pytest.approx(given_b, abs=1e-12)
+    assert float(circuit.probability({"a": "y"}, given=known)) == pytest.approx(given_b, abs=1e-12)
+    assert float(circuit.condition(known).probability("a == 'y'")) == pytest.approx(given_b, abs=1e-12)
     assert float(circuit.entropy()) == pytest.approx(-np.sum(p[p > 0] * np.log(p[p > 0])), abs=1e-10)
-    best = circuit.mpe(np.full((1, 3), np.nan))
-    assert np.array_equal(best.value[0], rows[np.argmax(p)])
-    draws = circuit.sample(4000, random_seed=0)
+    assert np.array_equal(codes_of(circuit.circuit, circuit.mpe().value)[0], rows[np.argmax(p)])
+    draws = codes_of(circuit.circuit, circuit.sample(4000, random_seed=0))
     share = np.array([np.mean((draws == row).all(axis=1)) for row in rows])
     assert np.all(np.abs(share - p) <= 5.0 * np.sqrt(p * (1.0 - p) / 4000))
-    filled = circuit.complete(np.array([[np.nan, 0.0, 1.0]] * 5), random_seed=1)
-    assert np.all(filled[:, 1:] == [0.0, 1.0]) and set(filled[:, 0]) <= {0.0, 1.0}
+    filled = circuit.impute(coded(circuit.circuit, [[np.nan, 0.0, 1.0]] * 5), random_seed=1)
+    assert np.all(filled[["b", "c"]] == [0, 1]) and set(filled["a"]) <= {"x", "y"}

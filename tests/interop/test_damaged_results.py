@@ -146,7 +146,7 @@ def count_nodes(tree):
 
 
 def density(fit):
-    fit.circuit.log_density(np.zeros((1, len(fit.circuit.columns))), **fit.parameters)
+    fit.log_density(np.zeros((1, len(fit.circuit.columns))))
 
 
 SCHEMA = schema_of(tiny_problems()["infinite_skewed"])

@@ -34,15 +34,17 @@ def test_densities_up_to_the_ends_which_are_outside(row):
     a, b = row
     expected = (a - 1) * np.log(INSIDE) + (b - 1) * np.log1p(-INSIDE) - betaln(a, b)
     for rows in (INSIDE, np.tile(INSIDE, 2)):
-        found = LEAF.log_density(rows[:, None], np.zeros(0), {"beta": [row]})
+        found = LEAF.with_parameters(np.zeros(0), {"beta": [row]}).log_density(rows[:, None]).values
         np.testing.assert_allclose(found, np.resize(expected, rows.size), rtol=1e-12, atol=1e-12)
-    outside = LEAF.log_density([[0.0], [1.0], [-0.1], [1.1], [np.inf]], np.zeros(0), {"beta": [row]})
+    outside = LEAF.with_parameters(np.zeros(0), {"beta": [row]}).log_density([[0.0], [1.0], [-0.1], [1.1], [np.inf]])
     assert np.all(np.isneginf(outside))
-    drawn = LEAF.sample(2_000, np.zeros(0), {"beta": [row]}, random_seed=1)
-    assert np.isfinite(LEAF.log_density(drawn, np.zeros(0), {"beta": [row]})).all()
-    moments = LEAF.moments([[np.nan]], np.zeros(0), {"beta": [row]})
+    drawn = LEAF.with_parameters(np.zeros(0), {"beta": [row]}).sample(2_000, random_seed=1).to_numpy()
+    assert np.isfinite(LEAF.with_parameters(np.zeros(0), {"beta": [row]}).log_density(drawn).values).all()
+    moments = LEAF.with_parameters(np.zeros(0), {"beta": [row]}).moments([[np.nan]])
     exact = stats.beta(a, b)
-    np.testing.assert_allclose([moments.mean[0, 0], moments.covariance[0, 0, 0]], [exact.mean(), exact.var()])
+    np.testing.assert_allclose(
+        [moments["mean"].values[0, 0], moments["covariance"].values[0, 0, 0]], [exact.mean(), exact.var()]
+    )
 
 
 @pytest.mark.parametrize("row", SHAPES)
@@ -132,8 +134,8 @@ def test_derivatives_over_boxes(row):
 
 def test_a_leaf_that_does_not_fall_towards_an_end_has_no_mode():
     with pytest.raises(ValueError, match=r"\['beta'\] must have shapes above 1 .* towards 0 and 1; got 0.7 at row 0"):
-        LEAF.mpe([[np.nan]], np.zeros(0), {"beta": [[2.0, 0.7]]})
-    best = ps.circuits.most_probable(LEAF, np.zeros(0), {"beta": [[3.0, 2.0]]})
+        LEAF.with_parameters(np.zeros(0), {"beta": [[2.0, 0.7]]}).mpe()
+    best = LEAF.with_parameters(np.zeros(0), {"beta": [[3.0, 2.0]]}).mpe()
     assert best.certified and best.value["a"].item() == pytest.approx(2 / 3, abs=1e-6)
 
 
@@ -182,7 +184,11 @@ def test_a_share_that_is_not_observed_moves_on_its_log_odds():
     y = np.array([0.7, -0.4, 0.2])
     share = 1.0 / (1.0 + np.exp(-y[0]))
     row = np.array([[share, np.exp(y[1]), y[2]]])
-    exact = circuit.log_density(row, np.zeros(0), parameters)[0] + np.log(share * (1.0 - share)) + y[1]
+    exact = (
+        circuit.with_parameters(np.zeros(0), parameters).log_density(row).values[0]
+        + np.log(share * (1.0 - share))
+        + y[1]
+    )
     assert model.compile_logp(mode=PLAIN)({value.name: y}) == pytest.approx(exact, abs=1e-12)
     there = model.rvs_to_transforms[x].forward(pt.as_tensor(row[0])).eval(mode=PLAIN)
     np.testing.assert_allclose(there, y, atol=1e-12)

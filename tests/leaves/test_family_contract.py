@@ -112,14 +112,16 @@ def test_a_circuit_takes_a_family_that_was_added(with_toys):
         x, y = stats.rayleigh.pdf(rows[:, 0], scale=s), stats.norm.pdf(rows[:, 1], m, sd)
         by_hand += w * np.where(np.isnan(x), 1.0, x) * np.where(np.isnan(y), 1.0, y)
     with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(circuit.log_density(rows, weights, parameters), np.log(by_hand), rtol=1e-12)
+        np.testing.assert_allclose(
+            circuit.with_parameters(weights, parameters).log_density(rows).values, np.log(by_hand), rtol=1e-12
+        )
     model = ParameterisedCircuit(circuit, weights, parameters)
     shares = 0.3 * stats.rayleigh.cdf(2.0), 0.7 * stats.rayleigh.cdf(2.0, scale=4.0)
     assert float(model.probability({"x": (0.0, 2.0)})) == pytest.approx(sum(shares), rel=1e-12)
-    drawn = circuit.complete(np.full((3000, 2), np.nan), weights, parameters, random_seed=5)
+    drawn = circuit.with_parameters(weights, parameters).impute(np.full((3000, 2), np.nan), random_seed=5).to_numpy()
     cdf = lambda x: 0.3 * stats.rayleigh.cdf(x) + 0.7 * stats.rayleigh.cdf(x, scale=4.0)  # noqa: E731
     assert stats.kstest(drawn[:, 0], cdf).pvalue > 1e-4
-    mean = circuit.moments(np.full((1, 2), np.nan), weights, parameters).mean[0]
+    mean = circuit.with_parameters(weights, parameters).moments(np.full((1, 2), np.nan))["mean"].values[0]
     assert mean[0] == pytest.approx((0.3 * 1.0 + 0.7 * 4.0) * np.sqrt(np.pi / 2.0), rel=1e-12)
     given = model.condition({"x": (0.0, 2.0)})
     assert float(given.probability({"y": (-np.inf, 0.5)})) == pytest.approx(

@@ -37,7 +37,7 @@ LARGE = [  # of what logarithms are taken, and of which law of it; beyond 2^53 a
 @pytest.mark.parametrize(("family", "code", "theta", "scaled", "law"), LARGE)
 def test_draws_are_as_large_as_they_should_be(family, code, theta, scaled, law):
     circuit = build([("leaf", 0, family)], ["a"], (family,))
-    by_circuit = np.ravel(circuit.sample(N, np.zeros(0), {family: [theta]}, random_seed=1))
+    by_circuit = np.ravel(circuit.with_parameters(np.zeros(0), {family: [theta]}).sample(N, random_seed=1).to_numpy())
     by_kernel = draws(np.random.default_rng(2), code, np.array(theta), N)
     for x in (by_circuit, by_kernel):
         assert np.isfinite(x).all() and (x >= 0.0).all() and (x == np.floor(x)).all()
@@ -51,7 +51,9 @@ def test_draws_are_as_large_as_they_should_be(family, code, theta, scaled, law):
 
 def test_what_exceeds_all_numbers_is_the_largest():
     circuit = build([("leaf", 0, "beta_geometric")], ["a"], ("beta_geometric",))
-    x = np.ravel(circuit.sample(100, np.zeros(0), {"beta_geometric": [[1e-4, 1.0]]}, random_seed=1))
+    x = np.ravel(
+        circuit.with_parameters(np.zeros(0), {"beta_geometric": [[1e-4, 1.0]]}).sample(100, random_seed=1).to_numpy()
+    )
     by_kernel = draws(np.random.default_rng(2), BETA_GEOMETRIC, np.array([1e-4, 1.0]), 100)
     assert np.isfinite(x).all() and np.isfinite(by_kernel).all() and min(x.max(), by_kernel.max()) > 1e300
 
@@ -94,7 +96,11 @@ def student(x, location, scale, dof):
 def test_log_densities_keep_their_digits(family, theta, log_density, x, tolerance):
     circuit, x = build([("leaf", 0, family)], ["a"], (family,)), np.array(x)
     true = decimals.in_decimals(log_density, x, *theta)
-    few = circuit.log_density(x[:, None], np.zeros(0), {family: [theta]})
-    blocks = circuit.log_density(np.tile(x[:, None], (8, 1)), np.zeros(0), {family: [theta]})[-x.size :]
+    few = circuit.with_parameters(np.zeros(0), {family: [theta]}).log_density(x[:, None]).values
+    blocks = (
+        circuit.with_parameters(np.zeros(0), {family: [theta]})
+        .log_density(np.tile(x[:, None], (8, 1)))
+        .values[-x.size :]
+    )
     for found in (few, blocks, EXPLICIT[family].log_density(np.array(theta), x)):
         np.testing.assert_allclose(found, true, rtol=1e-13, atol=tolerance)

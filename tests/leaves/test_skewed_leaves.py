@@ -18,7 +18,7 @@ from pymc_spn.leaves import beta_geometric, log_student_t
 from pymc_spn.leaves.families import BetaProbability, BetaTrials, NormalGamma
 from pymc_spn.leaves.family_codes import LOG_STUDENT_T
 from pymc_spn.maxima.box_leaves import derivative_ranges, leaf_log_range
-from pymc_spn.maxima.tapes import TapeBuilder, rooted
+from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.network import LARGEST_COUNT
 from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
@@ -92,9 +92,9 @@ def test_ranges_of_a_log_student_leaf_hold():
         p = np.array([m, s, v, stats.t.logpdf(0.0, v) - np.log(s)])
         low, high = np.sort(np.exp(m + 4 * s * rng.normal(size=2)))
         shift = rng.normal()
-        builder = TapeBuilder()
-        tape = rooted(builder, builder.add(LOG_STUDENT_T, (), (), 0, tuple(p)))
-        least, most = leaf_log_range(tape, 0, low, high)
+        builder = CircuitPacker()
+        packed = rooted(builder, builder.add(LOG_STUDENT_T, (), (), 0, tuple(p)))
+        least, most = leaf_log_range(packed, 0, low, high)
         derivative_ranges(LOG_STUDENT_T, p, low, high, shift, out)
         x = np.exp(np.linspace(np.log(low), np.log(high), 60))[1:-1]
         h = 1e-4 * x
@@ -328,5 +328,5 @@ def test_the_most_probable_value_is_above_the_spike_where_other_leaves_reach_bel
     best = float(post.log_density(grid).max())
     assert best - 1e-9 <= float(found.log_density) < best + 1e-3 and float(found.value["skew"].iloc[0]) >= least
     held = post.as_circuit()
-    alone = ps.circuits.most_probable(held.circuit, held.log_weights, held.leaf_parameters)
+    alone = held.mpe()
     assert float(alone.log_density) == pytest.approx(float(found.log_density), abs=1e-5)

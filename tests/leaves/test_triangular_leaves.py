@@ -48,9 +48,9 @@ def test_corners_belong_to_the_leaf_where_its_mode_is(row):
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(EXPLICIT["triangular"].log_density(np.array(row), x), expected, rtol=1e-15)
     for rows in (x[:, None], np.tile(x, 2)[:, None]):
-        found = LEAF.log_density(rows, np.zeros(0), {"triangular": [row]})
+        found = LEAF.with_parameters(np.zeros(0), {"triangular": [row]}).log_density(rows).values
         np.testing.assert_allclose(found, np.resize(expected, len(rows)), rtol=1e-14)
-    tip = LEAF.log_density([[1e-310]], np.zeros(0), {"triangular": [[0.0, 1.0, 2.0]]})
+    tip = LEAF.with_parameters(np.zeros(0), {"triangular": [[0.0, 1.0, 2.0]]}).log_density([[1e-310]]).values
     assert tip[0] == pytest.approx(math.log(1e-310), rel=1e-14)
 
 
@@ -107,7 +107,7 @@ def test_intervals_keep_their_digits_at_the_tips():
     tip = log_interval("triangular", np.array([0.0, 1.0, 2.0]), 0.0, 1e-200)
     assert tip == pytest.approx(-400 * math.log(10) - math.log(2), rel=1e-15)
     # the distribution function, and an event that cuts the leaf on both sides
-    ask = lambda *event: LEAF.probability({"a": event}, np.zeros(0), {"triangular": [SHAPES[0]]})  # noqa: E731
+    ask = lambda *event: LEAF.with_parameters(np.zeros(0), {"triangular": [SHAPES[0]]}).probability({"a": event})  # noqa: E731
     assert ask(None, 1.0) == pytest.approx(stats.triang(0.375, -1, 4).cdf(1.0), rel=1e-14)
     assert ask(0.0, 2.0) == pytest.approx(float(below(SHAPES[0], 2) - below(SHAPES[0], 0)), rel=1e-14)
 
@@ -117,11 +117,13 @@ def test_draws_and_moments(row):
     """Kolmogorov-Smirnov; 1e-4 is the probability of a false alarm. Nothing is drawn where the density is 0."""
     exact = stats.triang((row[1] + 1.0) / 4.0, -1.0, 4.0)
     parameters = {"triangular": np.array([row])}
-    x = LEAF.sample(20_000, np.zeros(0), parameters, random_seed=1)
+    x = LEAF.with_parameters(np.zeros(0), parameters).sample(20_000, random_seed=1).to_numpy()
     assert stats.kstest(x[:, 0], exact.cdf).pvalue > 1e-4 > stats.kstest(x[:, 0] + 0.1, exact.cdf).pvalue
-    assert np.isfinite(LEAF.log_density(x, np.zeros(0), parameters)).all()
-    found = LEAF.moments([[np.nan]], np.zeros(0), parameters)
-    np.testing.assert_allclose([found.mean[0, 0], found.covariance[0, 0, 0]], [exact.mean(), exact.var()], rtol=1e-14)
+    assert np.isfinite(LEAF.with_parameters(np.zeros(0), parameters).log_density(x).values).all()
+    found = LEAF.with_parameters(np.zeros(0), parameters).moments([[np.nan]])
+    np.testing.assert_allclose(
+        [found["mean"].values[0, 0], found["covariance"].values[0, 0, 0]], [exact.mean(), exact.var()], rtol=1e-14
+    )
 
 
 def exact_product(p, q):
@@ -207,10 +209,10 @@ def test_a_bell_whose_mode_is_at_an_end(end, bell):
     """The largest value is near the end, inside: bounds from slopes at that face must take those of the inside."""
     circuit = build([("sum", [1, 2]), ("leaf", 0, "triangular"), ("leaf", 0, "gaussian")], ["a"], FAMILIES)
     parameters = {"triangular": [[-1.0, 0.0, 1.0]], "gaussian": [[end, bell]]}
-    found = ps.circuits.most_probable(circuit, np.log([0.4, 0.6]), parameters)
+    found = circuit.with_parameters(np.log([0.4, 0.6]), parameters).mpe()
     x = found.value["a"].item()
     fine = np.concatenate([np.linspace(-1.5, 1.5, 3001), x + np.linspace(-1e-3, 1e-3, 2001)])[:, None]
-    largest = circuit.log_density(fine, np.log([0.4, 0.6]), parameters).max()
+    largest = circuit.with_parameters(np.log([0.4, 0.6]), parameters).log_density(fine).values.max()
     assert found.certified and largest - 1e-6 <= float(found.log_density) <= float(found.upper_bound)
     assert largest <= float(found.upper_bound)
 
@@ -224,7 +226,9 @@ def test_maxima_where_corners_fall_together(seed):
         row[:] = np.sort(rng.choice(np.arange(-3.0, 5.0), 3, replace=False))[[0, rng.integers(0, 3), 2]]
     for row in parameters.get("gaussian", ()):
         row[0] = rng.integers(-3, 5)
-    found = ps.circuits.most_probable(circuit, log_weights, parameters)
+    found = circuit.with_parameters(log_weights, parameters).mpe()
     x = np.linspace(-4.0, 5.0, 9001)[:, None]
     assert found.certified
-    assert circuit.log_density(x, log_weights, parameters).max() <= float(found.upper_bound) + 1e-10
+    assert (
+        circuit.with_parameters(log_weights, parameters).log_density(x).values.max() <= float(found.upper_bound) + 1e-10
+    )

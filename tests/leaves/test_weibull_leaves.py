@@ -30,10 +30,10 @@ def test_densities_gradients_and_moments(row):
     x = scale * np.exp(t / k)
     expected = np.log(k / x) + t - np.exp(t)
     for rows in (x, np.tile(x, 2)):
-        found = LEAF.log_density(rows[:, None], np.zeros(0), {"weibull": [row]})
+        found = LEAF.with_parameters(np.zeros(0), {"weibull": [row]}).log_density(rows[:, None]).values
         np.testing.assert_allclose(found, np.resize(expected, rows.size), rtol=1e-11, atol=1e-11)
     beyond = [[0.0], [-1.0], [np.inf], [scale * np.exp(800.0 / k) if k > 2 else -2.0]]
-    assert np.all(np.isneginf(LEAF.log_density(beyond, np.zeros(0), {"weibull": [row]})))
+    assert np.all(np.isneginf(LEAF.with_parameters(np.zeros(0), {"weibull": [row]}).log_density(beyond).values))
     flat = flatten(LEAF, {"weibull": np.array([row])})
     packed = pack(compile_circuit(LEAF).layout, 1, flat.begin, flat.width)
     for v, s in zip(x, np.exp(t), strict=True):
@@ -44,9 +44,11 @@ def test_densities_gradients_and_moments(row):
     _, *gradients = rows_and_gradient_of(packed, np.array(beyond), np.zeros(0), flat.theta, np.ones(4))
     assert not any(g.any() for g in gradients)
     exact = stats.weibull_min(k, scale=scale)
-    found = LEAF.moments([[np.nan]], np.zeros(0), {"weibull": [row]})
-    np.testing.assert_allclose([found.mean[0, 0], found.covariance[0, 0, 0]], [exact.mean(), exact.var()], rtol=1e-9)
-    drawn = LEAF.sample(2_000, np.zeros(0), {"weibull": [row]}, random_seed=1)[:, 0]
+    found = LEAF.with_parameters(np.zeros(0), {"weibull": [row]}).moments([[np.nan]])
+    np.testing.assert_allclose(
+        [found["mean"].values[0, 0], found["covariance"].values[0, 0, 0]], [exact.mean(), exact.var()], rtol=1e-9
+    )
+    drawn = LEAF.with_parameters(np.zeros(0), {"weibull": [row]}).sample(2_000, random_seed=1).to_numpy()[:, 0]
     assert stats.kstest(drawn, exact.cdf).pvalue > 1e-4  # the probability of a false alarm
 
 
@@ -119,14 +121,14 @@ def test_derivatives_over_boxes(row):
 
 def test_what_a_leaf_cannot_do_is_named():
     with pytest.raises(ValueError, match=r"\['weibull'\] must have shapes above 1 .* towards 0; got 0.7 at row 0"):
-        LEAF.mpe([[np.nan]], np.zeros(0), {"weibull": [[0.7, 2.0]]})
+        LEAF.with_parameters(np.zeros(0), {"weibull": [[0.7, 2.0]]}).mpe()
     with pytest.raises(ValueError, match="'a' has best shape inf and scale 2, from which no weibull leaf can be made"):
         ps.fit_em(LEAF, np.full((3, 1), 2.0))
     with pytest.raises(ValueError, match="batch_size must be None with weibull leaves, which need all rows at once"):
         ps.fit_em(LEAF, np.array([[1.0], [2.0]]), batch_size=1)
     with pytest.raises(ValueError, match="row 1 has density 0 under the start, no leaf of column 'a' can take 0"):
         ps.fit_em(LEAF, np.array([[1.0], [0.0], [2.0]]))
-    best = ps.circuits.most_probable(LEAF, np.zeros(0), {"weibull": [[3.0, 2.0]]})
+    best = LEAF.with_parameters(np.zeros(0), {"weibull": [[3.0, 2.0]]}).mpe()
     assert best.certified and best.value["a"].item() == pytest.approx(2 * (2 / 3) ** (1 / 3), abs=1e-6)
 
 
@@ -174,9 +176,9 @@ def test_draws_are_in_the_support(family):
     """Shapes so small that nearly half of the draws, or more, round to 0: these stand at the least positive number."""
     circuit = ps.circuits.complete_tree(["x"], n_children=1).circuit({"x": [family]})
     parameters = {"log_weights": np.zeros(circuit.n_sum_edges), "leaf_parameters": {family: np.array([[5e-4, 1.0]])}}
-    drawn = circuit.sample(200, random_seed=1, **parameters)
+    drawn = circuit.with_parameters(**parameters).sample(200, random_seed=1).to_numpy(copy=True)
     assert drawn.min() == 5e-324 and np.isfinite(drawn).all()
-    assert np.isfinite(circuit.log_density(drawn, **parameters)).all()
+    assert np.isfinite(circuit.with_parameters(**parameters).log_density(drawn).values).all()
     flat = flatten(circuit, parameters["leaf_parameters"])
     packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
     rng = np.random.default_rng(1)

@@ -55,7 +55,7 @@ def leaf(
     column : str or Column, or tuple of them
         Several for a family over several columns, in its order.
     distribution : str or frozen distribution of `scipy.stats`
-        Name of a family, see `CircuitQueries`. A distribution makes a leaf of the family ``scipy_continuous`` or
+        Name of a family, see `ParameterisedCircuit`. A distribution makes a leaf of the family ``scipy_continuous`` or
         ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
     parameters : sequence of float, optional
         Of the family, not of a distribution.

@@ -45,7 +45,7 @@ class SignedMixture:
         return self._added(self.logs(values))
 
     def log_probability(self, event: Any, known: Any) -> float | np.ndarray:
-        """As `Circuit.log_probability`."""
+        """As `SumOfSquares.log_probability`."""
         found = [log_joint_and_base(part, event, known) for part in self.parts]
         is_single = found[0][2]
         joint = self._added(np.array([f[0] for f in found]))
@@ -56,7 +56,7 @@ class SignedMixture:
         return float(joint[0]) if is_single else joint
 
     def moments(self, values: np.ndarray, covariance: bool) -> RowMoments:
-        """As `Circuit.moments`."""
+        """As `SumOfSquares.moments`."""
         logs = self.logs(values)
         total = self._added(logs)
         refuse_impossible(total)

@@ -107,7 +107,7 @@ class SumOfSquares:
         Parameters
         ----------
         values : (n_rows, D) float64, or DataFrame
-            Coded values, NaN where missing, as for `Circuit.log_density`.
+            NaN where missing. Levels are codes, in a DataFrame themselves where a circuit knows them.
 
         Returns
         -------
@@ -117,7 +117,7 @@ class SumOfSquares:
         Raises
         ------
         ValueError, TypeError
-            As `Circuit.log_density`.
+            If values do not fit the columns.
         """
         values = checked_values(self.components[0][0], values)
         gaps = np.isnan(values).any(axis=1)
@@ -129,7 +129,7 @@ class SumOfSquares:
         return out
 
     def _of_whole_rows(self, values: np.ndarray) -> np.ndarray:
-        logs = np.array([c.log_density(values, w, p) for c, w, p in self.components])
+        logs = np.array([Parameterised(*component).log_density(values) for component in self.components])
         out = np.full(len(values), -np.inf)
         for row in self.coefficients:
             used = row != 0.0
@@ -153,7 +153,7 @@ class SumOfSquares:
         Parameters
         ----------
         event, given : mapping, sequence of mappings or str
-            As for `Circuit.probability`.
+            As for `ParameterisedCircuit.log_probability_of_rows`; arrays may be left out.
 
         Returns
         -------
@@ -162,7 +162,7 @@ class SumOfSquares:
         Raises
         ------
         TypeError, ValueError
-            As `Circuit.probability`.
+            As `ParameterisedCircuit.probability`.
         """
         return np.exp(self.log_probability(event, given))
 
@@ -186,7 +186,7 @@ class SumOfSquares:
         Raises
         ------
         TypeError, ValueError
-            As `Circuit.probability`.
+            As `ParameterisedCircuit.probability`.
         """
         return self._mixture.log_probability(event, given)
 
@@ -202,12 +202,13 @@ class SumOfSquares:
         Returns
         -------
         RowMoments
-            As of `Circuit.moments`.
+            ``mean`` (n_rows, D), which holds the value of observed cells, and ``covariance`` (n_rows, D, D), 0 for
+            observed cells, or empty.
 
         Raises
         ------
         ValueError, TypeError
-            As `Circuit.moments`.
+            As `log_density`, and if the observed cells of a row have density 0.
         """
         return self._mixture.moments(checked_values(self.components[0][0], values), covariance)
 
@@ -255,7 +256,7 @@ class SumOfSquares:
         Raises
         ------
         ValueError, TypeError
-            As `Circuit.complete`.
+            As `moments`.
         """
         checked = checked_values(self.components[0][0], values)
         return self._mixture.complete(checked, np.random.default_rng(random_seed))

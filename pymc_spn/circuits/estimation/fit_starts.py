@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.leaf_updates import IN_PART, Pooled, needs_a_start, possible
 from pymc_spn.circuits.evaluation.parameters import checked_family, checked_weights, families_in_use
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -68,7 +69,7 @@ def random_start(
         is_first = np.isin(circuit.leaves_of("uniform"), leaves[rank == 0])
         near["uniform"][is_first] = whole[is_first]
         begin = begin[0], near | own
-        if np.any(np.isneginf(circuit.log_density(values, *begin))):
+        if np.any(np.isneginf(Parameterised(circuit, *begin).log_density(values))):
             begin = begin[0], near | own | {"uniform": whole}
     return begin
 

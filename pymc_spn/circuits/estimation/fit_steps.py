@@ -212,7 +212,7 @@ class ExpectationMaximisation:
         """Name a row of density zero, and the column that no leaf can take where there is one."""
         cells = np.full((len(self.circuit.columns),) * 2, np.nan)
         np.fill_diagonal(cells, self.values[row])
-        alone = self.circuit.log_density(cells, at.log_weights, at.parameters)
+        alone = at.log_density(cells)
         where = ""
         if np.any(np.isneginf(alone)):
             d = int(np.argmax(np.isneginf(alone)))

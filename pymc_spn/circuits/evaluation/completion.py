@@ -111,7 +111,7 @@ class Parameterised:
         return EXPLICIT[family].log_density(own, values[:, self.layout.leaf_column[k]])
 
     def log_density(self, values: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Log densities (n,) of rows, see `Circuit.log_density`; with leaves that have no kernels by all nodes."""
+        """Log densities (n,) of rows; with leaves that have no kernels by all nodes."""
         if dtype is not np.float64:
             dtype = checked_dtype(dtype)
         values = self.values(values)

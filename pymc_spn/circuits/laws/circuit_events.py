@@ -65,6 +65,11 @@ def masses_of(circuit: Any) -> np.ndarray:
     return _columns_with(circuit, is_density=False)
 
 
+def densities_of(circuit: Any) -> np.ndarray:
+    """(D,) bool, columns in which some leaf is a density."""
+    return _columns_with(circuit, is_density=True)
+
+
 def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
     out = np.zeros(len(circuit.columns), np.bool_)
     leaves = circuit.leaves
@@ -77,7 +82,7 @@ def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
 
 
 def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.ndarray:
-    """Log probability of an event given another, see `Circuit.probability`."""
+    """Log probability of an event given another, see `ParameterisedCircuit.log_probability_of_rows`."""
     joint, base, is_single = log_joint_and_base(given, event, known)
     if known:
         refuse_impossible_evidence(known, base, is_single)
@@ -297,7 +302,7 @@ def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[Col
     for place, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():
             is_point = ~np.isnan(what.point)
-            if np.any(is_point) and _columns_with(circuit, is_density=True)[d]:
+            if np.any(is_point) and densities_of(circuit)[d]:
                 refuse_point(place, columns_of(circuit)[d].name, float(what.point[is_point][0]))
     rows: set[int] = set().union(*(rows for _, rows in read.values()))
     return [e for e, _ in read.values()], rows
@@ -338,7 +343,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
             plain[name] = value
     events = read_events(argument, plain, columns, range(len(columns)), is_density, soft)
     for d, event in events.items():
-        if isinstance(event, Likelihood) and _columns_with(circuit, is_density=True)[d]:
+        if isinstance(event, Likelihood) and densities_of(circuit)[d]:
             raise ValueError(f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone")
     return out | {d: as_column_event(e) for d, e in events.items()}, rows
 

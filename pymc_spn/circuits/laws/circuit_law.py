@@ -1,15 +1,24 @@
 """An explicit circuit with its parameters as a tractable law, given what is known of a row."""
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete, moments
+from pymc_spn.circuits.evaluation.density import checked_dtype
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.circuits.laws.circuit_columns import CircuitColumn
-from pymc_spn.circuits.laws.circuit_events import ColumnEvent, ColumnEvents, as_column_event, log_mass, masses_of
+from pymc_spn.circuits.laws.circuit_events import (
+    ColumnEvent,
+    ColumnEvents,
+    as_column_event,
+    densities_of,
+    log_mass,
+    masses_of,
+)
 from pymc_spn.circuits.laws.circuit_events import intersect as intersect_columns
 from pymc_spn.circuits.laws.circuit_information import (
     divergence_bound,
@@ -30,6 +39,7 @@ from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY
 from pymc_spn.tables import Column
 
+SINGLE = 6e-8  # relative error of numbers in float32
 QUADRATURE = 1e-10  # relative error of moments of leaves within intervals
 
 
@@ -66,6 +76,12 @@ class CircuitLaw(Law):
         self.is_density = ~masses_of(whole.circuit)[list(self.kept)]
         self.resolution = np.zeros(len(self.kept))
         self._columns: dict[int, CircuitColumn] = {}
+        self._precision: Any = np.float64
+
+    @property
+    def has_density(self) -> np.ndarray:
+        """See `Law`: leaves of one column may be of both kinds."""
+        return densities_of(self.whole.circuit)[list(self.kept)]
 
     def _with(self, kept: Sequence[int], evidence: Events) -> "CircuitLaw":
         return CircuitLaw(self.whole, self.schema, self.marks, kept, evidence)
@@ -125,6 +141,14 @@ class CircuitLaw(Law):
         found, _ = mixed_parts([part.part for part in own], shares / shares.sum())
         return CircuitLaw(Parameterised(*found), self.columns, self.marks)
 
+    def in_precision(self, dtype: Any) -> "CircuitLaw":
+        """The law with log densities in numbers of float64 or float32."""
+        if checked_dtype(dtype) == self._precision:
+            return self
+        law = copy(self)
+        law._precision, law.cell_tolerance = checked_dtype(dtype), SINGLE
+        return law
+
     @cached_property
     def is_wide(self) -> bool:
         """Whether some leaves are over several columns.
@@ -150,11 +174,11 @@ class CircuitLaw(Law):
     def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
         """See `Law`."""
         if not self.is_wide:
-            return self.inner.log_density(rows)[None]
+            return self.inner.log_density(rows, self._precision)[None]
         whole = self._whole_rows(rows)
         spread = _column_events(spread_of(self.evidence))
         if not spread:
-            return (self.whole.log_density(whole) - self.log_weights)[None]
+            return (self.whole.log_density(whole, self._precision) - self.log_weights)[None]
         at_values = {
             d: ColumnEvent(whole[:, d], None) for d in range(len(self.schema)) if not np.isnan(whole[:, d]).all()
         }
@@ -162,6 +186,8 @@ class CircuitLaw(Law):
 
     def log_event(self, event: Events) -> np.ndarray:
         """See `Law`."""
+        if not event:
+            return np.zeros(1)
         both, clash = intersect(self.evidence, self._of_circuit(event))
         return (
             np.full(1, -np.inf) if clash is not None else log_mass(self.whole, _column_events(both)) - self.log_weights

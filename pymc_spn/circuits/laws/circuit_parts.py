@@ -22,14 +22,11 @@ from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvents,
     boxes_of_leaf,
     contains,
-    intersect,
-    is_empty,
     log_mass,
     node_logs,
     refuse_impossible_evidence,
 )
 from pymc_spn.circuits.laws.joined_circuits import Part, joined, stacked
-from pymc_spn.events.disjoint_events import each_without_those_before
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.leaves.leaf_events import log_box, log_interval
@@ -122,39 +119,6 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
         np.logaddexp.at(mass, which, log_weights)
         place[node] = _add(stay, _KeptNode(SUM, distinct[::-1], mass[::-1] - np.logaddexp.reduce(mass)))
     return _assembled(circuit, stay, int(place[0]), kept)
-
-
-def exclusive_events(argument: str, events: list[ColumnEvents]) -> list[ColumnEvents]:
-    """Events of one row, of which no two hold at once, that together say what these say: each without those before it.
-
-    Raises
-    ------
-    ValueError
-        If they are more than `MOST_PARTS`.
-    """
-    if len(events) == 1:
-        return events
-    as_intervals = [{d: _as_intervals(event) for d, event in one.items()} for one in events]
-    return each_without_those_before(argument, as_intervals, _without)
-
-
-def _as_intervals(event: ColumnEvent) -> ColumnEvent:
-    return event if np.isnan(event.point[0]) else ColumnEvent(np.array([np.nan]), [(event.point, event.point)])
-
-
-def _without(event: ColumnEvents, other: ColumnEvents) -> list[ColumnEvents]:
-    """Disjoint parts of an event in which another does not hold: one column after the other is outside of it."""
-    parts, rest = [], event
-    for d, what in other.items():
-        assert what.intervals is not None  # a union has no likelihoods
-        ends: np.ndarray = np.sort(np.array(what.intervals)[..., 0], axis=0)
-        low = np.concatenate([[-np.inf], np.nextafter(ends[:, 1], np.inf)])
-        high = np.concatenate([np.nextafter(ends[:, 0], -np.inf), [np.inf]])
-        gaps = [(a[None], b[None]) for a, b in zip(low, high, strict=True) if a <= b and a < np.inf and b > -np.inf]
-        if gaps:
-            parts.append(intersect(rest, {d: ColumnEvent(np.array([np.nan]), gaps)}))
-        rest = intersect(rest, {d: what})
-    return [part for part in parts if not any(is_empty(e) for e in part.values())]
 
 
 def _edge_weights(given: Parameterised, logs: np.ndarray) -> np.ndarray:

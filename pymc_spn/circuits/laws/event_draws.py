@@ -13,10 +13,7 @@ from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvents,
     boxes_of_leaf,
     contains,
-    log_mass,
     node_logs,
-    read_alternatives,
-    refuse_impossible_evidence,
 )
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_box, log_interval
@@ -26,39 +23,6 @@ from pymc_spn.numerics.halving import smallest_reaching
 from pymc_spn.numerics.read_only_views import read_only_view
 
 LEAST_KEPT = -12.0  # log of the share of rows below which drawing within several intervals takes too long
-
-
-def draw_given(given: Parameterised, n: int, known: Any, rng: np.random.Generator) -> np.ndarray:
-    """Rows (n, D) drawn given an event, see `Circuit.sample`.
-
-    Of several events one is chosen by its probability; the row is kept with probability one over the number of them
-    that hold for it, which is exact (Karp, Luby and Madras 1989, Monte-Carlo approximation algorithms for enumeration
-    problems, J. Algorithms 10(3)).
-    """
-    events, lengths = read_alternatives(given.circuit, "given", known)
-    if lengths:
-        raise ValueError(f"given: sample takes one event for all rows, got arrays of {sorted(lengths)} values")
-    logs = np.array([log_mass(given, event)[0] for event in events])
-    refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
-    if len(events) == 1:
-        return draw_within(given, n, events[0], rng)
-    share = np.exp(logs - logs.max())
-    out, waiting = np.empty((n, len(given.circuit.columns))), np.arange(n)
-    while waiting.size:
-        chosen = rng.choice(len(events), waiting.size, p=share / share.sum())
-        for k in np.unique(chosen):
-            out[waiting[chosen == k]] = draw_within(given, int((chosen == k).sum()), events[k], rng)
-        holding = sum(_holds(event, out[waiting]).astype(np.int64) for event in events)
-        waiting = waiting[rng.random(waiting.size) * holding >= 1.0]
-    return out
-
-
-def _holds(event: ColumnEvents, rows: np.ndarray) -> np.ndarray:
-    """Whether each row (n,) is within an event."""
-    out = np.ones(len(rows), np.bool_)
-    for d, what in event.items():
-        out &= contains(what, rows[:, d]) & (np.isnan(what.point) | (rows[:, d] == what.point))
-    return out
 
 
 def draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.random.Generator) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.circuits.structures.circuit_graph import graph_of
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
-from pymc_spn.circuits.structures.circuit_queries import CircuitQueries
 from pymc_spn.circuits.structures.further_columns import checked_further_columns
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
@@ -18,15 +18,17 @@ from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     import networkx as nx
+    import numpy.typing as npt
+
+    from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
 SUM, PRODUCT, LEAF = 0, 1, 2
-KIND_NAMES = ("sum", "product", "leaf")
 
 
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class Circuit(CircuitQueries):
-    """A smooth and decomposable circuit without its parameters.
+class Circuit:
+    """A smooth and decomposable circuit without its parameters: `with_parameters` makes one that answers.
 
     Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is
     a child of some node, and every column occurs in some leaf.
@@ -42,12 +44,12 @@ class Circuit(CircuitQueries):
     leaf_family : (n_nodes,) int64
         Index into `families` of each leaf, -1 off the leaves.
     families : tuple of str
-        Among the names in the table of `CircuitQueries`.
+        Among the names in the table of `ParameterisedCircuit`.
     columns : tuple of str or Column
     leaf_support : sequence, optional
         One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
         ``k`` is possible, a closed interval ``(low, high)``, or None for no restriction. A declaration of
-        what the parameters will be: `log_density` refuses parameters that contradict it.
+        what the parameters will be: questions refuse parameters that contradict it.
     further_columns : mapping of int to sequence of int, optional
         Of each leaf over several columns, by its node, the columns behind `leaf_column`, in the order of its family.
 
@@ -160,6 +162,22 @@ class Circuit(CircuitQueries):
             self.kind, self.child_ptr, self.children, self.leaf_column, self.leaf_family,
             self.families, self.columns, self.leaf_support, dict(self.further_columns),
         )  # fmt: skip
+
+    def with_parameters(
+        self, log_weights: "npt.ArrayLike", leaf_parameters: "Mapping[str, npt.ArrayLike]"
+    ) -> "ParameterisedCircuit":
+        """The circuit with its parameters, which answers questions: ``circuit.with_parameters(w, p).log_density(df)``.
+
+        Parameters
+        ----------
+        log_weights : (n_sum_edges,) float64
+            Log weight of each edge below a sum in the order of `edge_sum`; weights of a sum add up to 1.
+        leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
+            See the table of `ParameterisedCircuit`, which checks both.
+        """
+        from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+
+        return ParameterisedCircuit(self, log_weights, leaf_parameters)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
         """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays beside it."""
@@ -408,20 +426,7 @@ class Circuit(CircuitQueries):
 
     def to_networkx(self) -> "nx.DiGraph":
         """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``."""
-        import networkx as nx
-
-        graph = nx.DiGraph()
-        names = self.names
-        for node, kind in enumerate(self.kind.tolist()):
-            extra: dict[str, Any] = {}
-            if kind == LEAF:
-                family = self.families[self.leaf_family[node]]
-                extra = {"columns": tuple(names[d] for d in self.columns_of(node)), "family": family}
-            graph.add_node(node, kind=KIND_NAMES[kind], **extra)
-        for node in range(self.n_nodes):
-            for position, child in enumerate(self.children_of(node).tolist()):
-                graph.add_edge(node, child, position=position)
-        return graph
+        return graph_of(self)
 
 
 def _refuse(values: np.ndarray, wrong: np.ndarray, rule: str) -> None:

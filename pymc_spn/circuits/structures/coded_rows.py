@@ -1,18 +1,17 @@
 """Data frames, tables and arrays as the coded rows of a circuit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.evaluation.parameters import array_values, frame_values
-from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.tables import Column, Table
 
 
 def coded_rows(
-    circuit: Circuit, observed: Any, positions: Sequence[int] | None = None, argument: str = "observed"
+    circuit: Any, observed: Any, positions: Sequence[int] | None = None, argument: str = "observed"
 ) -> tuple[np.ndarray, Any]:
     """Rows (N, D) of the circuit's columns with levels as codes, and their labels.
 
@@ -31,21 +30,36 @@ def coded_rows(
     if all(isinstance(c, Column) for c in circuit.columns):
         table = Table.from_frame(observed, schema=columns)
         values, index = table.values, table.index
-    elif isinstance(observed, Table) or hasattr(observed, "columns"):
-        frame = frame_of_table(columns, observed) if isinstance(observed, Table) else observed
-        known = "" if positions is None else "the columns that are not given,"
-        values, index = frame_values(columns, frame, argument, known), frame.index
     else:
-        cells = np.asanyarray(observed)
-        if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
-            raise TypeError(f"{argument} must hold numbers, levels that the circuit does not know as codes; got text")
-        values = array_values(cells if cells.ndim else observed, argument)
-        if values.ndim != 2 or values.shape[1] != len(columns):
-            raise ValueError(f"{argument} must have shape (rows, {len(columns)}), got {values.shape}")
-        index = range(len(values))
+        known = "" if positions is None else "the columns that are not given,"
+        values, index = codes_of_rows(columns, observed, argument, known)
     if len(values) == 0:
         raise ValueError(f"{argument} must have at least one row; it has none")
     return np.ascontiguousarray(values, dtype=np.float64), index
+
+
+def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str = "") -> tuple[np.ndarray, Any]:
+    """Rows (N, D) of columns of which some are names only, and their labels: an array holds codes.
+
+    Raises
+    ------
+    TypeError
+        If there is text where a column knows no levels.
+    ValueError
+        If columns differ.
+    """
+    if isinstance(rows, Mapping):
+        rows = pd.DataFrame(rows)
+    if isinstance(rows, Table) or hasattr(rows, "columns"):
+        frame = frame_of_table(columns, rows) if isinstance(rows, Table) else rows
+        return frame_values(columns, frame, argument, known), frame.index
+    cells = np.asanyarray(rows)
+    if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
+        raise TypeError(f"{argument} must hold numbers, levels that the circuit does not know as codes; got text")
+    values = array_values(cells if cells.ndim else rows, argument)
+    if values.ndim != 2 or values.shape[1] != len(columns):
+        raise ValueError(f"{argument} must have shape (rows, {len(columns)}), got {values.shape}")
+    return values, range(len(values))
 
 
 def frame_of_table(columns: Sequence[Any], table: Table) -> pd.DataFrame:

@@ -2,19 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
 
-if TYPE_CHECKING:
-    from pymc_spn.circuits.structures.circuit import Circuit
-
 LEAF = 2
 
 
-def checked_further_columns(circuit: "Circuit", given: Any) -> Mapping[int, tuple[int, ...]]:
+def checked_further_columns(circuit: Any, given: Any) -> Mapping[int, tuple[int, ...]]:
     """Columns as tuples of ints by node, ascending; of a circuit whose arrays are checked."""
     if not isinstance(given, Mapping):
         raise TypeError(f"further_columns must be a mapping from nodes to columns, got {quoted(given)}")

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.structures.circuit import KIND_NAMES, LEAF, PRODUCT, Circuit
+from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, Circuit
+from pymc_spn.circuits.structures.circuit_graph import KIND_NAMES
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.leaves.validation import column_name
