@@ -484,5 +484,5 @@ def test_an_array_that_is_written_is_seen():
     states = states_of(sampled_tree())
     net = states.network(0)
     before = sum(array.sum() for array in kept_arrays(states, {}) if array.dtype == float)
-    net.weight[0] += 1.0
+    net.edges.weight[0] += 1.0
     assert sum(array.sum() for array in kept_arrays(states, {}) if array.dtype == float) != before

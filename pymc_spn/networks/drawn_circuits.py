@@ -103,46 +103,50 @@ class _Drawing:
 
     def children(self, r: int, node: int) -> Any:
         """(builder, Dirichlet mass, whether fresh) of each child."""
-        net, d = self.net, self.net.column[r]
-        begin = net.begin[r]
+        net, d = self.net, self.net.tree.column[r]
+        begin = net.edges.begin[r]
         slots = []
         if node >= 0:
-            slot = net.node_first[net.node_begin[r] + node]
+            slot = net.nodes.first[net.nodes.begin[r] + node]
             while slot >= 0:
                 slots.append(int(slot))
-                slot = net.following[begin + slot]
+                slot = net.edges.following[begin + slot]
         for slot in sorted(slots):
-            mass = float(net.edge_count[begin + slot])
+            mass = float(net.edges.n_data[begin + slot])
             if d >= 0:
-                entry = int(net.entry[begin + slot])
-                mass += net.entry_share[entry]
-                yield self.leaf_builder(d, entry - net.entry_ptr[d], slot), mass, False
+                entry = int(net.leaves.entry[begin + slot])
+                mass += net.masses.entry_share[entry]
+                yield self.leaf_builder(d, entry - net.palette.entry_ptr[d], slot), mass, False
             else:
-                yield self.product_builder(r, slot, int(net.edge_split[begin + slot])), mass + net.share[r], False
+                yield (
+                    self.product_builder(r, slot, int(net.edges.split[begin + slot])),
+                    mass + net.masses.share[r],
+                    False,
+                )
         if d < 0:
             # of several splits, one stands for all in a fresh child that stands for many: their densities agree
-            n_splits, unoccupied = int(net.n_splits[r]), int(net.width[r]) - len(slots)
-            used = [int(net.edge_split[begin + slot]) for slot in slots]
-            if net.width[r] == 0:
-                yield self.product_builder(r, -1, 0), float(net.mass[r]), True
+            n_splits, unoccupied = int(net.tree.n_splits[r]), int(net.tree.width[r]) - len(slots)
+            used = [int(net.edges.split[begin + slot]) for slot in slots]
+            if net.tree.width[r] == 0:
+                yield self.product_builder(r, -1, 0), float(net.masses.total[r]), True
             elif unoccupied > 0 and self.every_copy:
                 for s in range(n_splits):
-                    for _ in range(len(range(s, int(net.width[r]), n_splits)) - used.count(s)):
-                        yield self.product_builder(r, -1, s), float(net.share[r]), True
+                    for _ in range(len(range(s, int(net.tree.width[r]), n_splits)) - used.count(s)):
+                        yield self.product_builder(r, -1, s), float(net.masses.share[r]), True
             elif unoccupied > 0:
-                yield self.product_builder(r, -1, 0), float(unoccupied * net.share[r]), True
+                yield self.product_builder(r, -1, 0), float(unoccupied * net.masses.share[r]), True
             return
-        used = [int(net.entry[begin + slot]) for slot in slots]
-        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-            local = int(e - net.entry_ptr[d])  # also the entry's prior slot
-            copies = int(net.entry_copies[e]) - used.count(e)
-            if net.entry_copies[e] == 0:
-                yield self.leaf_builder(d, local, local), float(net.entry_mass[e]), True
+        used = [int(net.leaves.entry[begin + slot]) for slot in slots]
+        for e in range(net.palette.entry_ptr[d], net.palette.entry_ptr[d + 1]):
+            local = int(e - net.palette.entry_ptr[d])  # also the entry's prior slot
+            copies = int(net.palette.copies[e]) - used.count(e)
+            if net.palette.copies[e] == 0:
+                yield self.leaf_builder(d, local, local), float(net.masses.entry[e]), True
             elif copies > 0 and self.every_copy:
                 for _ in range(copies):
-                    yield self.leaf_builder(d, local, local), float(net.entry_share[e]), True
+                    yield self.leaf_builder(d, local, local), float(net.masses.entry_share[e]), True
             elif copies > 0:
-                yield self.leaf_builder(d, local, local), float(copies * net.entry_share[e]), True
+                yield self.leaf_builder(d, local, local), float(copies * net.masses.entry_share[e]), True
 
     def leaf_builder(self, d: int, entry: int, slot: int) -> Any:
         return lambda: self.new(LEAF, (d, entry, slot))
@@ -150,8 +154,8 @@ class _Drawing:
     def product_builder(self, r: int, slot: int, split: int) -> Any:
         def build() -> int:
             at = self.new(PRODUCT)
-            for q in self.net.parts[self.net.part_ptr[r] : self.net.part_ptr[r + 1]]:
-                if self.net.split[q] == split:
+            for q in self.net.tree.parts[self.net.tree.part_ptr[r] : self.net.tree.part_ptr[r + 1]]:
+                if self.net.tree.split[q] == split:
                     self.below[at].append(self.add_sum(int(q), slot))
             return at
 

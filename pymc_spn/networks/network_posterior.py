@@ -131,7 +131,7 @@ class NetworkPosterior(Answers):
         asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in parts]
         for s in range(states.n_draws):
             net = states.network(s)
-            logs, found = np.empty((len(asked), n_rows)), np.zeros((len(asked), n_rows, int(net.top[0]) + 1))
+            logs, found = np.empty((len(asked), n_rows)), np.zeros((len(asked), n_rows, int(net.edges.top[0]) + 1))
             for j, shares in enumerate(asked):
                 shares(s, net, logs[j], found[j])
             logs = np.where(possible, logs, -np.inf)

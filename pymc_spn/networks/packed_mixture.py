@@ -40,7 +40,7 @@ def packed_from_draws(
 def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: Any, unasked: Any) -> int:
     """Root of one draw's network, all its occupied nodes, and one unoccupied node for each region."""
     net, tree = states.network(s), states.structure
-    nothing = np.full(net.source.size, np.nan)
+    nothing = np.full(net.palette.source.size, np.nan)
     flags = np.zeros(nothing.size, np.bool_)
     shares = shares_of(net, nothing, flags, np.zeros(1))
     nodes: dict[int, list[int]] = {}  # of each region, by number, the unoccupied one last
@@ -50,11 +50,11 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
     is_free = np.array([d in unasked and unasked[d] is None for d in range(n_columns)])  # exactly one in total
     for r in range(tree.n_regions - 1, -1, -1):
         share = shares[r] if r > 0 else shares[r][:1]
-        d = int(net.column[r])
+        d = int(net.tree.column[r])
         parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]].tolist()
         split = np.zeros(share.shape[1], np.int64)  # of unoccupied children the first one
-        if d < 0 and net.n_splits[r] > 1:
-            split[:-1] = net.edge_split[net.begin[r] : net.begin[r] + split.size - 1]
+        if d < 0 and net.tree.n_splits[r] > 1:
+            split[:-1] = net.edges.split[net.edges.begin[r] : net.edges.begin[r] + split.size - 1]
         columns = tree.order[tree.begin[r] : tree.begin[r] + tree.size[r]]
         if not is_asked[columns].any():
             below = np.zeros(split.size)
@@ -62,7 +62,7 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
                 known = _known_leaves(states, net, d, points, unasked)
                 below[: known.size] = known
             for q in parts:
-                below += np.where(split == net.split[q], logs[q], 0.0)
+                below += np.where(split == net.tree.split[q], logs[q], 0.0)
             with np.errstate(divide="ignore"):
                 summed = np.maximum(logsumexp(below + np.log(share), axis=1), NOTHING)
             logs[r] = np.where(is_free[columns].all(), 0.0, summed)
@@ -74,7 +74,7 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
         else:
             children = []
             for i in range(split.size):
-                below_it = [nodes[q][i] for q in parts if net.split[q] == split[i]]
+                below_it = [nodes[q][i] for q in parts if net.tree.split[q] == split[i]]
                 children.append(builder.product(below_it) if reached[i] else -1)
         nodes[r] = []
         for row in share:
@@ -86,7 +86,7 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
 
 def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked: Any) -> np.ndarray:
     """Log values (n,) of the leaves at place d, whose column is at a point or summed out."""
-    column = int(net.source[d])
+    column = int(net.palette.source[d])
     if column not in points and unasked[column] is None:
         return np.zeros(0)
     leaves = as_masses(leaves_at(net, states.compiled, d), states.compiled, column)
@@ -101,7 +101,7 @@ def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked
 
 def _leaves_of_draw(builder: CircuitPacker, states: RecordedStates, net: Any, d: int, reached: np.ndarray) -> list[int]:
     """A node for each leaf slot at place d that is reached."""
-    leaves, d = leaves_at(net, states.compiled, d), int(net.source[d])
+    leaves, d = leaves_at(net, states.compiled, d), int(net.palette.source[d])
     leaves = as_masses(leaves, states.compiled, d)
     out = [-1] * reached.size
     for code, which, params in by_family(leaves):

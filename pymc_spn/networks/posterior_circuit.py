@@ -137,11 +137,11 @@ class _Building:
         self.states = states
         self.position = {d: i for i, d in enumerate(kept)}
         net = states.network(0)
-        self.has_kept = np.zeros(net.parent.size, np.bool_)
-        for r in net.leaf_region[np.isin(net.source, kept)].tolist():  # every place of a column
+        self.has_kept = np.zeros(net.tree.parent.size, np.bool_)
+        for r in net.tree.leaf_region[np.isin(net.palette.source, kept)].tolist():  # every place of a column
             while r >= 0 and not self.has_kept[r]:
                 self.has_kept[r] = True
-                r = int(net.parent[r])
+                r = int(net.tree.parent[r])
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.mass: list[Any] = []
@@ -161,15 +161,15 @@ class _Building:
         which stands last in the rows of `shares_of`.
         """
         net = self.states.network(s)
-        n_places = net.source.size
+        n_places = net.palette.source.size
         shares = shares_of(net, np.full(n_places, np.nan), np.zeros(n_places, np.bool_), np.zeros(1))
         nodes: dict[int, list[int]] = {}
         for r in np.flatnonzero(self.has_kept)[::-1].tolist():
-            share, d = shares[r], int(net.column[r])
+            share, d = shares[r], int(net.tree.column[r])
             share = share if r > 0 else share[:1]
             reached = share.any(axis=0)
             if d >= 0:
-                leaves, column = leaves_at(net, self.states.compiled, d), int(net.source[d])
+                leaves, column = leaves_at(net, self.states.compiled, d), int(net.palette.source[d])
                 below = [self.leaf_node(column, leaves, i) if on else -1 for i, on in enumerate(reached)]
             else:
                 below = [self.product_node(net, nodes, r, i) if on else -1 for i, on in enumerate(reached)]
@@ -187,10 +187,10 @@ class _Building:
 
     def product_node(self, net: Any, nodes: dict[int, list[int]], r: int, i: int) -> int:
         """Product below child i of a region: one node from each part of its split that has columns to keep."""
-        is_last = i == net.top[r]  # unoccupied children, for which the first split stands
-        split = 0 if is_last or net.n_splits[r] == 1 else int(net.edge_split[net.begin[r] + i])
-        parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]]
-        below = [nodes[q][i] for q in parts.tolist() if net.split[q] == split and self.has_kept[q]]
+        is_last = i == net.edges.top[r]  # unoccupied children, for which the first split stands
+        split = 0 if is_last or net.tree.n_splits[r] == 1 else int(net.edges.split[net.edges.begin[r] + i])
+        parts = net.tree.parts[net.tree.part_ptr[r] : net.tree.part_ptr[r + 1]]
+        below = [nodes[q][i] for q in parts.tolist() if net.tree.split[q] == split and self.has_kept[q]]
         return below[0] if len(below) == 1 else self.add(PRODUCT, below)
 
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:

@@ -283,7 +283,7 @@ class RecordedLaw(GridLaw):
         def ask(s: int, net: Any, log: np.ndarray, out: np.ndarray) -> None:
             given = states.event_logs(s, net, events)
             if cells is None:
-                share_kernels.column_shares(net, coded, *given, regions, log, out)
+                share_kernels.column_shares(*net, coded, *given, regions, log, out)
             else:
                 cells.shares(net, given, regions, log, out)
 

@@ -55,7 +55,7 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
 
 kernel = _with_dispatcher(KernelDispatcher, _OPTIONS)
 
-# Without reference counts, and inlined. Handing a tuple of sixty arrays from one function to the next costs two
+# Without reference counts, and inlined. Handing tuples of sixty arrays from one function to the next costs two
 # atomic operations for each array otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every
 # array, so such a kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that does.
 _BARE: dict[str, Any] = _OPTIONS | {"_nrt": False, "forceinline": True}

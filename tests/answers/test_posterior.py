@@ -23,6 +23,7 @@ from pymc_spn.networks.records.record import (
     region_labels,
 )
 from pymc_spn.tables import decode
+from tests.called_kernels import called
 from tests.hand_made_records import (
     enumerated_law,
     enumerated_tree,
@@ -45,6 +46,8 @@ from tests.reference import (
     state_from_digits,
 )
 from tests.reference_queries import log_posterior_predictive, log_predictive
+
+evaluate_regions_by_logs = called(evaluate_regions_by_logs)
 
 PROBLEMS = [
     "mixed",
@@ -100,19 +103,38 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
     position = positions_in_parent(tree)
     for row in states.coded_rows(new_rows(name)):
         net = states.network(5)
-        flags, event = np.zeros(row.size, np.bool_), np.zeros(net.entry.size)
-        assert predictive_kernels.evaluate_row(net, row, flags, event)[1] is False
-        leaf_mean, leaf_variance = rng.normal(size=(2, net.entry.size)) ** 2
+        flags, event = np.zeros(row.size, np.bool_), np.zeros(net.leaves.entry.size)
+        assert predictive_kernels.evaluate_row(*net, row, flags, event)[1] is False
+        leaf_mean, leaf_variance = rng.normal(size=(2, net.leaves.entry.size)) ** 2
         found = []
         for logs in (False, True):
-            if logs and not net.missing[0]:
-                evaluate_regions_by_logs(net)
-            trees, same = np.zeros((200, net.new.size), np.int32), np.random.default_rng(1)
+            if logs and not net.scratch.missing[0]:
+                evaluate_regions_by_logs(net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch)
+            trees, same = np.zeros((200, net.scratch.new.size), np.int32), np.random.default_rng(1)
             for k in range(200):
-                predictive_kernels.draw_tree(same, net, logs)
-                trees[k] = net.new
+                predictive_kernels.draw_tree(
+                    same, net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch, logs
+                )
+                trees[k] = net.scratch.new
             where = (tree.begin, tree.size, tree.order, position)
-            found.append((trees, *moments(net, *where, logs, leaf_mean, leaf_variance, True)))
+            found.append(
+                (
+                    trees,
+                    *moments(
+                        net.tree,
+                        net.palette,
+                        net.masses,
+                        net.edges,
+                        net.nodes,
+                        net.scratch,
+                        *where,
+                        logs,
+                        leaf_mean,
+                        leaf_variance,
+                        True,
+                    ),
+                )
+            )
         np.testing.assert_array_equal(found[0][0], found[1][0])
         np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-12)
         np.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-11, atol=1e-13)

@@ -491,8 +491,7 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
 
     expected = answers(whole)
     net = whole.network(0)
-    others = (*recorded_states.SHARED, *recorded_states.SCRATCH)
-    size = sum(getattr(net, f).nbytes for f in net._fields if f not in others)
+    size = recorded_states.own_bytes(net)
     monkeypatch.setattr(recorded_states, "KEPT_BYTES", int((n_kept - 0.5) * size))
     monkeypatch.setattr(column_leaves, "BLOCK", 7)
     monkeypatch.setattr(column_leaves, "HELD", 20)

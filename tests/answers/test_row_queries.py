@@ -223,8 +223,8 @@ def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
             values = np.array([[known.get(c, np.nan) for c in names]], float)
             logs = states.log_densities(values, {})[s, 0] + 0.0
             whole = np.exp(logs - states.log_jacobian(values)[0])
-            slots = np.flatnonzero(net.edge_count[net.begin[0] : net.begin[0] + net.top[0]])
-            weight = net.weight[net.begin[0] + slots] / (net.node_count[0] + net.mass[0])
+            slots = np.flatnonzero(net.edges.n_data[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]])
+            weight = net.edges.weight[net.edges.begin[0] + slots] / (net.nodes.n_data[0] + net.masses.total[0])
             value = np.exp(_child_logs(states, s, values)[slots])
             rows.append(weight * value / whole)
         same = np.array(rows) @ np.array(rows).T
@@ -242,11 +242,11 @@ def _child_logs(states, s, values):
     net = states.network(s)
     coded = states.schema.code(values)[0]
     no = np.zeros(values.shape[1], np.bool_)
-    total, logs = predictive_kernels.evaluate_row(net, coded, no, np.zeros(net.entry.size))
-    if net.missing[0]:
-        return np.zeros(int(net.top[0]))
-    linear = net.value[net.begin[0] : net.begin[0] + net.top[0]].copy()
-    shift = total - np.log(net.node_value[0]) if not logs else 0.0
+    total, logs = predictive_kernels.evaluate_row(*net, coded, no, np.zeros(net.leaves.entry.size))
+    if net.scratch.missing[0]:
+        return np.zeros(int(net.edges.top[0]))
+    linear = net.scratch.edge_value[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]].copy()
+    shift = total - np.log(net.scratch.node_value[0]) if not logs else 0.0
     assert not logs and evaluate_regions_by_logs is not None
     with np.errstate(divide="ignore"):
         return np.log(linear) + shift

@@ -93,7 +93,7 @@ def climb(table, n_children, kernel, seed, options):
     used = chosen.pop() if len(chosen) == 1 else "both"
     per_sweep = values / n_counted if values > 0 and used != "both" else None
     if used == "exact":
-        per_sweep = sum(int(sampler.net.top[r]) for r in sampler.net.leaf_region) * len(table.values)
+        per_sweep = sum(int(sampler.net.edges.top[r]) for r in sampler.net.tree.leaf_region) * len(table.values)
     return {
         "kernel": kernel,
         "label": f"{kernel} ({used})" if kernel == "auto" else kernel,

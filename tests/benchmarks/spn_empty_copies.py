@@ -93,19 +93,19 @@ def times(sampler, first):
             sweep(*arguments)
             n += 1
         found.append(1e3 * (time.process_time() - begin) / n)
-        if sampler.net.full[0]:
+        if sampler.net.edges.full[0]:
             sampler.compact()
     return found
 
 
 @timed_kernel
-def evaluate_rows(net, y, first):
+def evaluate_rows(tree, palette, masses, edges, nodes, leaves, scratch, y, first):
     """Values of all sum nodes for every row; returns the last value of the root."""
     for n in range(first, y.shape[0]):
-        mark_missing(net, y[n])
-        evaluate_leaves(net, y[n])
-        evaluate_regions(net)
-    return net.node_value[0]
+        mark_missing(tree, scratch, y[n])
+        evaluate_leaves(tree, palette, edges, leaves, scratch, y[n])
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch)
+    return scratch.node_value[0]
 
 
 if __name__ == "__main__":

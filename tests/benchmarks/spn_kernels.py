@@ -153,23 +153,23 @@ def profile(run, n_blocks):
     counts, returning = [], []
     size = max(1, 20_000 // n_rows)
     net = s.net
-    n_values = sum(int(net.top[r]) for r in net.leaf_region)  # as evaluated: freed slots and prior slots too
+    n_values = sum(int(net.edges.top[r]) for r in net.tree.leaf_region)  # as evaluated: freed slots and prior slots too
     short = student_arrays(n_values)
     long = student_arrays(512)
-    exact_stages(rng, net, s.coded, s.slots, 5)
+    exact_stages(rng, *net, s.coded, s.slots, 5)
     student(short, 1)
-    exact_sweep(rng, net, s.coded, s.slots, n_rows)
+    exact_sweep(rng, *net, s.coded, s.slots, n_rows)
     for _ in range(3 * n_blocks):
         s.compact()
         net = s.net
-        counts.append(sum(int(net.top[r]) for r in net.leaf_region))
+        counts.append(sum(int(net.edges.top[r]) for r in net.tree.leaf_region))
         for stage in range(6):
             begin = time.process_time()
             for _ in range(size):
                 if stage == 0:
-                    exact_sweep(rng, net, s.coded, s.slots, n_rows)
+                    exact_sweep(rng, *net, s.coded, s.slots, n_rows)
                 else:
-                    found = exact_stages(rng, net, s.coded, s.slots, stage)
+                    found = exact_stages(rng, *net, s.coded, s.slots, stage)
                     if found < 0:
                         break
             else:
@@ -232,7 +232,7 @@ def profile_table(parts):
 
 
 @timed_kernel
-def exact_stages(rng, net, y, slots, n_stages):
+def exact_stages(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, n_stages):
     """The exact sweep up to a stage; before the last one every row returns to where it was.
 
     An edge that loses its last row is freed and the row could not return to it: such rows stay where they are, and the
@@ -240,32 +240,32 @@ def exact_stages(rng, net, y, slots, n_stages):
     """
     returning = 0
     for n in range(y.shape[0]):
-        if net.full[0]:
+        if edges.full[0]:
             return -1
         row = slots[n]
-        mark_missing(net, y[n])
+        mark_missing(tree, scratch, y[n])
         if n_stages == 1:
             continue
         alone = False
         for r in range(row.size):
-            net.old[r] = row[r]
-            alone |= net.edge_count[net.begin[r] + row[r]] == 1
+            scratch.old[r] = row[r]
+            alone |= edges.n_data[edges.begin[r] + row[r]] == 1
         takes_part = n_stages == 5 or not alone
         returning += not alone
         if takes_part:
-            detach(net, y[n], row)
+            detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         if n_stages >= 3:
-            evaluate_leaves(net, y[n])
+            evaluate_leaves(tree, palette, edges, leaves, scratch, y[n])
         if n_stages >= 4:
-            evaluate_regions(net)
+            evaluate_regions(tree, palette, masses, edges, nodes, scratch)
         if n_stages == 5:
-            if net.node_value[0] > SAFE:
-                draw_subtree(rng, net, row, 0, False)
+            if scratch.node_value[0] > SAFE:
+                draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, False)
             else:
-                evaluate_regions_by_logs(net)
-                draw_subtree(rng, net, row, 0, True)
+                evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
+                draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, True)
         if takes_part:
-            attach(net, y[n], row)
+            attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
     return returning
 
 

@@ -14,12 +14,8 @@ from numba import njit
 from pymc_spn.networks.gibbs import exact as gibbs_exact
 from pymc_spn.networks.gibbs import frontier as gibbs_frontier
 from pymc_spn.networks.gibbs import induced_tree as gibbs_induced
-from pymc_spn.networks.gibbs.leaf_kernels import (
-    add_value,
-    evaluate_leaves,
-    log_predictive,
-    refresh_leaf,
-)
+from pymc_spn.networks.gibbs.frontier import evaluate_below
+from pymc_spn.networks.gibbs.leaf_kernels import add_value, evaluate_leaves, log_predictive, refresh_leaf
 from pymc_spn.networks.gibbs.occupancy import write_digits
 from tests.networks.tiny import tiny_sampler
 from tests.reference import count_keys, independent_total_variation, total_variation
@@ -54,42 +50,45 @@ def wrong_sweep(kernel, **replaced):
 
 
 @njit
-def toggle(net, d, slot, y, sign):
+def toggle(palette, leaves, d, slot, y, sign):
     """Put a value into a leaf, or take it out again, without telling the sum nodes."""
-    net.edge_count[slot] += np.int32(sign)
-    add_value(net, d, slot, net.edge_count[slot], y, sign)
-    refresh_leaf(net, d, slot, net.edge_count[slot])
+    leaves.n_data[slot] += np.int32(sign)
+    add_value(palette, leaves, d, slot, leaves.n_data[slot], y, sign)
+    refresh_leaf(palette, leaves, d, slot, leaves.n_data[slot])
 
 
 @njit
-def evaluate_leaves_with_own(net, y):
+def evaluate_leaves_with_own(tree, palette, edges, leaves, scratch, y):
     """Stand-in of `evaluate_leaves`: the leaves that the row just left still hold it."""
     for sign in (1.0, -1.0):
         for d in range(y.size):
-            r = net.leaf_region[d]
-            slot = net.begin[r] + net.old[r]
-            if not net.missing[r] and (net.edge_count[slot] > 1 or sign > 0 < net.edge_count[slot]):
-                toggle(net, d, slot, y[d], sign)
+            r = tree.leaf_region[d]
+            slot = edges.begin[r] + scratch.old[r]
+            if not scratch.missing[r] and (edges.n_data[slot] > 1 or sign > 0 < edges.n_data[slot]):
+                toggle(palette, leaves, d, slot, y[d], sign)
         if sign > 0:
-            shift = evaluate_leaves(net, y)
+            shift = evaluate_leaves(tree, palette, edges, leaves, scratch, y)
     return shift
 
 
 @njit
-def log_predictive_with_own(net, d, slot, y):
-    """Stand-in of `log_predictive`: the leaf that the row just left still holds it."""
-    r = net.leaf_region[d]
-    if net.old[r] < 0 or slot != net.begin[r] + net.old[r] or net.edge_count[slot] == 0:
-        return log_predictive(net, d, slot, y)
-    toggle(net, d, slot, y, 1.0)
-    value = log_predictive(net, d, slot, y)
-    toggle(net, d, slot, y, -1.0)
+def evaluate_below_with_own(tree, palette, masses, edges, nodes, leaves, scratch, y, top_region, top_node, work):
+    """Stand-in of `evaluate_below`: the leaves that the row just left still hold it."""
+    value = 0.0
+    for sign in (1.0, -1.0):
+        for d in range(y.size):
+            r = tree.leaf_region[d]
+            slot = edges.begin[r] + scratch.old[r]
+            if scratch.old[r] >= 0 and (edges.n_data[slot] > 1 or sign > 0 < edges.n_data[slot]):
+                toggle(palette, leaves, d, slot, y[d], sign)
+        if sign > 0:
+            value = evaluate_below(tree, palette, masses, edges, nodes, leaves, scratch, y, top_region, top_node, work)
     return value
 
 
 LEFT_IN_LEAF = {
     "exact": {"evaluate_leaves": evaluate_leaves_with_own},
-    "frontier": {"log_predictive": log_predictive_with_own},
+    "frontier": {"evaluate_below": evaluate_below_with_own},
     "induced_tree": {"log_predictive_without": log_predictive},
 }
 
@@ -102,11 +101,13 @@ def compiled_loop(kernel, sweep):
     # inlined before compilation: as a function of its own the whole kernel would be optimised once more
     @njit(inline="always")
     def one(rng, net, y, slots, first, frontier, work):
-        return sweep(rng, net, y, slots, first)[0]
+        tree, palette, masses, edges, nodes, leaves, scratch = net
+        return sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first)[0]
 
     @njit(inline="always")
     def one_with_frontier(rng, net, y, slots, first, frontier, work):
-        return sweep(rng, net, y, slots, first, frontier, work)[0]
+        tree, palette, masses, edges, nodes, leaves, scratch = net
+        return sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first, frontier, work)[0]
 
     step = one_with_frontier if kernel == "frontier" else one
 
@@ -120,7 +121,7 @@ def compiled_loop(kernel, sweep):
                     return draw, sweeps, row  # a region ran full
                 sweeps += 1
                 row = 0
-            write_digits(net, slots, out[draw])
+            write_digits(net.tree, net.palette, net.edges, net.nodes, net.leaves, slots, out[draw])
             draw += 1
             sweeps = 0
         return draw, sweeps, row

@@ -118,9 +118,9 @@ def test_one_row_is_drawn_from_the_prior_predictive():
 
 
 @njit
-def blind_to_the_own_edge(net, d, e, node, begin, alone):
+def blind_to_the_own_edge(palette, masses, nodes, d, e, node, begin, alone):
     """Stand-in of `proposed_entry_mass`: a leaf that only this row occupies is taken for occupied."""
-    return net.entry_mass[e] if node < 0 else free_entry_mass(net, d, e, node)
+    return masses.entry[e] if node < 0 else free_entry_mass(palette, masses, nodes, d, e, node)
 
 
 # What eight thousand draws scored: palette 4.1 (exact), 8.1 (induced tree), 4.4 (frontier).

@@ -21,8 +21,13 @@ from pymc_spn.networks.gibbs.exact import (
 from pymc_spn.networks.gibbs.frontier import frontier_sweep, log_frontier_value, make_frontier_work
 from pymc_spn.networks.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing
+from tests.called_kernels import called
 from tests.networks.tiny import tiny_sampler
 from tests.reference import Problem, log_marginal
+
+attach, detach, mark_missing = map(called, (attach, detach, mark_missing))
+draw_subtree, evaluate_leaves, evaluate_regions = map(called, (draw_subtree, evaluate_leaves, evaluate_regions))
+evaluate_regions_by_logs, log_frontier_value = map(called, (evaluate_regions_by_logs, log_frontier_value))
 
 FAR, N = 60.0, 800
 HALVES = ((((0,), (1,)), ((2,), (3,))), (((4,), (5,)), ((6,), (7,))))
@@ -129,9 +134,9 @@ def labels_of(sampler, problem, row):
     for r in problem.region_list:
         slot = sampler.slots[row, r.index]
         if slot >= 0:
-            i = net.begin[r.index] + slot
-            entry = net.entry[i] - net.entry_ptr[r.column] if r.column is not None else 0
-            labels[r.index] = FRESH - int(entry) if net.edge_count[i] == 1 else int(net.label[i])
+            i = net.edges.begin[r.index] + slot
+            entry = net.leaves.entry[i] - net.palette.entry_ptr[r.column] if r.column is not None else 0
+            labels[r.index] = FRESH - int(entry) if net.edges.n_data[i] == 1 else int(net.edges.label[i])
     return labels
 
 
@@ -173,18 +178,41 @@ def network(request):
 
 def without(sampler, row):
     """Take a row out and evaluate all leaves for it."""
-    mark_missing(sampler.net, sampler.coded[row])
-    sampler.net.old[:] = sampler.slots[row]
-    detach(sampler.net, sampler.coded[row], sampler.slots[row])
-    return evaluate_leaves(sampler.net, sampler.coded[row])
+    mark_missing(sampler.net.tree, sampler.net.scratch, sampler.coded[row])
+    sampler.net.scratch.old[:] = sampler.slots[row]
+    detach(
+        sampler.net.tree,
+        sampler.net.palette,
+        sampler.net.edges,
+        sampler.net.nodes,
+        sampler.net.leaves,
+        sampler.net.scratch,
+        sampler.coded[row],
+        sampler.slots[row],
+    )
+    return evaluate_leaves(
+        sampler.net.tree,
+        sampler.net.palette,
+        sampler.net.edges,
+        sampler.net.leaves,
+        sampler.net.scratch,
+        sampler.coded[row],
+    )
 
 
 def test_the_row_between_the_clusters_underflows(network):
     problem, digits, _, log_value = network
     sampler = tiny_sampler(problem, digits)
     shift = without(sampler, 0)
-    evaluate_regions(sampler.net)
-    assert sampler.net.node_value[0] <= SAFE
+    evaluate_regions(
+        sampler.net.tree,
+        sampler.net.palette,
+        sampler.net.masses,
+        sampler.net.edges,
+        sampler.net.nodes,
+        sampler.net.scratch,
+    )
+    assert sampler.net.scratch.node_value[0] <= SAFE
     assert log_value - shift < math.log(SAFE)
 
 
@@ -192,8 +220,15 @@ def test_value_in_logs_equals_the_direct_computation(network):
     problem, digits, _, log_value = network
     sampler = tiny_sampler(problem, digits)
     without(sampler, 0)
-    evaluate_regions_by_logs(sampler.net)
-    assert sampler.net.node_value[0] == pytest.approx(log_value, rel=1e-11)
+    evaluate_regions_by_logs(
+        sampler.net.tree,
+        sampler.net.palette,
+        sampler.net.masses,
+        sampler.net.edges,
+        sampler.net.nodes,
+        sampler.net.scratch,
+    )
+    assert sampler.net.scratch.node_value[0] == pytest.approx(log_value, rel=1e-11)
 
 
 def test_values_of_ordinary_rows_agree_in_both_spaces_and_directly(network):
@@ -201,20 +236,43 @@ def test_values_of_ordinary_rows_agree_in_both_spaces_and_directly(network):
     sampler = tiny_sampler(problem, digits)
     for row in range(1, 30):
         shift = without(sampler, row)
-        evaluate_regions(sampler.net)
-        assert sampler.net.node_value[0] > SAFE
-        linear = math.log(sampler.net.node_value[0]) + shift
-        evaluate_regions_by_logs(sampler.net)
+        evaluate_regions(
+            sampler.net.tree,
+            sampler.net.palette,
+            sampler.net.masses,
+            sampler.net.edges,
+            sampler.net.nodes,
+            sampler.net.scratch,
+        )
+        assert sampler.net.scratch.node_value[0] > SAFE
+        linear = math.log(sampler.net.scratch.node_value[0]) + shift
+        evaluate_regions_by_logs(
+            sampler.net.tree,
+            sampler.net.palette,
+            sampler.net.masses,
+            sampler.net.edges,
+            sampler.net.nodes,
+            sampler.net.scratch,
+        )
         direct = conditional(problem, digits, row)[1]
-        np.testing.assert_allclose([linear, sampler.net.node_value[0]], direct, rtol=1e-11)
-        attach(sampler.net, sampler.coded[row], sampler.slots[row])
+        np.testing.assert_allclose([linear, sampler.net.scratch.node_value[0]], direct, rtol=1e-11)
+        attach(
+            sampler.net.tree,
+            sampler.net.palette,
+            sampler.net.edges,
+            sampler.net.nodes,
+            sampler.net.leaves,
+            sampler.net.scratch,
+            sampler.coded[row],
+            sampler.slots[row],
+        )
 
 
 def test_exact_draws_follow_the_direct_conditional(network):
     problem, digits, exact, _ = network
     sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 4000
     rows = sampler.coded[:1], sampler.slots[:1]
-    found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, sampler.net, *rows, 0), draws)
+    found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, *sampler.net, *rows, 0), draws)
     assert largest_deviation(found, exact, draws) < 4.5  # about a hundred edges
 
 
@@ -225,9 +283,25 @@ def test_linear_space_would_draw_something_else(network):
 
     def move():
         without(sampler, 0)
-        evaluate_regions(sampler.net)
-        draw_subtree(rng, sampler.net, sampler.slots[0], 0, False)
-        attach(sampler.net, sampler.coded[0], sampler.slots[0])
+        evaluate_regions(
+            sampler.net.tree,
+            sampler.net.palette,
+            sampler.net.masses,
+            sampler.net.edges,
+            sampler.net.nodes,
+            sampler.net.scratch,
+        )
+        draw_subtree(rng, *sampler.net, sampler.slots[0], 0, False)
+        attach(
+            sampler.net.tree,
+            sampler.net.palette,
+            sampler.net.edges,
+            sampler.net.nodes,
+            sampler.net.leaves,
+            sampler.net.scratch,
+            sampler.coded[0],
+            sampler.slots[0],
+        )
 
     found = frequencies(sampler, problem, 0, move, draws)
     impossible = [k for k in found if exact.get(k, 0.0) < 1e-9]
@@ -243,7 +317,7 @@ def test_frontier_draws_follow_the_direct_conditional(network, frontier):
         sampler,
         problem,
         0,
-        lambda: frontier_sweep(rng, sampler.net, *rows, 0, frontier, work),
+        lambda: frontier_sweep(rng, *sampler.net, *rows, 0, frontier, work),
         draws,
     )
     assert largest_deviation(found, exact, draws) < 4.5
@@ -263,11 +337,11 @@ def test_frontier_values_equal_the_direct_computation(network, top):
     for slot in slots[slots >= 0]:
         rows = others[sampler.slots[others, region.ancestors[-1]] == slot]
         path = tuple(int(digits[rows[0], a]) for a in region.ancestors)
-        found = log_frontier_value(sampler.net, sampler.coded[0], top, int(slot), work)
+        found = log_frontier_value(*sampler.net, sampler.coded[0], top, int(slot), work)
         _, expected = conditional(problem, digits, 0, top, (path, rows))
         assert found == pytest.approx(expected, rel=1e-11)
         assert work.logs[top] == (top == 1)
-    found = log_frontier_value(sampler.net, sampler.coded[0], top, FRESH, work)
+    found = log_frontier_value(*sampler.net, sampler.coded[0], top, FRESH, work)
     expected = [
         logsumexp([log_marginal(family, prior, [x]) for family, prior in PALETTE]) - math.log(2)
         for x in problem.X[0, list(region.columns)]
@@ -287,4 +361,4 @@ def test_a_whole_sweep_of_far_rows_keeps_the_state_finite():
         written = sampler.digits()
         np.testing.assert_array_equal(written < 0, digits < 0)
         assert (written.max(axis=0) < np.array([2, *[2] * 14])).all()
-        assert np.isfinite(sampler.net.log_scale).all() and np.isfinite(sampler.net.centre).all()
+        assert np.isfinite(sampler.net.leaves.log_scale).all() and np.isfinite(sampler.net.leaves.centre).all()

@@ -105,9 +105,11 @@ def test_without_a_rest_the_cells_are_the_networks_own():
 
 
 @njit
-def settle_as_if_unchanged(net, y, seen, slots, anew, changed, options):
+def settle_as_if_unchanged(
+    tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, changed, options
+):
     """Stand-in of `settle_row`: a leaf that the row returns to keeps the statistics of the old value."""
-    settle_row(net, y, seen, slots, anew, False, options)
+    settle_row(tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, False, options)
 
 
 NAMES = [
@@ -161,15 +163,20 @@ def check_statistics(name):
 def summary(sampler):
     """What is known of the leaves and edges, in an order that does not depend on their numbers."""
     net = sampler.net
-    state = np.column_stack([net.s1, net.s2, net.centre, net.log_scale])
+    state = np.column_stack([net.leaves.s1, net.leaves.s2, net.leaves.centre, net.leaves.log_scale])
     leaves = [
-        (*state[net.begin[r] + s], net.edge_count[net.begin[r] + s])
+        (*state[net.edges.begin[r] + s], net.edges.n_data[net.edges.begin[r] + s])
         for row in sampler.slots
         for r, s in enumerate(row)
-        if s >= 0 and net.column[r] >= 0
+        if s >= 0 and net.tree.column[r] >= 0
     ]
-    counts = [net.edge_count[net.begin[r] + s] for row in sampler.slots for r, s in enumerate(row) if s >= 0]
-    totals = [net.level_count.sum(), net.node_count.sum(), net.weight.sum(), (net.top - net.n_free).sum()]
+    counts = [net.edges.n_data[net.edges.begin[r] + s] for row in sampler.slots for r, s in enumerate(row) if s >= 0]
+    totals = [
+        net.leaves.level_count.sum(),
+        net.nodes.n_data.sum(),
+        net.edges.weight.sum(),
+        (net.edges.top - net.edges.n_free).sum(),
+    ]
     return np.concatenate([np.ravel(leaves), counts, totals])
 
 

@@ -72,10 +72,10 @@ def test_counts_and_statistics_follow_the_states():
         s.sweep(rng)
     np.testing.assert_allclose(s.states.bound, recounted(s), rtol=1e-13)
     np.testing.assert_allclose(s.states.group_mass, [2.1, *[0.3] * (s.states.group_mass.size - 1)])
-    kept = [a.copy() for a in (s.leaves.edge_count, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count)]
-    rebuild_leaves(s.leaves, s.layout, s.coded, s.states.digit, s.states.place)
+    kept = [a.copy() for a in (s.leaves.n_data, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count)]
+    rebuild_leaves(s.palette, s.leaves, s.layout, s.coded, s.states.digit, s.states.place)
     for before, after in zip(
-        kept, (s.leaves.edge_count, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count), strict=True
+        kept, (s.leaves.n_data, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count), strict=True
     ):
         np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-11)
 

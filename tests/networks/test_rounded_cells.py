@@ -23,6 +23,7 @@ from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
+from tests.called_kernels import called
 from tests.hand_made_records import schema_of, states_of
 from tests.reference import (
     EXPONENTIAL,
@@ -46,6 +47,8 @@ from tests.reference import (
 from tests.reference_queries import network_value
 from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
 from tests.sampled_runs import draw
+
+draw_in_cell, log_cell = map(called, (draw_in_cell, log_cell))
 
 PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)
@@ -91,7 +94,10 @@ def test_masses_of_cells_are_those_of_the_families():
                 if d == 1:
                     low, high = max(low, 1e-12), max(high, 1e-3)
                 coded = (low - c.centre[d]) / c.scale[d], (high - c.centre[d]) / c.scale[d]
-                found = [log_cell(net, d, net.begin[net.leaf_region[d]] + i, *coded) for i in np.flatnonzero(which)]
+                found = [
+                    log_cell(net.palette, net.leaves, d, net.edges.begin[net.tree.leaf_region[d]] + i, *coded)
+                    for i in np.flatnonzero(which)
+                ]
                 exact = PREDICTIVES[code].prior.predictive_log_interval(params, low, high)
                 np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
 
@@ -109,8 +115,8 @@ def test_draws_within_cells_follow_the_predictive():
                 if d == 1:
                     low, high = max(low, 1e-3), max(high, 0.1)
                 coded = (low - c.centre[d]) / c.scale[d], (high - c.centre[d]) / c.scale[d]
-                slot = net.begin[net.leaf_region[d]] + i
-                x = np.array([draw_in_cell(rng, net, d, slot, *coded) for _ in range(300)])
+                slot = net.edges.begin[net.tree.leaf_region[d]] + i
+                x = np.array([draw_in_cell(rng, net.palette, net.leaves, d, slot, *coded) for _ in range(300)])
                 x = np.clip(x * c.scale[d] + c.centre[d], low, high)
                 family = {"gaussian": Gaussian, "log_normal": LogNormal, "exponential": Exponential}[
                     PREDICTIVES[code].prior.family
@@ -244,7 +250,7 @@ def test_densities_of_cells_and_leave_one_out_of_a_state(name):
 
     rows = np.array([[1.0, 0.5], [3.0, nan], [nan, 2.0]])
     new = RoundedCells(schema, rows)
-    nothing = np.zeros(2, np.bool_), np.zeros(sampler.net.entry.size)
+    nothing = np.zeros(2, np.bool_), np.zeros(sampler.net.leaves.entry.size)
     found = new.log_densities(sampler.net, nothing)
     np.testing.assert_allclose(found, [density(exact.X, state, row) for row in rows], rtol=1e-7)
     without = cells.leave_one_out(sampler)

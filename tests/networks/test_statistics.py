@@ -8,14 +8,17 @@ from scipy.special import comb, gammaln
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.leaves.student_t import gaussian_posterior
 from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
+from pymc_spn.networks.gibbs.network import EMPTY_LEAF, level_counts
 from pymc_spn.networks.gibbs.occupancy import n_prior_slots
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.statistics import log_joint
+from tests.called_kernels import called
 from tests.networks.coded_tables import coded_table, hyperparameters
 from tests.networks.tiny import tiny_sampler
 from tests.reference import canonical, log_likelihood, simulate, state_from_digits, tiny_problems
 from tests.reference import log_joint as reference_log_joint
+
+n_prior_slots, refresh_leaf = map(called, (n_prior_slots, refresh_leaf))
 
 KERNELS = (("exact", 0), ("induced_tree", 0), ("frontier", 1), ("frontier", 3))
 WIDTHS = ("infinite", 3, (2, 1, 4, 5))
@@ -136,17 +139,17 @@ def test_gradient_at_the_floor_of_the_prior_variance():
 
 # ---- drift
 @njit
-def exchange(rng, net, d, first, y, leaf, counts, n_updates):
+def exchange(rng, palette, leaves, d, first, y, leaf, counts, n_updates):
     """Move random values between the leaves of a column, as the kernels do it."""
     for _ in range(n_updates // 2):
         n = rng.integers(0, y.size)
         old = leaf[n]
         counts[old] -= 1
-        add_value(net, d, first + old, counts[old], y[n], -1.0)
+        add_value(palette, leaves, d, first + old, counts[old], y[n], -1.0)
         new = rng.integers(0, counts.size)
         leaf[n] = new
         counts[new] += 1
-        add_value(net, d, first + new, counts[new], y[n], 1.0)
+        add_value(palette, leaves, d, first + new, counts[new], y[n], 1.0)
 
 
 @pytest.mark.parametrize("centre", [0.0, 520.0])
@@ -156,15 +159,15 @@ def test_statistics_do_not_drift(centre):
     sampler = table.sampler(hyperparameters())
     y, net, d = sampler.coded[:, 0] + centre, sampler.net, 0
     leaf, counts = np.zeros(1000, np.int64), np.array([1000, 0, 0, 0])
-    first = net.begin[net.leaf_region[d]] + 1
-    net.entry[first : first + 4] = 0
-    net.s1[first], net.s2[first] = y.sum(), (y**2).sum()
-    exchange(np.random.default_rng(0), net, d, first, y, leaf, counts, 10_000_000)
+    first = net.edges.begin[net.tree.leaf_region[d]] + 1
+    net.leaves.entry[first : first + 4] = 0
+    net.leaves.s1[first], net.leaves.s2[first] = y.sum(), (y**2).sum()
+    exchange(np.random.default_rng(0), net.palette, net.leaves, d, first, y, leaf, counts, 10_000_000)
     errors = []
     for k in range(4):
         own = y[leaf == k]
         prior = (centre, 0.1, 1.5, 1e-3)
-        _, rho, _, b = gaussian_posterior(counts[k], net.s1[first + k], net.s2[first + k], *prior)
+        _, rho, _, b = gaussian_posterior(counts[k], net.leaves.s1[first + k], net.leaves.s2[first + k], *prior)
         ssd = ((own - own.mean()) ** 2).sum()
         exact = 1e-3 + 0.5 * (ssd + 0.1 * len(own) / rho * (own.mean() - centre) ** 2)
         errors.append(abs(b / exact - 1))
@@ -234,74 +237,78 @@ def recount(sampler, table):
         np.testing.assert_array_equal(slots[:, r] >= 0, rows)
         own = slots[rows, r]
         above = slots[rows, tree.parent[r]] if r else np.zeros(len(own), np.int64)
-        d, begin, top, capacity = net.column[r], net.begin[r], net.top[r], net.capacity[r]
-        n_prior = n_prior_slots(net, d) if d >= 0 else 0
+        d, begin, top, capacity = net.tree.column[r], net.edges.begin[r], net.edges.top[r], net.edges.capacity[r]
+        n_prior = n_prior_slots(net.palette, d) if d >= 0 else 0
         assert len(own) == 0 or n_prior <= own.min() <= own.max() < top <= capacity
         edges = slice(begin, begin + top)
         count = np.bincount(own, minlength=top)
-        np.testing.assert_array_equal(net.edge_count[edges], count)
+        np.testing.assert_array_equal(net.edges.n_data[edges], count)
         node = np.zeros(top, np.int64)
         node[own] = above
         np.testing.assert_array_equal(node[own], above)  # an edge belongs to one sum node
         used = np.flatnonzero(count)
-        np.testing.assert_array_equal(net.node[begin + used], node[used])
-        freed = net.free[begin : begin + net.n_free[r]]
+        np.testing.assert_array_equal(net.edges.node[begin + used], node[used])
+        freed = net.edges.free[begin : begin + net.edges.n_free[r]]
         np.testing.assert_array_equal(np.sort(np.concatenate([freed, used])), np.arange(n_prior, top))
-        n_nodes = net.top[tree.parent[r]] if r else 1
-        nodes = slice(net.node_begin[r], net.node_begin[r] + n_nodes)
-        np.testing.assert_array_equal(net.node_count[nodes], np.bincount(above, minlength=n_nodes))
-        np.testing.assert_array_equal(net.node_edges[nodes], np.bincount(node[used], minlength=n_nodes))
+        n_nodes = net.edges.top[tree.parent[r]] if r else 1
+        nodes = slice(net.nodes.begin[r], net.nodes.begin[r] + n_nodes)
+        np.testing.assert_array_equal(net.nodes.n_data[nodes], np.bincount(above, minlength=n_nodes))
+        np.testing.assert_array_equal(net.nodes.n_edges[nodes], np.bincount(node[used], minlength=n_nodes))
         for k in range(n_nodes):
-            linked, previous, slot = [], -1, net.node_first[net.node_begin[r] + k]
+            linked, previous, slot = [], -1, net.nodes.first[net.nodes.begin[r] + k]
             while slot >= 0:
-                assert net.preceding[begin + slot] == previous
+                assert net.edges.preceding[begin + slot] == previous
                 linked.append(slot)
-                previous, slot = slot, net.following[begin + slot]
+                previous, slot = slot, net.edges.following[begin + slot]
             np.testing.assert_array_equal(np.sort(linked), used[node[used] == k])
-            assert net.width[r] == 0 or len(linked) <= net.width[r]
-        share = net.entry_share[net.entry[begin + used]] if d >= 0 else net.share[r]
+            assert net.tree.width[r] == 0 or len(linked) <= net.tree.width[r]
+        share = net.masses.entry_share[net.leaves.entry[begin + used]] if d >= 0 else net.masses.share[r]
         weight = np.zeros(top)
         weight[used] = count[used] + share
-        np.testing.assert_allclose(net.weight[edges], weight, rtol=1e-13, atol=0)
+        np.testing.assert_allclose(net.edges.weight[edges], weight, rtol=1e-13, atol=0)
         if d >= 0:
             recount_leaves(net, d, begin, top, n_prior, used, node, own, y[rows, d], n_nodes)
 
 
 def recount_leaves(net, d, begin, top, n_prior, used, node, own, y, n_nodes):
-    first = net.entry_ptr[d]
-    np.testing.assert_array_equal(net.entry[begin : begin + n_prior], first + np.arange(n_prior))
-    entry = net.entry[begin + used]
+    first = net.palette.entry_ptr[d]
+    np.testing.assert_array_equal(net.leaves.entry[begin : begin + n_prior], first + np.arange(n_prior))
+    entry = net.leaves.entry[begin + used]
     occupied = np.zeros((n_nodes, n_prior), np.int64)
     np.add.at(occupied, (node[used], entry - first), 1)
-    cells = net.occupied[net.occupied_begin[d] : net.occupied_begin[d] + n_nodes * n_prior]
+    cells = net.nodes.occupied[net.nodes.occupied_begin[d] : net.nodes.occupied_begin[d] + n_nodes * n_prior]
     np.testing.assert_array_equal(cells.reshape(n_nodes, n_prior), occupied)
-    finite = net.entry_copies[first : first + n_prior]
+    finite = net.palette.copies[first : first + n_prior]
     assert (finite == 0).all() or (occupied <= finite).all()
-    if net.n_levels[d]:
-        block = net.level_count[net.level_begin[d] :][: net.n_levels[d] * net.capacity[net.leaf_region[d]]]
-        levels = np.zeros((net.n_levels[d], net.capacity[net.leaf_region[d]]))
+    if net.palette.n_levels[d]:
+        levels = np.zeros((net.palette.n_levels[d], net.edges.capacity[net.tree.leaf_region[d]]))
         np.add.at(levels, (y.astype(int), own), 1.0)
-        np.testing.assert_array_equal(block.reshape(levels.shape), levels)
+        np.testing.assert_array_equal(level_counts(net, d), levels)
     for slot, e in zip(used, entry, strict=True):
-        family, x = net.entry_family[e], y[own == slot]
+        family, x = net.palette.family[e], y[own == slot]
         if family == CATEGORICAL:
             continue
-        x = x if family == GAUSSIAN else x + net.offset[d]
+        x = x if family == GAUSSIAN else x + net.palette.offset[d]
         x = np.log(x) if family == LOG_NORMAL else x
         s2 = {GAUSSIAN: (x**2).sum(), LOG_NORMAL: (x**2).sum(), POISSON: gammaln(x + 1).sum()}.get(family, 0.0)
         if family == BINOMIAL:
-            s2 = -np.log(comb(net.prior[e, 2], x)).sum()
-        np.testing.assert_allclose([net.s1[begin + slot], net.s2[begin + slot]], [x.sum(), s2], rtol=1e-12, atol=1e-12)
+            s2 = -np.log(comb(net.palette.prior[e, 2], x)).sum()
+        np.testing.assert_allclose(
+            [net.leaves.s1[begin + slot], net.leaves.s2[begin + slot]], [x.sum(), s2], rtol=1e-12, atol=1e-12
+        )
         kept = predictive(net, begin + slot)
-        refresh_leaf(net, d, begin + slot, net.edge_count[begin + slot])
+        refresh_leaf(net.palette, net.leaves, d, begin + slot, net.edges.n_data[begin + slot])
         np.testing.assert_allclose(kept, predictive(net, begin + slot), rtol=1e-9, atol=1e-12)
     unused = np.setdiff1d(np.arange(n_prior, top), used)
-    assert (net.log_scale[begin + unused] == EMPTY_LEAF).all()
-    assert (net.edge_count[begin : begin + n_prior] == 0).all()
+    assert (net.leaves.log_scale[begin + unused] == EMPTY_LEAF).all()
+    assert (net.edges.n_data[begin : begin + n_prior] == 0).all()
 
 
 def predictive(net, i):
-    return [a[i] for a in (net.log_scale, net.power, net.centre, net.curvature, net.slope)]
+    return [
+        a[i]
+        for a in (net.leaves.log_scale, net.leaves.power, net.leaves.centre, net.leaves.curvature, net.leaves.slope)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -311,14 +318,14 @@ def test_a_network_that_grows_stays_consistent(seed):
     table = coded_table(150, width, n_parts, seed=seed)
     (_, _), *leaf = hyperparameters(seed)
     sampler = table.sampler((np.array([40.0, 30.0]), *leaf))
-    small, rng = sampler.net.capacity.sum(), np.random.default_rng(seed)
+    small, rng = sampler.net.edges.capacity.sum(), np.random.default_rng(seed)
     recount(sampler, table)
     for i in range(24):
         kernel, frontier = KERNELS[rng.integers(len(KERNELS))]
         sampler.sweep(rng, kernel, frontier)
         if i % 3 == 0:
             recount(sampler, table)
-    assert sampler.net.capacity.sum() > 2 * small
+    assert sampler.net.edges.capacity.sum() > 2 * small
     recount(sampler, table)
     expected = reference_log_joint(table.problem(sampler.hyperparameters), state_from_digits(sampler.digits()))
     assert sampler.statistics()[0] == pytest.approx(expected, rel=1e-11)
@@ -330,12 +337,12 @@ def test_a_network_that_shrinks_stays_consistent(seed):
     table = coded_table(120, "infinite", seed=seed)
     apart = np.tile(np.arange(120, dtype=np.int32)[:, None] * 6, (1, table.structure.n_regions))
     sampler = table.sampler((np.array([0.01, 0.01]), *hyperparameters()[1:]), apart)
-    rng, largest = np.random.default_rng(seed), sampler.net.capacity.sum()
+    rng, largest = np.random.default_rng(seed), sampler.net.edges.capacity.sum()
     for kernel, frontier in KERNELS * 3:
         sampler.sweep(rng, kernel, frontier)
         recount(sampler, table)
     sampler.compact()
-    assert sampler.net.capacity.sum() < largest
+    assert sampler.net.edges.capacity.sum() < largest
     recount(sampler, table)
 
 
@@ -344,13 +351,18 @@ def test_the_recount_notices_a_stale_predictive_and_a_lost_count():
     sampler = table.sampler(hyperparameters(), random_digits(table, 0))
     recount(sampler, table)
     r = sampler.structure.leaf_region[0]
-    slot = sampler.net.begin[r] + sampler.slots[0, r]
-    for array in (sampler.net.log_scale, sampler.net.edge_count, sampler.net.s1, sampler.net.weight):
+    slot = sampler.net.edges.begin[r] + sampler.slots[0, r]
+    for array in (
+        sampler.net.leaves.log_scale,
+        sampler.net.edges.n_data,
+        sampler.net.leaves.s1,
+        sampler.net.edges.weight,
+    ):
         kept = array[slot]
         array[slot] += 1
         with pytest.raises(AssertionError):
             recount(sampler, table)
         array[slot] = kept
-        if array is sampler.net.log_scale:
+        if array is sampler.net.leaves.log_scale:
             sampler.compact()
-            slot = sampler.net.begin[r] + sampler.slots[0, r]
+            slot = sampler.net.edges.begin[r] + sampler.slots[0, r]

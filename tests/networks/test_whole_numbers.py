@@ -19,6 +19,10 @@ from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.schema import NetworkSchema
+from tests.called_kernels import called
+
+log_predictive, log_predictive_without = map(called, (log_predictive, log_predictive_without))
+refresh_leaf = called(refresh_leaf)
 
 rng = np.random.default_rng(1)
 N = 500
@@ -197,7 +201,7 @@ def test_a_leaf_of_whole_numbers_is_the_integral_of_mean_log_densities():
     sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
     sampler.set_digits(np.zeros((3, 1), np.int32))
     net = sampler.net
-    mu0, rho0, a0, b0 = net.prior[0]
+    mu0, rho0, a0, b0 = net.palette.prior[0]
     centre = schema.centre[0]
 
     log_tau, z = np.linspace(-40.0, 10.0, 1501)[:, None], np.linspace(-9.0, 9.0, 901)
@@ -213,14 +217,14 @@ def test_a_leaf_of_whole_numbers_is_the_integral_of_mean_log_densities():
         inner = np.trapezoid(np.exp(logs) * width, z, axis=1)
         return np.trapezoid(inner, log_tau[:, 0])
 
-    slot = int(net.begin[0]) + int(sampler.slots[0, 0])
-    assert net.entry_family[net.entry[slot]] == GAUSSIAN and net.edge_count[slot] == 3
+    slot = int(net.edges.begin[0]) + int(sampler.slots[0, 0])
+    assert net.palette.family[net.leaves.entry[slot]] == GAUSSIAN and net.edges.n_data[slot] == 3
     both = evidence(values)
     for x in (3.0, 6.0):
         expected = np.log(evidence([*values, x]) / both)
-        assert log_predictive(net, 0, slot, x - centre) == pytest.approx(expected, abs=1e-6)
+        assert log_predictive(net.palette, net.leaves, 0, slot, x - centre) == pytest.approx(expected, abs=1e-6)
     expected = np.log(both / evidence(values[1:]))
-    assert log_predictive_without(net, 0, slot, 3.0 - centre) == pytest.approx(expected, abs=1e-6)
+    assert log_predictive_without(net.palette, net.leaves, 0, slot, 3.0 - centre) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 40, 4_000])
@@ -230,9 +234,9 @@ def test_numbers_that_repeat_earn_no_more_than_their_mass(n):
     sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
     sampler.set_digits(np.zeros((n, 1), np.int32))
     net = sampler.net
-    slot = int(net.begin[0]) + int(sampler.slots[0, 0])
-    refresh_leaf(net, 0, slot, net.edge_count[slot])
-    assert log_predictive(net, 0, slot, 5.0 - schema.centre[0]) < 0.0
+    slot = int(net.edges.begin[0]) + int(sampler.slots[0, 0])
+    refresh_leaf(net.palette, net.leaves, 0, slot, net.edges.n_data[slot])
+    assert log_predictive(net.palette, net.leaves, 0, slot, 5.0 - schema.centre[0]) < 0.0
 
 
 def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
@@ -383,7 +387,7 @@ def test_a_row_that_is_left_out_has_the_mass_of_its_cell():
     schema = NetworkSchema.from_json(x.owner.op.schema)
     sampler = Sampler(schema.structure, schema.compiled, schema.code(values[:, None]))
     sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
-    mu0, rho0, a0, b0 = sampler.net.prior[0]
+    mu0, rho0, a0, b0 = sampler.net.palette.prior[0]
     logs = []
     for i, value in enumerate(values - schema.centre[0]):
         rest = np.delete(values, i) - schema.centre[0]

@@ -16,16 +16,16 @@ from pymc_spn.networks.gibbs.family_kernels import (
 )
 from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
 from pymc_spn.networks.gibbs.network import COUNT_CELLS, EMPTY_LEAF
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 
-@bare_kernel
-def log_cell(net, d, slot, low, high):
+@bare_inner_kernel
+def log_cell(palette, leaves, d, slot, low, high):
     """Log predictive mass of the cell (low, high), in coded units, in a leaf of numbers."""
-    family = net.entry_family[net.entry[slot]]
+    family = palette.family[leaves.entry[slot]]
     if not has_cells(family):  # masses
-        return log_predictive(net, d, slot, 0.5 * (low + high))
-    offset = net.offset[d]
+        return log_predictive(palette, leaves, d, slot, 0.5 * (low + high))
+    offset = palette.offset[d]
     if is_of_logs(family):
         low = math.log(low + offset)
         high = math.log(high + offset)
@@ -34,42 +34,50 @@ def log_cell(net, d, slot, low, high):
         low,
         high,
         offset,
-        net.log_scale[slot],
-        net.power[slot],
-        net.centre[slot],
-        net.curvature[slot],
-        net.slope[slot],
+        leaves.log_scale[slot],
+        leaves.power[slot],
+        leaves.centre[slot],
+        leaves.curvature[slot],
+        leaves.slope[slot],
     )
     return max(log_mass, EMPTY_LEAF)
 
 
-@bare_kernel
-def log_whole_number(net, d, slot, y):
+@bare_inner_kernel
+def log_whole_number(palette, leaves, d, slot, y):
     """Log predictive mass of a whole number, coded less a whole number, where Gaussian leaves have unit cells."""
-    family = net.entry_family[net.entry[slot]]
+    family = palette.family[leaves.entry[slot]]
     if not has_whole_numbers(family):
-        return log_predictive(net, d, slot, y)
-    is_first = net.column_kind[d] == COUNT_CELLS and y + net.offset[d] < 0.5
+        return log_predictive(palette, leaves, d, slot, y)
+    is_first = palette.column_kind[d] == COUNT_CELLS and y + palette.offset[d] < 0.5
     log_mass = log_whole_number_of(
-        family, y, is_first, net.log_scale[slot], net.power[slot], net.centre[slot], net.curvature[slot]
+        family, y, is_first, leaves.log_scale[slot], leaves.power[slot], leaves.centre[slot], leaves.curvature[slot]
     )
     return max(log_mass, EMPTY_LEAF)
 
 
-@bare_kernel
-def draw_in_cell(rng, net, d, slot, low, high):
+@bare_inner_kernel
+def draw_in_cell(rng, palette, leaves, d, slot, low, high):
     """An exact draw from the predictive of a leaf of numbers, given that it lies in the cell; coded units."""
-    family = net.entry_family[net.entry[slot]]
+    family = palette.family[leaves.entry[slot]]
     if not has_cells(family):  # masses
         return 0.5 * (low + high)
-    offset = net.offset[d]
+    offset = palette.offset[d]
     first = low
     last = high
     if is_of_logs(family):
         first = math.log(low + offset)
         last = math.log(high + offset)
     x = draw_in_cell_of(
-        family, rng, first, last, offset, net.power[slot], net.centre[slot], net.curvature[slot], net.slope[slot]
+        family,
+        rng,
+        first,
+        last,
+        offset,
+        leaves.power[slot],
+        leaves.centre[slot],
+        leaves.curvature[slot],
+        leaves.slope[slot],
     )
     if is_of_logs(family):
         x = math.exp(x) - offset

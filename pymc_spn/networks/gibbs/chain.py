@@ -199,8 +199,8 @@ class Chain:
             rows = np.flatnonzero(s.slots[:, r] >= 0)
             slots, inverse = np.unique(s.slots[rows, r], return_inverse=True)
             for k, slot in enumerate(slots):
-                e = s.net.entry[s.net.begin[r] + slot]
-                prior, family = s.net.prior[e], s.net.entry_family[e]
+                e = s.net.leaves.entry[s.net.edges.begin[r] + slot]
+                prior, family = s.net.palette.prior[e], s.net.palette.family[e]
                 n = int((inverse == k).sum())
                 table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
         table = table * c.scale + c.centre

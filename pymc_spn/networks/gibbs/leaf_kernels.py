@@ -26,56 +26,73 @@ from pymc_spn.networks.gibbs.family_kernels import (
     predictive_of,
 )
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
-from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
-
-
-@bare_kernel
-def refresh_leaf(net, d, slot, n):
-    """Predictive of a continuous or count leaf from its statistics; ``slot`` is global, ``n`` its number of data."""
-    e = net.entry[slot]
-    family = net.entry_family[e]
-    prior = net.prior[e]
-    p0, p1, p2, p3 = posterior_of(family, float(n), net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
-    cell = net.cell_variance[d] if net.column_kind[d] < CELLS else 0.0
-    found = predictive_of(family, p0, p1, p2, p3, net.half_step[net.source[d], n], cell)
-    net.log_scale[slot], net.power[slot], net.centre[slot], net.curvature[slot], net.slope[slot] = found
+from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 
 @bare_inner_kernel
-def add_value(net, d, slot, n, y, sign):
+def install_priors(palette, prior):
+    """Copy the priors (E, 4) of the columns' entries to all places, and tabulate what depends on leaf counts alone."""
+    same = True
+    for e in range(palette.prior.shape[0]):
+        own = prior[palette.entry_source[e]]
+        same &= palette.prior[e, 2] == own[2]
+        for k in range(4):
+            palette.prior[e, k] = own[k]
+    for c in range(palette.place_ptr.size - 1):
+        d = palette.place_ptr[c]
+        if not same or palette.half_step[c, 0] == 0.0:
+            for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+                if is_located(palette.family[e]):
+                    for n in range(palette.half_step.shape[1]):
+                        palette.half_step[c, n] = half_step_log_gamma(palette.prior[e, 2] + 0.5 * n)
+                    break
+
+
+@bare_inner_kernel
+def refresh_leaf(palette, leaves, d, slot, n):
+    """Predictive of a continuous or count leaf from its statistics; ``slot`` is global, ``n`` its number of data."""
+    e = leaves.entry[slot]
+    family = palette.family[e]
+    prior = palette.prior[e]
+    p0, p1, p2, p3 = posterior_of(
+        family, float(n), leaves.s1[slot], leaves.s2[slot], prior[0], prior[1], prior[2], prior[3]
+    )
+    cell = palette.cell_variance[d] if palette.column_kind[d] < CELLS else 0.0
+    found = predictive_of(family, p0, p1, p2, p3, palette.half_step[palette.source[d], n], cell)
+    leaves.log_scale[slot], leaves.power[slot], leaves.centre[slot], leaves.curvature[slot], leaves.slope[slot] = found
+
+
+@bare_inner_kernel
+def add_value(palette, leaves, d, slot, n, y, sign):
     """Add (sign 1) or remove (sign -1) a value; ``n`` counts the data after it. Does not refresh the predictive."""
-    e = net.entry[slot]
-    family = net.entry_family[e]
+    e = leaves.entry[slot]
+    family = palette.family[e]
     if family == CATEGORICAL:
-        r = net.leaf_region[d]
-        local = slot - net.begin[r]
-        net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local] += sign
+        leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot] += sign
     elif n == 0:
-        net.s1[slot] = 0.0  # an empty leaf is exactly empty: no rounding is left behind
-        net.s2[slot] = 0.0
+        leaves.s1[slot] = 0.0  # an empty leaf is exactly empty: no rounding is left behind
+        leaves.s2[slot] = 0.0
     else:
-        offset = net.offset[d]
+        offset = palette.offset[d]
         u = math.log(y + offset) if is_of_logs(family) else y
-        net.s1[slot], net.s2[slot] = add_to_sums(
-            family, net.s1[slot], net.s2[slot], sign, u, offset, net.cell_variance[d], net.prior[e, 2]
+        leaves.s1[slot], leaves.s2[slot] = add_to_sums(
+            family, leaves.s1[slot], leaves.s2[slot], sign, u, offset, palette.cell_variance[d], palette.prior[e, 2]
         )
 
 
-@bare_kernel
-def log_predictive(net, d, slot, y):
+@bare_inner_kernel
+def log_predictive(palette, leaves, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
-    e = net.entry[slot]
-    family = net.entry_family[e]
+    e = leaves.entry[slot]
+    family = palette.family[e]
     if family == CATEGORICAL:
-        r = net.leaf_region[d]
-        local = slot - net.begin[r]
-        k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + local]
-        return math.log((k + net.prior[e, 0]) / (net.edge_count[slot] + net.prior[e, 1]))
-    offset = net.offset[d]
+        k = leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot]
+        return math.log((k + palette.prior[e, 0]) / (leaves.n_data[slot] + palette.prior[e, 1]))
+    offset = palette.offset[d]
     u = y
     if not is_real(family):
-        if net.log_scale[slot] == EMPTY_LEAF:
+        if leaves.log_scale[slot] == EMPTY_LEAF:
             return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
         if is_of_logs(family):
             if y + offset <= 0.0:
@@ -85,42 +102,41 @@ def log_predictive(net, d, slot, y):
         family,
         u,
         offset,
-        net.log_scale[slot],
-        net.power[slot],
-        net.centre[slot],
-        net.curvature[slot],
-        net.slope[slot],
-        net.prior[e, 2],
+        leaves.log_scale[slot],
+        leaves.power[slot],
+        leaves.centre[slot],
+        leaves.curvature[slot],
+        leaves.slope[slot],
+        palette.prior[e, 2],
     )
     return found - u if is_of_logs(family) else found
 
 
-@bare_kernel
-def log_predictive_without(net, d, slot, y):
+@bare_inner_kernel
+def log_predictive_without(palette, leaves, d, slot, y):
     """Log predictive of a leaf at a value that it holds, as if the value were taken out; nothing is changed."""
-    e = net.entry[slot]
-    family = net.entry_family[e]
-    prior = net.prior[e]
-    n = net.edge_count[slot] - 1
+    e = leaves.entry[slot]
+    family = palette.family[e]
+    prior = palette.prior[e]
+    n = leaves.n_data[slot] - 1
     if n == 0:
-        return log_predictive(net, d, net.begin[net.leaf_region[d]] + e - net.entry_ptr[d], y)
+        return log_predictive(palette, leaves, d, leaves.begin[d] + e - palette.entry_ptr[d], y)
     if family == CATEGORICAL:
-        r = net.leaf_region[d]
-        k = net.level_count[net.level_begin[d] + int(y) * net.capacity[r] + slot - net.begin[r]] - 1.0
+        k = leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot] - 1.0
         return math.log((k + prior[0]) / (n + prior[1]))
-    offset = net.offset[d]
+    offset = palette.offset[d]
     u = math.log(y + offset) if is_of_logs(family) else y
     x = u if is_located(family) else u + offset
-    cell = net.cell_variance[d]
+    cell = palette.cell_variance[d]
     p0, p1, p2, p3 = posterior_of(
-        family, float(n), net.s1[slot] - x, net.s2[slot] - x * x - cell, prior[0], prior[1], prior[2], prior[3]
+        family, float(n), leaves.s1[slot] - x, leaves.s2[slot] - x * x - cell, prior[0], prior[1], prior[2], prior[3]
     )
-    found = log_density_at(family, u, offset, p0, p1, p2, p3, net.half_step[net.source[d], n], cell)
+    found = log_density_at(family, u, offset, p0, p1, p2, p3, palette.half_step[palette.source[d], n], cell)
     return found - u if is_of_logs(family) else found
 
 
-@bare_kernel
-def evaluate_leaves(net, y):
+@bare_inner_kernel
+def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
     """Leaf values of one row: ``value`` in linear space, ``log_value`` in logs, and the sum of the shifts.
 
     Each column is shifted by its largest leaf value, wherever it stands in the tree; every induced tree has exactly one
@@ -128,7 +144,8 @@ def evaluate_leaves(net, y):
 
     Parameters
     ----------
-    net : Network
+    tree, palette, edges, leaves, scratch
+        Groups of a `Network`.
     y : (P,) float64
         Coded row, NaN where missing.
 
@@ -140,113 +157,113 @@ def evaluate_leaves(net, y):
     last = 0
     in_logs = False
     for d in range(y.size):
-        r = net.leaf_region[d]
-        if net.missing[r] or net.column_kind[d] != VECTOR:
-            in_logs |= net.column_kind[d] == LOGS
+        r = tree.leaf_region[d]
+        if scratch.missing[r] or palette.column_kind[d] != VECTOR:
+            in_logs |= palette.column_kind[d] == LOGS
             continue
-        begin = net.begin[r]
-        end = begin + net.top[r]
+        begin = edges.begin[r]
+        end = begin + edges.top[r]
         last = max(last, end)
         # slices start at zero: only then does LLVM know that no index is negative, and vectorises
         argument_of(
             y[d],
-            net.offset[d],
-            net.centre[begin:end],
-            net.curvature[begin:end],
-            net.slope[begin:end],
-            net.scaled[begin:end],
+            palette.offset[d],
+            leaves.centre[begin:end],
+            leaves.curvature[begin:end],
+            leaves.slope[begin:end],
+            scratch.scaled[begin:end],
         )
     if in_logs:
-        last = max(last, arguments_in_logs(net, y))
-    log_density_of(net.log_scale[:last], net.power[:last], net.scaled[:last], net.log_value[:last])
+        last = max(last, arguments_in_logs(tree, palette, edges, leaves, scratch, y))
+    log_density_of(leaves.log_scale[:last], leaves.power[:last], scratch.scaled[:last], scratch.log_value[:last])
     shift = 0.0
     for d in range(y.size):
-        r = net.leaf_region[d]
-        if net.missing[r]:
+        r = tree.leaf_region[d]
+        if scratch.missing[r]:
             continue
-        begin = net.begin[r]
-        end = begin + net.top[r]
-        kind = net.column_kind[d]
+        begin = edges.begin[r]
+        end = begin + edges.top[r]
+        kind = palette.column_kind[d]
         if kind == LEVELS:
-            row = net.level_begin[d] + int(y[d]) * net.capacity[r] - begin
-            alpha = net.prior[net.entry_ptr[d], 0]
-            total = net.prior[net.entry_ptr[d], 1]
+            row = leaves.level_begin[d] + int(y[d]) * leaves.capacity[d]
+            alpha = palette.prior[palette.entry_ptr[d], 0]
+            total = palette.prior[palette.entry_ptr[d], 1]
             for i in range(begin, end):
-                net.log_value[i] = fast_log((net.level_count[row + i] + alpha) / (net.edge_count[i] + total))
+                scratch.log_value[i] = fast_log((leaves.level_count[row + i] + alpha) / (leaves.n_data[i] + total))
         elif kind != VECTOR:
             if kind == LOGS:
-                subtract_logs(net, d, y[d], begin, end)
+                subtract_logs(palette, leaves, scratch, d, y[d], begin, end)
             else:
                 for i in range(begin, end):
-                    net.log_value[i] = log_predictive(net, d, i, y[d])
+                    scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
         last = max(last, end)
-    for c in range(net.place_ptr.size - 1):
-        if not net.missing[net.leaf_region[net.place_ptr[c]]]:
-            shift += shift_column(net, c)
-    exponentiate(net.scaled[:last], net.value[:last])
+    for c in range(palette.place_ptr.size - 1):
+        if not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
+            shift += shift_column(tree, palette, edges, scratch, c)
+    exponentiate(scratch.scaled[:last], scratch.edge_value[:last])
     return shift
 
 
 @bare_inner_kernel
-def shift_column(net, c):
+def shift_column(tree, palette, edges, scratch, c):
     """Subtract the largest leaf value of a column from all of them, at all its places."""
-    largest = largest_of_column(net, c)
-    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
-        begin = net.begin[net.leaf_region[d]]
-        end = begin + net.top[net.leaf_region[d]]
-        subtract(net.log_value[begin:end], largest, net.scaled[begin:end])
+    largest = largest_of_column(tree, palette, edges, scratch, c)
+    for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
+        begin = edges.begin[tree.leaf_region[d]]
+        end = begin + edges.top[tree.leaf_region[d]]
+        subtract(scratch.log_value[begin:end], largest, scratch.scaled[begin:end])
     return largest
 
 
 @bare_inner_kernel
-def largest_of_column(net, c):
+def largest_of_column(tree, palette, edges, scratch, c):
     """Largest leaf value of a column, at all its places: its shift."""
     largest = EMPTY_LEAF
-    for d in range(net.place_ptr[c], net.place_ptr[c + 1]):
-        begin = net.begin[net.leaf_region[d]]
-        end = begin + net.top[net.leaf_region[d]]
-        largest = max(largest, largest_of(net.log_value[begin:end]))
+    for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
+        begin = edges.begin[tree.leaf_region[d]]
+        end = begin + edges.top[tree.leaf_region[d]]
+        largest = max(largest, largest_of(scratch.log_value[begin:end]))
     return largest
 
 
 @bare_inner_kernel
-def arguments_in_logs(net, y):
+def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
     """`argument_of` in the columns that have leaves of logs; returns the end of their slots."""
     last = 0
     for d in range(y.size):
-        r = net.leaf_region[d]
-        if net.missing[r] or net.column_kind[d] != LOGS:
+        r = tree.leaf_region[d]
+        if scratch.missing[r] or palette.column_kind[d] != LOGS:
             continue
-        x = y[d] + net.offset[d]
+        x = y[d] + palette.offset[d]
         u = math.log(x)
-        last = max(last, net.begin[r] + net.top[r])
-        for i in range(net.begin[r], net.begin[r] + net.top[r]):
-            if is_of_logs(net.entry_family[net.entry[i]]):
-                t = u - net.centre[i]
-                net.scaled[i] = t * t * net.curvature[i]
+        last = max(last, edges.begin[r] + edges.top[r])
+        for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+            if is_of_logs(palette.family[leaves.entry[i]]):
+                t = u - leaves.centre[i]
+                scratch.scaled[i] = t * t * leaves.curvature[i]
             else:
-                t = y[d] - net.centre[i]
-                net.scaled[i] = t * t * net.curvature[i] + x * net.slope[i]
+                t = y[d] - leaves.centre[i]
+                scratch.scaled[i] = t * t * leaves.curvature[i] + x * leaves.slope[i]
     return last
 
 
 @bare_inner_kernel
-def subtract_logs(net, d, y, begin, end):
+def subtract_logs(palette, leaves, scratch, d, y, begin, end):
     """The Jacobian of the leaves of logs of a column."""
-    u = math.log(y + net.offset[d])
+    u = math.log(y + palette.offset[d])
     for i in range(begin, end):
-        if is_of_logs(net.entry_family[net.entry[i]]):
-            net.log_value[i] -= u
+        if is_of_logs(palette.family[leaves.entry[i]]):
+            scratch.log_value[i] -= u
 
 
-@bare_kernel
+@bare_inner_kernel
 def argument_of(x, offset, centre, curvature, slope, out):
     for i in range(out.size):
         t = x - centre[i]
         out[i] = t * t * curvature[i] + (x + offset) * slope[i]
 
 
-@bare_kernel
+@bare_inner_kernel
 def log_density_of(log_scale, power, argument, out):
     for i in range(out.size):
         out[i] = log_scale[i] - power[i] * fast_log1p(argument[i])
@@ -266,7 +283,7 @@ def subtract(log_value, largest, out):
         out[i] = log_value[i] - largest
 
 
-@bare_kernel
+@bare_inner_kernel
 def exponentiate(x, out):
     for i in range(out.size):
         out[i] = fast_exp(x[i])

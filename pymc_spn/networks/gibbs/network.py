@@ -27,14 +27,9 @@ LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would
 EMPTY_LEAF = EXCLUDED  # log value of a slot that is not in use
 
 
-class Network(NamedTuple):
-    """Structure, hyperparameters, occupied edges, leaf statistics and scratch space of one network.
+class TreeArrays(NamedTuple):
+    """The region tree; no kernel changes it."""
 
-    R regions, D columns at P places (P = D unless products split differently), E palette entries of all places, L slots
-    of univariate regions, M slots in all.
-    """
-
-    # structure
     parent: np.ndarray  # (R,) parent region, -1 at the root
     part_ptr: np.ndarray  # (R+1,)
     parts: np.ndarray  # child regions of region r: parts[part_ptr[r]:part_ptr[r+1]]
@@ -43,53 +38,73 @@ class Network(NamedTuple):
     n_splits: np.ndarray  # (R,) splits of the region
     column: np.ndarray  # (R,) place of a univariate region, else -1
     leaf_region: np.ndarray  # (P,) region of the place
-    source: np.ndarray  # (P,) column at the place, ascending
-    place_ptr: np.ndarray  # (D+1,) places of column c: place_ptr[c]:place_ptr[c+1]
     size: np.ndarray  # (R,) number of columns
     width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
-    # palette
+
+
+class PaletteArrays(NamedTuple):
+    """Which leaves each place may have. Only the priors change, with the hyperparameters."""
+
+    source: np.ndarray  # (P,) column at the place, ascending
+    place_ptr: np.ndarray  # (D+1,) places of column c: place_ptr[c]:place_ptr[c+1]
     entry_ptr: np.ndarray  # (P+1,) palette entries of place d: entry_ptr[d]:entry_ptr[d+1]
     entry_source: np.ndarray  # (E,) the entry's number in the palette of the columns
-    entry_family: np.ndarray  # (E,) number in `leaves.family_codes`
-    entry_copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
+    family: np.ndarray  # (E,) number in `leaves.family_codes`
+    copies: np.ndarray  # (E,) leaves of a finite sum node that belong to the entry, 0 for infinitely many
     column_kind: np.ndarray  # (P,) VECTOR, LEVELS, GENERAL, LOGS, CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
     offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what all but Gaussian leaves see
     cell_variance: np.ndarray  # (P,) of a value within its cell, as Gaussian leaves of whole numbers see it; else 0
-    # hyperparameters
-    mass: np.ndarray  # (R,) concentration: total mass of a sum node
-    share: np.ndarray  # (R,) mass of one child of a finite inner node, 0 for an infinite one
-    entry_mass: np.ndarray  # (E,) total mass of the entry's copies in a sum node
-    entry_share: np.ndarray  # (E,) mass of one copy, 0 in an infinite node
     prior: np.ndarray  # (E, 4) normal-gamma (mu0, rho0, a0, b0); gamma, beta (alpha, beta); levels (alpha_k, K alpha_k)
     #                    of a binomial entry (alpha, beta, trials, 0)
     half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), columns with a normal-gamma prior
-    # slots
+
+
+class MassArrays(NamedTuple):
+    """Prior masses of sum nodes and of their children: the concentrations."""
+
+    total: np.ndarray  # (R,) of a sum node
+    share: np.ndarray  # (R,) of one child of a finite inner node, 0 for an infinite one
+    entry: np.ndarray  # (E,) of all the entry's copies in a sum node
+    entry_share: np.ndarray  # (E,) of one copy, 0 in an infinite node
+
+
+class EdgeArrays(NamedTuple):
+    """Slots, one for each occupied edge: the list of each region, and of each sum node within it."""
+
     begin: np.ndarray  # (R,) first slot of the region; univariate regions come first
     capacity: np.ndarray  # (R,)
     top: np.ndarray  # (R,) slots in use or freed are begin .. begin+top-1
     n_free: np.ndarray  # (R,)
     free: np.ndarray  # (M,) stacks of freed slots, numbers local to the region
-    edge_count: np.ndarray  # (M,) data on the edge
-    weight: np.ndarray  # (M,) count + share on occupied edges, 0 elsewhere
+    full: np.ndarray  # (1,) a region has no free slot left: grow before the next datum
+    n_data: np.ndarray  # (M,) data on the edge
+    weight: np.ndarray  # (M,) n_data + share on occupied edges, 0 elsewhere
     label: np.ndarray  # (M,) what the edge was called in the assignments that `rebuild` read
-    edge_split: np.ndarray  # (M,) split of the edge's product
+    split: np.ndarray  # (M,) split of the edge's product
     node: np.ndarray  # (M,) the edge's sum node, local number
     following: np.ndarray  # (M,) next edge of the same sum node, local number, -1 at the end
     preceding: np.ndarray  # (M,)
-    value: np.ndarray  # (M,) value of the edge's child for the current datum
-    # sum nodes
-    node_begin: np.ndarray  # (R,)
-    node_count: np.ndarray  # data that reach the node
-    node_first: np.ndarray  # first edge of the node, -1 if it has none
-    node_edges: np.ndarray  # number of occupied edges
-    node_value: np.ndarray
-    occupied_begin: (
-        np.ndarray
-    )  # (P,) occupied copies of entry e in node k of a place: occupied[begin + k n_entries + e]
-    occupied: np.ndarray
-    # leaves
+
+
+class NodeArrays(NamedTuple):
+    """Sum nodes, region by region."""
+
+    begin: np.ndarray  # (R,) first node of the region
+    n_data: np.ndarray  # data that reach the node
+    first: np.ndarray  # first edge of the node, -1 if it has none
+    n_edges: np.ndarray  # number of occupied edges
+    occupied_begin: np.ndarray  # (P,)
+    occupied: np.ndarray  # copies of entry e in node k of a place: occupied[occupied_begin[d] + k n_entries + e]
+
+
+class LeafArrays(NamedTuple):
+    """Statistics and predictives of the leaves, which stand in the slots of univariate regions."""
+
+    begin: np.ndarray  # (P,) first slot of the place
+    capacity: np.ndarray  # (P,) slots of the place
     entry: np.ndarray  # (L,) palette entry
+    n_data: np.ndarray  # (L,) data in the leaf: the beginning of `EdgeArrays.n_data`, the same memory
     s1: np.ndarray  # (L,) sum of the coded values, of a log-normal leaf of their logs
     s2: np.ndarray  # (L,) sum of their squares and cell variances; of counts minus that of log base measures (-log x!)
     log_scale: np.ndarray  # (L,) predictive of a continuous leaf: exp(log_scale - power log1p(t)),
@@ -97,82 +112,134 @@ class Network(NamedTuple):
     centre: np.ndarray  # (L,)
     curvature: np.ndarray  # (L,)
     slope: np.ndarray  # (L,) of counts the five hold what `log_predictive` needs of their family
-    level_begin: np.ndarray  # (P,) counts of level k in slot e: level_count[level_begin[d] + k capacity + e]
+    level_begin: np.ndarray  # (P,) counts of level k in slot i: level_count[level_begin[d] + k capacity[d] + i]
     level_count: np.ndarray
-    log_value: np.ndarray  # (L,) log predictive of the current datum
+
+
+class ScratchArrays(NamedTuple):
+    """What the kernels work out for the current datum."""
+
+    edge_value: np.ndarray  # (M,) value of the edge's child
+    node_value: np.ndarray  # (V,)
+    empty_value: np.ndarray  # (R,) value of an unoccupied sum node
+    log_value: np.ndarray  # (L,) log predictive
     scaled: np.ndarray  # (L,) the same minus the column's shift
-    # per datum
-    empty_value: np.ndarray  # (R,) value of an unoccupied sum node for the current datum
     missing: np.ndarray  # (R,) whether the region is wholly missing
     saved: np.ndarray  # (P, 7) statistics of the datum's old leaf, to be restored bit by bit
     old: np.ndarray  # (R,) slots of the datum before the move
     new: np.ndarray  # (R,) and after
-    full: np.ndarray  # (1,) a region has no free slot left: grow before the next datum
 
 
-_FLOAT_SLOTS = ("weight", "value")
-_INT_SLOTS = ("free", "edge_count", "label", "edge_split", "node", "following", "preceding")
-_LEAF_SLOTS = ("s1", "s2", "log_scale", "power", "centre", "curvature", "slope", "log_value", "scaled")
+class Network(NamedTuple):
+    """Structure, hyperparameters, occupied edges, leaf statistics and scratch space of one network.
+
+    R regions, D columns at P places (P = D unless products split differently), E palette entries of all places, L slots
+    of univariate regions, M slots in all, V sum nodes. A kernel takes the groups that it reads or writes, in this
+    order: its signature says what it may touch, and it compiles sooner than one that takes all arrays in one tuple.
+    """
+
+    tree: TreeArrays
+    palette: PaletteArrays
+    masses: MassArrays
+    edges: EdgeArrays
+    nodes: NodeArrays
+    leaves: LeafArrays
+    scratch: ScratchArrays
 
 
-def build_network(structure, palette, n_rows, capacity=None):
+def build_network(structure, compiled, n_rows, capacity=None):
     """Empty network for a region tree.
 
     Parameters
     ----------
     structure : RegionTree
-    palette : CompiledPalette
-        Families, copies, kinds and offsets of the columns (``palette.py``).
+    compiled : CompiledPalette
+        Families, kinds and offsets of the columns (``palette.py``).
     n_rows : int
         Rows that the network will hold at most; the size of the table over leaf counts.
     capacity : (R,) int64, optional
         Slots for each region, prior slots included.
     """
-    n_regions, n_columns, n_places = structure.parent.size, len(structure.columns), structure.leaf_region.size
-    palette, entry_source = spread(palette, structure.leaf_column)
+    n_regions, n_places = structure.parent.size, structure.leaf_region.size
     column = np.full(n_regions, -1, np.int64)
     column[structure.leaf_region] = np.arange(n_places)
-    n_entries = np.diff(palette.entry_ptr)
+    n_entries = np.diff(compiled.entry_ptr)[structure.leaf_column]
     width = structure.n_children.copy()
     finite_leaf = (column >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_entries[column[finite_leaf]])
     if capacity is None:
         capacity = np.where(column >= 0, n_entries[column], 0) + 8
+    palette = build_palette(compiled, structure.leaf_column, width[structure.leaf_region], n_rows)
     n_palette = palette.family.size
+    edges = _edges(structure, column, np.array(capacity, np.int64))
+    nodes = _nodes(structure, edges.capacity, n_entries)
+    leaves = _leaves(structure, edges, palette.n_levels)
     return Network(
-        parent=structure.parent,
-        part_ptr=structure.part_ptr,
-        parts=structure.parts,
-        subtree_end=structure.subtree_end,
-        split=structure.split,
-        n_splits=structure.n_splits,
-        column=column,
-        leaf_region=structure.leaf_region,
-        source=structure.leaf_column,
-        place_ptr=np.searchsorted(structure.leaf_column, np.arange(n_columns + 1)),
-        size=structure.end - structure.begin,
-        width=width,
-        entry_ptr=palette.entry_ptr,
+        TreeArrays(
+            parent=structure.parent,
+            part_ptr=structure.part_ptr,
+            parts=structure.parts,
+            subtree_end=structure.subtree_end,
+            split=structure.split,
+            n_splits=structure.n_splits,
+            column=column,
+            leaf_region=structure.leaf_region,
+            size=structure.end - structure.begin,
+            width=width,
+        ),
+        palette,
+        MassArrays(np.zeros(n_regions), np.zeros(n_regions), np.zeros(n_palette), np.zeros(n_palette)),
+        edges,
+        nodes,
+        leaves,
+        build_scratch(edges.n_data.size, nodes.n_data.size, leaves.entry.size, n_regions, n_places),
+    )
+
+
+def build_palette(compiled, leaf_column, leaf_width, n_rows):
+    """Palette of all places, with priors yet to be set.
+
+    Parameters
+    ----------
+    compiled : CompiledPalette
+        Of the D columns.
+    leaf_column : (P,) int64
+        Column at each place, ascending.
+    leaf_width : (P,) int64
+        Children of a sum node there, 0 for infinitely many.
+    n_rows : int
+        The largest leaf count that `half_step` has room for.
+    """
+    n_columns = compiled.n_levels.size
+    compiled, entry_source = spread(compiled, leaf_column)
+    return PaletteArrays(
+        source=leaf_column,
+        place_ptr=np.searchsorted(leaf_column, np.arange(n_columns + 1)),
+        entry_ptr=compiled.entry_ptr,
         entry_source=entry_source,
-        entry_family=palette.family,
-        entry_copies=_copies(palette, width[structure.leaf_region]),
-        column_kind=palette.column_kind,
-        n_levels=palette.n_levels,
-        offset=palette.offset,
-        cell_variance=palette.cell_variance,
-        mass=np.zeros(n_regions),
-        share=np.zeros(n_regions),
-        entry_mass=np.zeros(n_palette),
-        entry_share=np.zeros(n_palette),
-        prior=np.zeros((n_palette, 4)),
+        family=compiled.family,
+        copies=_copies(compiled, leaf_width),
+        column_kind=compiled.column_kind,
+        n_levels=compiled.n_levels,
+        offset=compiled.offset,
+        cell_variance=compiled.cell_variance,
+        prior=np.zeros((compiled.family.size, 4)),
         half_step=np.zeros((n_columns, n_rows + 2)),
+    )
+
+
+def build_scratch(n_slots, n_nodes, n_leaves, n_regions, n_places):
+    """Scratch space with this much room."""
+    return ScratchArrays(
+        edge_value=np.zeros(n_slots),
+        node_value=np.zeros(n_nodes),
         empty_value=np.zeros(n_regions),
+        log_value=np.zeros(n_leaves),
+        scaled=np.zeros(n_leaves),
         missing=np.zeros(n_regions, np.bool_),
         saved=np.zeros((n_places, 7)),
         old=np.zeros(n_regions, np.int32),
         new=np.zeros(n_regions, np.int32),
-        full=np.zeros(1, np.bool_),
-        **_slot_arrays(structure, column, np.asarray(capacity, np.int64), palette),
     )
 
 
@@ -199,23 +266,53 @@ def spread(palette, leaf_column):
     ), source
 
 
-def resized(network, structure, palette, capacity):
+def resized(network, structure, compiled, capacity):
     """Empty network with other capacities and the same hyperparameters."""
-    n_rows = network.half_step.shape[1] - 2
-    keep = ("mass", "share", "entry_mass", "entry_share", "prior", "half_step")
-    other = build_network(structure, palette, n_rows, capacity)
-    return other._replace(**{name: getattr(network, name) for name in keep})
+    n_rows = network.palette.half_step.shape[1] - 2
+    other = build_network(structure, compiled, n_rows, capacity)
+    priors = {name: getattr(network.palette, name) for name in ("prior", "half_step")}
+    return other._replace(palette=other.palette._replace(**priors), masses=network.masses)
+
+
+def level_counts(net, d):
+    """Counts (levels, slots) of the leaves at a place, a view."""
+    n_levels, leaves = net.palette.n_levels[d], net.leaves
+    first = leaves.level_begin[d] + leaves.begin[d]
+    return leaves.level_count[first : first + n_levels * leaves.capacity[d]].reshape(n_levels, -1)
+
+
+def own_groups(net):
+    """The groups and arrays that differ from draw to draw, without scratch; priors stand for what depends on them."""
+    return {
+        "palette": ("prior",),
+        **{group: getattr(net, group)._fields for group in ("masses", "edges", "nodes", "leaves")},
+    }
+
+
+def own_bytes(net):
+    """Bytes of a network that another one with the same structure and palette does not share."""
+    return sum(getattr(getattr(net, group), f).nbytes for group, fields in own_groups(net).items() for f in fields)
+
+
+def copied(net):
+    """A network with arrays of its own, but for those that do not differ from draw to draw, and for the scratch."""
+    copies = {}
+    for group, fields in own_groups(net).items():
+        arrays = getattr(net, group)
+        copies[group] = arrays._replace(**{f: getattr(arrays, f).copy() for f in fields})
+    n_data = copies["edges"].n_data[: net.leaves.n_data.size]
+    return net._replace(**copies | {"leaves": copies["leaves"]._replace(n_data=n_data)})
 
 
 def enlarged_capacity(network):
     """Twice the room in every region that is nearly full."""
-    tight = network.top - network.n_free + 2 >= network.capacity
-    return np.where(tight, 2 * network.capacity, network.capacity)
+    tight = network.edges.top - network.edges.n_free + 2 >= network.edges.capacity
+    return np.where(tight, 2 * network.edges.capacity, network.edges.capacity)
 
 
 def tight_capacity(network):
     """Room for the edges in use and a quarter more: gaps between regions cost time, since leaves are one long loop."""
-    used = network.top - network.n_free
+    used = network.edges.top - network.edges.n_free
     return used + np.maximum(4, used // 4)
 
 
@@ -229,35 +326,60 @@ def _copies(palette, leaf_width):
     return copies
 
 
-def _slot_arrays(structure, column, capacity, palette):
-    n_regions = column.size
+def _edges(structure, column, capacity):
+    n_regions, n_slots = column.size, int(capacity.sum())
     layout = np.concatenate([structure.leaf_region, np.flatnonzero(column < 0)])
     begin = np.empty(n_regions, np.int64)
     begin[layout] = np.cumsum(capacity[layout]) - capacity[layout]
-    n_slots = int(capacity.sum())
-    leaf_capacity = capacity[structure.leaf_region]
-    n_leaves = int(leaf_capacity.sum())
-    nodes = np.where(structure.parent >= 0, capacity[structure.parent], 1)
-    n_nodes = int(nodes.sum())
-    occupied = nodes[structure.leaf_region] * np.diff(palette.entry_ptr)
-    level_cells = palette.n_levels * leaf_capacity
-    arrays = {name: np.zeros(n_slots) for name in _FLOAT_SLOTS}
-    arrays |= {name: np.zeros(n_slots, np.int32) for name in _INT_SLOTS}
-    arrays |= {name: np.zeros(n_leaves) for name in _LEAF_SLOTS}
-    arrays["log_scale"][:] = EMPTY_LEAF
-    return arrays | {
-        "begin": begin,
-        "capacity": np.ascontiguousarray(capacity),
-        "top": np.zeros(n_regions, np.int64),
-        "n_free": np.zeros(n_regions, np.int64),
-        "node_begin": np.cumsum(nodes) - nodes,
-        "node_count": np.zeros(n_nodes, np.int32),
-        "node_first": np.full(n_nodes, -1, np.int32),
-        "node_edges": np.zeros(n_nodes, np.int32),
-        "node_value": np.zeros(n_nodes),
-        "occupied_begin": np.cumsum(occupied) - occupied,
-        "occupied": np.zeros(int(occupied.sum()), np.int32),
-        "entry": np.zeros(n_leaves, np.int32),
-        "level_begin": np.cumsum(level_cells) - level_cells,
-        "level_count": np.zeros(int(level_cells.sum())),
-    }
+    numbers = ("free", "n_data", "label", "split", "node", "following", "preceding")
+    return EdgeArrays(
+        begin=begin,
+        capacity=capacity,
+        top=np.zeros(n_regions, np.int64),
+        n_free=np.zeros(n_regions, np.int64),
+        full=np.zeros(1, np.bool_),
+        weight=np.zeros(n_slots),
+        **{name: np.zeros(n_slots, np.int32) for name in numbers},
+    )
+
+
+def _nodes(structure, capacity, n_entries):
+    size = np.where(structure.parent >= 0, capacity[structure.parent], 1)
+    n_nodes = int(size.sum())
+    occupied = size[structure.leaf_region] * n_entries
+    return NodeArrays(
+        begin=np.cumsum(size) - size,
+        n_data=np.zeros(n_nodes, np.int32),
+        first=np.full(n_nodes, -1, np.int32),
+        n_edges=np.zeros(n_nodes, np.int32),
+        occupied_begin=np.cumsum(occupied) - occupied,
+        occupied=np.zeros(int(occupied.sum()), np.int32),
+    )
+
+
+def _leaves(structure, edges, n_levels):
+    begin, capacity = edges.begin[structure.leaf_region], edges.capacity[structure.leaf_region]
+    n_leaves = int(capacity.sum())
+    return empty_leaves(begin, capacity, n_levels, np.zeros(n_leaves, np.int32), edges.n_data[:n_leaves])
+
+
+def empty_leaves(begin, capacity, n_levels, entry, n_data):
+    """Leaves without data.
+
+    Parameters
+    ----------
+    begin, capacity, n_levels : (P,) int64
+    entry, n_data : (L,) int32
+    """
+    cells = n_levels * capacity
+    numbers = ("s1", "s2", "power", "centre", "curvature", "slope")
+    return LeafArrays(
+        begin=begin,
+        capacity=capacity,
+        entry=entry,
+        n_data=n_data,
+        log_scale=np.full(entry.size, EMPTY_LEAF),
+        level_begin=np.cumsum(cells) - cells - begin,
+        level_count=np.zeros(int(cells.sum())),
+        **{name: np.zeros(entry.size) for name in numbers},
+    )

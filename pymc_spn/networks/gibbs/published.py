@@ -84,7 +84,7 @@ class PublishedSampler:
                 f"kernel 'published' keeps the states of {len(coded):,} rows at {n_nodes:,} sum nodes, "
                 f"which takes {needed:,} bytes; memory_limit is {memory_limit:,}"
             )
-        self.leaves = make_leaves(self.layout, compiled, len(coded))
+        self.palette, self.leaves = make_leaves(self.layout, compiled, len(coded))
         self.states = make_states(self.layout, len(coded), self.dtype)
         self.trees = np.zeros((len(coded), structure.n_regions), np.int32)
         self.is_started = False
@@ -107,7 +107,7 @@ class PublishedSampler:
             states.group_mass[g] = share.sum()
         states.bound[:] = self._whole_counts() + bound
         states.prior_bound[:] = bound
-        install_leaf_priors(self.leaves, np.asarray(prior, np.float64))
+        install_leaf_priors(self.palette, self.leaves, np.asarray(prior, np.float64))
 
     def _whole_counts(self):
         """Cumulative counts without the prior masses, and without the rounding that these brought in."""
@@ -146,9 +146,9 @@ class PublishedSampler:
             self.n_sweeps = 0
         if self.n_sweeps % REFRESH == 0:
             self.states.bound[:] = self._whole_counts() + self.states.prior_bound
-            rebuild_leaves(self.leaves, self.layout, self.coded, self.states.digit, self.states.place)
+            rebuild_leaves(self.palette, self.leaves, self.layout, self.coded, self.states.digit, self.states.place)
         self.n_sweeps += 1
-        accepted = published_sweep(rng, self.states, self.leaves, self.layout, self.coded)
+        accepted = published_sweep(rng, self.states, self.palette, self.leaves, self.layout, self.coded)
         return accepted / max(len(self.coded), 1)
 
 
@@ -250,14 +250,15 @@ def draw_weights(weight):
 
 
 @kernel
-def published_sweep(rng, states, leaves, layout, y):
+def published_sweep(rng, states, palette, leaves, layout, y):
     """Algorithm 1 for every row; returns the number of accepted candidates.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     states : States
-    leaves : Leaves
+    palette, leaves
+        From `make_leaves`.
     layout : ExplicitLayout
     y : (N, P) float64
     """
@@ -272,34 +273,34 @@ def published_sweep(rng, states, leaves, layout, y):
             return accepted
         current = states.digit[n]
         propose_states(rng, states, current, y.shape[0] - 1.0, uniform)
-        read_leaves(current, layout, states.place, leaves, child, old)
-        read_leaves(states.candidate, layout, states.place, leaves, child, new)
+        read_leaves(current, layout, states.place, palette, leaves, child, old)
+        read_leaves(states.candidate, layout, states.place, palette, leaves, child, new)
         log_ratio = 0.0
         for d in range(y.shape[1]):
-            if old[d] != new[d] and not layout.missing[n, leaves.leaf_region[d]]:
+            if old[d] != new[d] and not layout.missing[n, layout.leaf_region[d]]:
                 if new[d] >= 0:
-                    log_ratio += log_predictive(leaves, d, new[d], y[n, d])
+                    log_ratio += log_predictive(palette, leaves, d, new[d], y[n, d])
                 i = old[d]
                 if i < 0:
                     continue
-                others = leaves.edge_count[i] - 1
-                if others > 0 and leaves.entry_family[leaves.entry[i]] == GAUSSIAN:
-                    step = leaves.half_step[leaves.source[d], others]
-                    cell = leaves.cell_variance[d]
+                others = leaves.n_data[i] - 1
+                if others > 0 and palette.family[leaves.entry[i]] == GAUSSIAN:
+                    step = palette.half_step[palette.source[d], others]
+                    cell = palette.cell_variance[d]
                     log_ratio -= student_without(
-                        y[n, d], others, leaves.s1[i], leaves.s2[i], cell, step, leaves.prior, leaves.entry[i]
+                        y[n, d], others, leaves.s1[i], leaves.s2[i], cell, step, palette.prior, leaves.entry[i]
                     )
                 else:
-                    log_ratio -= log_predictive_without(leaves, d, i, y[n, d])
+                    log_ratio -= log_predictive_without(palette, leaves, d, i, y[n, d])
         if log_ratio < 0.0 and rng.random() >= math.exp(log_ratio):
             continue
         accepted += 1
         for d in range(y.shape[1]):
-            if old[d] != new[d] and not layout.missing[n, leaves.leaf_region[d]]:
+            if old[d] != new[d] and not layout.missing[n, layout.leaf_region[d]]:
                 if old[d] >= 0:
-                    move_value(leaves, d, old[d], y[n, d], -1)
+                    move_value(palette, leaves, d, old[d], y[n, d], -1)
                 if new[d] >= 0:
-                    move_value(leaves, d, new[d], y[n, d], 1)
+                    move_value(palette, leaves, d, new[d], y[n, d], 1)
         for g in range(states.group_width.size):
             first = states.group_ptr[g]
             last = states.group_ptr[g + 1]

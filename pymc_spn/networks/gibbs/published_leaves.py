@@ -1,129 +1,67 @@
 """Leaves of the published sampler: all leaves of the explicit network, with statistics and predictives."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.explicit_layout import follow
-from pymc_spn.networks.gibbs.family_kernels import is_located, log_density_at, posterior_of
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
-from pymc_spn.networks.gibbs.network import spread
-from pymc_spn.numerics.elementary import half_step_log_gamma
+from pymc_spn.networks.gibbs.family_kernels import log_density_at, posterior_of
+from pymc_spn.networks.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
+from pymc_spn.networks.gibbs.network import build_palette, empty_leaves
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
-class Leaves(NamedTuple):
-    """Statistics and predictives of all leaves, named as in `Network` so that `leaf_kernels` works on them.
+def make_leaves(layout, compiled, n_rows):
+    """Palette of the places, and leaves with room for all edges of univariate regions.
 
-    The slots of a univariate region begin with its prior slots, one for each palette entry.
+    The slots of a place begin with its prior slots, one for each palette entry, as in `network`.
     """
-
-    leaf_region: np.ndarray
-    source: np.ndarray
-    begin: np.ndarray
-    capacity: np.ndarray
-    entry_ptr: np.ndarray
-    entry_source: np.ndarray
-    entry_family: np.ndarray
-    offset: np.ndarray
-    column_kind: np.ndarray
-    cell_variance: np.ndarray
-    prior: np.ndarray
-    half_step: np.ndarray
-    entry: np.ndarray
-    edge_count: np.ndarray
-    s1: np.ndarray
-    s2: np.ndarray
-    log_scale: np.ndarray
-    power: np.ndarray
-    centre: np.ndarray
-    curvature: np.ndarray
-    slope: np.ndarray
-    level_begin: np.ndarray
-    level_count: np.ndarray
-
-
-def make_leaves(layout, palette, n_rows):
-    """Leaves with room for all edges of univariate regions, behind the prior slots of each region."""
-    n_columns = palette.n_levels.size
-    palette, entry_source = spread(palette, layout.source)
-    n_entries = np.diff(palette.entry_ptr)
-    size = n_entries + (layout.n_nodes * layout.width)[layout.leaf_region]
-    begin = np.cumsum(size) - size
-    region_begin, capacity = np.zeros(layout.width.size, np.int64), np.zeros(layout.width.size, np.int64)
-    region_begin[layout.leaf_region], capacity[layout.leaf_region] = begin, size
-    entry = np.empty(int(size.sum()), np.int32)
+    palette = build_palette(compiled, layout.source, layout.width[layout.leaf_region], n_rows)
+    capacity = np.diff(palette.entry_ptr) + (layout.n_nodes * layout.width)[layout.leaf_region]
+    begin = np.cumsum(capacity) - capacity
+    entry = np.empty(int(capacity.sum()), np.int32)
     for d, r in enumerate(layout.leaf_region):
         first, last = palette.entry_ptr[d : d + 2]
-        own = entry[begin[d] : begin[d] + size[d]]
+        own = entry[begin[d] : begin[d] + capacity[d]]
         own[: last - first] = np.arange(first, last)
         own[last - first :] = np.tile(first + np.arange(layout.width[r]) % (last - first), layout.n_nodes[r])
-    cells = palette.n_levels * size
-    numbers = ("s1", "s2", "log_scale", "power", "centre", "curvature", "slope")
-    return Leaves(
-        leaf_region=layout.leaf_region,
-        source=layout.source,
-        begin=region_begin,
-        capacity=capacity,
-        entry_ptr=palette.entry_ptr,
-        entry_source=entry_source,
-        entry_family=palette.family,
-        offset=palette.offset,
-        column_kind=palette.column_kind,
-        cell_variance=palette.cell_variance,
-        prior=np.zeros((palette.family.size, 4)),
-        half_step=np.zeros((n_columns, n_rows + 2)),
-        entry=entry,
-        edge_count=np.zeros(entry.size, np.int32),
-        level_begin=np.cumsum(cells) - cells,
-        level_count=np.zeros(int(cells.sum())),
-        **{name: np.zeros(entry.size) for name in numbers},
-    )
+    return palette, empty_leaves(begin, capacity, palette.n_levels, entry, np.zeros(entry.size, np.int32))
 
 
 @kernel
-def install_leaf_priors(leaves, prior):
+def install_leaf_priors(palette, leaves, prior):
     """Copy the priors of the columns' entries and refresh the predictives of all leaves, empty ones included."""
-    for e in range(leaves.entry_source.size):
-        leaves.prior[e] = prior[leaves.entry_source[e]]
-    for d in range(leaves.leaf_region.size):
-        c = leaves.source[d]
-        for e in range(leaves.entry_ptr[d], leaves.entry_ptr[d + 1]):
-            if d > 0 and leaves.source[d - 1] == c:
-                break
-            if is_located(leaves.entry_family[e]):
-                for n in range(leaves.half_step.shape[1]):
-                    leaves.half_step[c, n] = half_step_log_gamma(leaves.prior[e, 2] + 0.5 * n)
-                break
-        begin = leaves.begin[leaves.leaf_region[d]]
-        for i in range(begin, begin + leaves.capacity[leaves.leaf_region[d]]):
-            refresh_leaf(leaves, d, i, leaves.edge_count[i])
+    install_priors(palette, prior)
+    refresh_leaves(palette, leaves)
+
+
+@inner_kernel
+def refresh_leaves(palette, leaves):
+    """Predictives of all leaves from their statistics."""
+    for d in range(leaves.begin.size):
+        for i in range(leaves.begin[d], leaves.begin[d] + leaves.capacity[d]):
+            refresh_leaf(palette, leaves, d, i, leaves.n_data[i])
 
 
 @kernel
-def rebuild_leaves(leaves, layout, y, states, place):
+def rebuild_leaves(palette, leaves, layout, y, states, place):
     """Statistics and predictives of all leaves from the states of all rows."""
-    leaves.edge_count[:] = 0
+    leaves.n_data[:] = 0
     leaves.s1[:] = 0.0
     leaves.s2[:] = 0.0
     leaves.level_count[:] = 0.0
     slots = np.empty(y.shape[1], np.int64)
     child = np.empty(layout.parent.size, np.int64)
     for n in range(y.shape[0]):
-        read_leaves(states[n], layout, place, leaves, child, slots)
+        read_leaves(states[n], layout, place, palette, leaves, child, slots)
         for d in range(y.shape[1]):
-            if slots[d] >= 0 and not layout.missing[n, leaves.leaf_region[d]]:
-                leaves.edge_count[slots[d]] += 1
-                add_value(leaves, d, slots[d], leaves.edge_count[slots[d]], y[n, d], 1.0)
-    for d in range(y.shape[1]):
-        begin = leaves.begin[leaves.leaf_region[d]]
-        for i in range(begin, begin + leaves.capacity[leaves.leaf_region[d]]):
-            refresh_leaf(leaves, d, i, leaves.edge_count[i])
+            if slots[d] >= 0 and not layout.missing[n, layout.leaf_region[d]]:
+                leaves.n_data[slots[d]] += 1
+                add_value(palette, leaves, d, slots[d], leaves.n_data[slots[d]], y[n, d], 1.0)
+    refresh_leaves(palette, leaves)
 
 
 @inner_kernel
-def read_leaves(states, layout, place, leaves, child, slots):
+def read_leaves(states, layout, place, palette, leaves, child, slots):
     """Leaf slots (P,) at the end of the tree of one row's states (S,), -1 at places that it does not reach."""
     for r in range(child.size):
         node = follow(layout, r, child)
@@ -132,12 +70,12 @@ def read_leaves(states, layout, place, leaves, child, slots):
         if d >= 0 and node < 0:
             slots[d] = -1
         elif d >= 0:
-            slots[d] = leaves.begin[r] + leaves.entry_ptr[d + 1] - leaves.entry_ptr[d] + child[r]
+            slots[d] = leaves.begin[d] + palette.entry_ptr[d + 1] - palette.entry_ptr[d] + child[r]
 
 
 @inner_kernel
 def student_without(y, n, s1, s2, cell, half_step, prior, e):
-    """`log_predictive_without` of a Gaussian leaf that n other rows hold; half_step and cell variance as in `Network`.
+    """`log_predictive_without` of a Gaussian leaf that n other rows hold; with numbers as in `PaletteArrays`.
 
     A function of numbers: a call that hands over a tuple of arrays copies it, which costs more than the
     formula.
@@ -149,7 +87,7 @@ def student_without(y, n, s1, s2, cell, half_step, prior, e):
 
 
 @inner_kernel
-def move_value(leaves, d, slot, y, step):
-    leaves.edge_count[slot] += step
-    add_value(leaves, d, slot, leaves.edge_count[slot], y, float(step))
-    refresh_leaf(leaves, d, slot, leaves.edge_count[slot])
+def move_value(palette, leaves, d, slot, y, step):
+    leaves.n_data[slot] += step
+    add_value(palette, leaves, d, slot, leaves.n_data[slot], y, float(step))
+    refresh_leaf(palette, leaves, d, slot, leaves.n_data[slot])

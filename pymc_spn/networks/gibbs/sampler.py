@@ -62,12 +62,21 @@ class Sampler:
 
     def set_priors(self, concentration, prior):
         """Install concentrations (2,) and the prior parameters (E, 4) of every palette entry, in coded units."""
-        set_hyperparameters(self.net, concentration[0], concentration[1], prior)
+        set_hyperparameters(
+            self.net.tree,
+            self.net.palette,
+            self.net.masses,
+            self.net.edges,
+            self.net.leaves,
+            concentration[0],
+            concentration[1],
+            prior,
+        )
 
     def set_digits(self, digits):
         """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
         n_options = self.structure.n_splits.copy()
-        n_options[self.structure.leaf_region] = np.diff(self.net.entry_ptr)
+        n_options[self.structure.leaf_region] = np.diff(self.net.palette.entry_ptr)
         self.options[:] = 0
         several = n_options > 1
         self.options[:, several] = np.maximum(digits[:, several], 0) % n_options[several]
@@ -76,31 +85,33 @@ class Sampler:
     def draw_prior(self, rng):
         """Seat all rows by the prior alone (Polya urn): the data are not looked at, except for their gaps."""
         seated = self.slots[:0]
-        clear(self.net)
-        for r in range(self.net.parent.size):
-            refresh_region(self.net, r)
+        clear(self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves)
+        for r in range(self.net.tree.parent.size):
+            refresh_region(self.net.tree, self.net.palette, self.net.masses, self.net.edges, self.net.leaves, r)
         while True:
-            row = prior_sweep(rng, self.net, self.coded, self.slots, len(seated))
+            row = prior_sweep(rng, *self.net, self.coded, self.slots, len(seated))
             if row == len(self.coded):
                 return
             seated = self.slots[:row]
-            write_options(self.net, seated, self.options[:row])
+            write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, seated, self.options[:row])
             labels = seated.copy()
-            while not rebuild(self.net, self.coded[:row], labels, self.options[:row], seated) or self.net.full[0]:
+            while (
+                not rebuild(*self.net, self.coded[:row], labels, self.options[:row], seated) or self.net.edges.full[0]
+            ):
                 self._resize(enlarged_capacity(self.net))
 
     def compact(self):
         """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""
-        write_options(self.net, self.slots, self.options)
+        write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, self.slots, self.options)
         self._rebuild(self.slots.copy())
 
     def _rebuild(self, labels):
-        while not rebuild(self.net, self.coded, labels, self.options, self.slots) or self.net.full[0]:
+        while not rebuild(*self.net, self.coded, labels, self.options, self.slots) or self.net.edges.full[0]:
             self._resize(enlarged_capacity(self.net))
         tight = tight_capacity(self.net)
-        if self.net.capacity.sum() > 2 * tight.sum():
+        if self.net.edges.capacity.sum() > 2 * tight.sum():
             self._resize(tight)
-            rebuild(self.net, self.coded, labels, self.options, self.slots)
+            rebuild(*self.net, self.coded, labels, self.options, self.slots)
 
     def _resize(self, capacity):
         self.net = resized(self.net, self.structure, self.compiled, capacity)
@@ -127,7 +138,7 @@ class Sampler:
         row = moved = 0
         while row < len(self.coded):
             end = min(row + ROWS_AT_A_TIME, len(self.coded))
-            arguments = (rng, self.net, self.coded[:end], self.slots[:end], row)
+            arguments = (rng, *self.net, self.coded[:end], self.slots[:end], row)
             if kernel == "exact":
                 row, changed = exact_sweep(*arguments)
             elif kernel == "induced_tree":
@@ -141,17 +152,19 @@ class Sampler:
 
     def n_occupied_leaves(self):
         """Leaves that hold data."""
-        used = (self.net.top - self.net.n_free)[self.structure.leaf_region]
-        return int((used - np.diff(self.net.entry_ptr)).sum())
+        used = (self.net.edges.top - self.net.edges.n_free)[self.structure.leaf_region]
+        return int((used - np.diff(self.net.palette.entry_ptr)).sum())
 
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
         out = np.empty(self.slots.shape, np.int32)
-        write_digits(self.net, self.slots, out)
+        write_digits(self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves, self.slots, out)
         return out.astype(dtype, copy=False)
 
     def statistics(self):
         """Statistics vector; its ticket is the log joint at the current hyperparameters."""
-        state = pack_statistics(self.net, self.jacobian)
+        state = pack_statistics(
+            self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves, self.jacobian
+        )
         state[0] = log_joint(state, self.compiled, *self.hyperparameters, np.empty(0))
         return state

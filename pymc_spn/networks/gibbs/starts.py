@@ -94,19 +94,29 @@ def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, s
 
 
 @bare_kernel
-def prior_sweep(rng, net, y, slots, first):
+def prior_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first):
     """Seat the rows one after another by the prior alone; returns the row at which a region ran full, or N."""
     for n in range(first, y.shape[0]):
-        if net.full[0]:
+        if edges.full[0]:
             return n
-        mark_missing(net, y[n])
+        mark_missing(tree, scratch, y[n])
         for r in range(slots.shape[1]):
-            net.old[r] = FRESH
-        propose_tree(rng, net, net.old, net.new)
+            scratch.old[r] = FRESH
+        propose_tree(rng, tree, palette, masses, edges, nodes, leaves, scratch, scratch.old, scratch.new)
         for r in range(slots.shape[1]):
-            slot = net.new[r]
+            slot = scratch.new[r]
             if slot <= FRESH:
-                slot = new_edge(net, r, slots[n, net.parent[r]] if r > 0 else 0, FRESH - slot)
+                slot = new_edge(
+                    tree,
+                    palette,
+                    masses,
+                    edges,
+                    nodes,
+                    leaves,
+                    r,
+                    slots[n, tree.parent[r]] if r > 0 else 0,
+                    FRESH - slot,
+                )
             slots[n, r] = slot
-        attach(net, y[n], slots[n])
+        attach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
     return y.shape[0]

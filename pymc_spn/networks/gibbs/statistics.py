@@ -60,12 +60,13 @@ def leaf_priors(palette):
 
 
 @kernel
-def pack_statistics(net, log_jacobian):
+def pack_statistics(tree, palette, edges, nodes, leaves, log_jacobian):
     """Statistics vector of the network's current state; the ticket is 0.
 
     Parameters
     ----------
-    net : Network
+    tree, palette, edges, nodes, leaves
+        Groups of a `Network`.
     log_jacobian : float
         Log density of the coded table relative to the original one, summed over all density-valued cells.
 
@@ -73,22 +74,22 @@ def pack_statistics(net, log_jacobian):
     -------
     (n,) float64
     """
-    n_columns = net.place_ptr.size - 1
+    n_columns = palette.place_ptr.size - 1
     n_nodes = 0
     n_edges = 0
     n_leaves = 0
     n_cells = 0
-    for r in range(net.parent.size):
-        k = net.node_begin[r]
-        for node in range(net.top[net.parent[r]] if r > 0 else 1):
-            n_nodes += net.node_count[k + node] > 0
-        for i in range(net.begin[r], net.begin[r] + net.top[r]):
-            if net.edge_count[i] > 0:
+    for r in range(tree.parent.size):
+        k = nodes.begin[r]
+        for node in range(edges.top[tree.parent[r]] if r > 0 else 1):
+            n_nodes += nodes.n_data[k + node] > 0
+        for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+            if edges.n_data[i] > 0:
                 n_edges += 1
-                d = net.column[r]
+                d = tree.column[r]
                 if d >= 0:
                     n_leaves += 1
-                    n_cells += net.n_levels[d]
+                    n_cells += palette.n_levels[d]
     out = np.zeros(HEAD + n_columns + 1 + NODE * n_nodes + EDGE * n_edges + LEAF * n_leaves + n_cells)
     out[1] = n_nodes
     out[2] = n_edges
@@ -100,45 +101,45 @@ def pack_statistics(net, log_jacobian):
     leaf_at = edge_at + EDGE * n_edges
     cell_at = leaf_at + LEAF * n_leaves
     leaf = 0
-    for d in range(net.leaf_region.size):
-        c = net.source[d]
-        if d == net.place_ptr[c]:
+    for d in range(tree.leaf_region.size):
+        c = palette.source[d]
+        if d == palette.place_ptr[c]:
             out[HEAD + c] = leaf
-        r = net.leaf_region[d]
-        for slot in range(net.top[r]):
-            i = net.begin[r] + slot
-            if net.edge_count[i] == 0:
+        r = tree.leaf_region[d]
+        for slot in range(edges.top[r]):
+            i = edges.begin[r] + slot
+            if edges.n_data[i] == 0:
                 continue
             at = leaf_at + LEAF * leaf
-            out[at] = net.entry_source[net.entry[i]]
-            out[at + 1] = net.edge_count[i]
-            out[at + 2] = net.s1[i]
-            out[at + 3] = net.s2[i]
+            out[at] = palette.entry_source[leaves.entry[i]]
+            out[at + 1] = edges.n_data[i]
+            out[at + 2] = leaves.s1[i]
+            out[at + 3] = leaves.s2[i]
             out[at + 4] = cell_at
-            for level in range(net.n_levels[d]):
-                out[cell_at] = net.level_count[net.level_begin[d] + level * net.capacity[r] + slot]
+            for level in range(palette.n_levels[d]):
+                out[cell_at] = leaves.level_count[leaves.level_begin[d] + level * leaves.capacity[d] + i]
                 cell_at += 1
             leaf += 1
     out[HEAD + n_columns] = leaf
-    for r in range(net.parent.size):
-        d = net.column[r]
-        k = net.node_begin[r]
-        for node in range(net.top[net.parent[r]] if r > 0 else 1):
-            if net.node_count[k + node] > 0:
+    for r in range(tree.parent.size):
+        d = tree.column[r]
+        k = nodes.begin[r]
+        for node in range(edges.top[tree.parent[r]] if r > 0 else 1):
+            if nodes.n_data[k + node] > 0:
                 out[node_at] = d >= 0
-                out[node_at + 1] = net.node_count[k + node]
+                out[node_at + 1] = nodes.n_data[k + node]
                 node_at += NODE
-        for i in range(net.begin[r], net.begin[r] + net.top[r]):
-            if net.edge_count[i] == 0:
+        for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+            if edges.n_data[i] == 0:
                 continue
             if d < 0:
-                factor = 1.0 / net.width[r] if net.width[r] > 0 else -1.0 / net.n_splits[r]
+                factor = 1.0 / tree.width[r] if tree.width[r] > 0 else -1.0 / tree.n_splits[r]
             else:
-                copies = net.entry_copies[net.entry[i]]
-                factor = (1.0 / copies if copies > 0 else -1.0) / n_prior_slots(net, d)
+                copies = palette.copies[leaves.entry[i]]
+                factor = (1.0 / copies if copies > 0 else -1.0) / n_prior_slots(palette, d)
             out[edge_at] = d >= 0
             out[edge_at + 1] = factor
-            out[edge_at + 2] = net.edge_count[i]
+            out[edge_at + 2] = edges.n_data[i]
             edge_at += EDGE
     return out
 

@@ -87,36 +87,36 @@ def spread_flow(pack, s, n, wanted, scratch):
         for g in range(n):
             store(scratch.flow, g, splat(1.0))
             store(scratch.empty_flow, g, splat(0.0))
-    for r in range(pack.parent.size):
-        if pack.column[r] >= 0 or not wanted[r]:
+    for r in range(pack.tree.parent.size):
+        if pack.tree.column[r] >= 0 or not wanted[r]:
             continue
         nodes = scratch.node_at[r] * n
         edge = pack.edge_first[s, r]
         rest = pack.rest_first[s, r]
-        for k in range(pack.top[s, pack.parent[r]] if r > 0 else 1):
+        for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
             weight = splat(pack.rest[rest + k])
             for g in range(n):
                 flow = multiply_add(weight, load(scratch.flow, nodes + k * n + g), load(scratch.empty_flow, r * n + g))
                 store(scratch.empty_flow, r * n + g, flow)
-        for j in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-            q = pack.parts[j]
+        for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+            q = pack.tree.parts[j]
             if not wanted[q]:
                 continue
-            first = pack.split[q] == 0
+            first = pack.tree.split[q] == 0
             for g in range(n):
                 others = product_of_unoccupied(pack, r, q, n, g, scratch)
                 flow = mul(load(scratch.empty_flow, r * n + g), others) if first else splat(0.0)
                 store(scratch.empty_flow, q * n + g, flow)
             other = -1
-            usual = pack.n_splits[r] == 1
-            for i in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-                if pack.parts[i] != q and not scratch.missing[pack.parts[i]]:
+            usual = pack.tree.n_splits[r] == 1
+            for i in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+                if pack.tree.parts[i] != q and not scratch.missing[pack.tree.parts[i]]:
                     usual &= other < 0
-                    other = pack.parts[i]
+                    other = pack.tree.parts[i]
             below = scratch.node_at[q] * n
             at_other = scratch.node_at[max(other, 0)] * n
             for e in range(pack.top[s, r]):
-                here = pack.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.split[q]
+                here = pack.tree.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.tree.split[q]
                 weight = splat(pack.weight[edge + e] if here else 0.0)
                 node = nodes + pack.node[edge + e] * n
                 for g in range(n):
@@ -132,13 +132,13 @@ def spread_flow(pack, s, n, wanted, scratch):
 def share_among_leaves(pack, s, column, known, n, laws, averages, shares, first_leaf, scratch):
     """Probabilities of the leaves of a column in the rows of a block, and averages with these weights."""
     block = n * LANES
-    base = pack.leaf_first[s, pack.place_ptr[column]]
-    before = base - pack.leaf_first[0, pack.place_ptr[column]]
+    base = pack.leaf_first[s, pack.palette.place_ptr[column]]
+    before = base - pack.leaf_first[0, pack.palette.place_ptr[column]]
     n_leaves = 0
-    for d in range(pack.place_ptr[column], pack.place_ptr[column + 1]):
+    for d in range(pack.palette.place_ptr[column], pack.palette.place_ptr[column + 1]):
         at = pack.leaf_first[s, d] - base
         share_at_place(pack, s, d, known, at, n, scratch)
-        n_leaves = at + pack.top[s, pack.leaf_region[d]]
+        n_leaves = at + pack.top[s, pack.tree.leaf_region[d]]
     for first in range(0, n_leaves if shares.shape[0] > 0 else 0, LANES):  # by lines of the cache
         last = min(first + LANES, n_leaves)
         for j in range(shares.shape[0]):
@@ -167,17 +167,17 @@ def share_among_leaves(pack, s, column, known, n, laws, averages, shares, first_
 @bare_inner_kernel
 def share_at_place(pack, s, d, known, at, n, scratch):
     """Probabilities of the leaves at a place in the rows of a block."""
-    r = pack.leaf_region[d]
+    r = pack.tree.leaf_region[d]
     nodes = scratch.node_at[r] * n
-    n_entries = pack.entry_ptr[d + 1] - pack.entry_ptr[d]
+    n_entries = pack.palette.entry_ptr[d + 1] - pack.palette.entry_ptr[d]
     edge = pack.edge_first[s, r] - n_entries
     rest = pack.rest_first[s, r]
     for i in range(pack.top[s, r]):
         for g in range(n):
             if i < n_entries:
-                fresh = splat(pack.fresh[s, pack.entry_ptr[d] + i])
+                fresh = splat(pack.fresh[s, pack.palette.entry_ptr[d] + i])
                 flow = mul(fresh, load(scratch.empty_flow, r * n + g))
-                for k in range(pack.top[s, pack.parent[r]] if r > 0 else 1):
+                for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
                     weight = splat(pack.rest[rest + k * n_entries + i])
                     flow = multiply_add(weight, load(scratch.flow, nodes + k * n + g), flow)
             else:
@@ -221,11 +221,11 @@ def add_coefficients(pack, s, c, n, scratch):
     """Sum of the coefficients of a column's sum nodes, at all its places."""
     for g in range(n):
         store(scratch.share, g, splat(0.0))
-    for d in range(pack.place_ptr[c], pack.place_ptr[c + 1]):
-        r = pack.leaf_region[d]
+    for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
+        r = pack.tree.leaf_region[d]
         nodes = scratch.node_at[r] * n
         for g in range(n):
             total = add(load(scratch.share, g), load(scratch.empty_flow, r * n + g))
-            for k in range(pack.top[s, pack.parent[r]] if r > 0 else 1):
+            for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
                 total = add(total, load(scratch.flow, nodes + k * n + g))
             store(scratch.share, g, total)

@@ -87,11 +87,11 @@ class BlockScratch(NamedTuple):
 def block_scratch(pack, rows):
     """Scratch for rows of draws."""
     n_groups = min(BLOCK, rows.y.shape[1] // LANES)
-    n_nodes = np.where(pack.parent >= 0, pack.top[:, pack.parent], 1).sum(axis=1).max(initial=1)
-    leaves = np.add.reduceat(pack.top[:, pack.leaf_region], pack.place_ptr[:-1], axis=1)
+    n_nodes = np.where(pack.tree.parent >= 0, pack.top[:, pack.tree.parent], 1).sum(axis=1).max(initial=1)
+    leaves = np.add.reduceat(pack.top[:, pack.tree.leaf_region], pack.palette.place_ptr[:-1], axis=1)
     widths = np.diff(rows.value_ptr) + 2
     block = n_groups * LANES
-    n_regions, n_columns = pack.parent.size, rows.mode.size
+    n_regions, n_columns = pack.tree.parent.size, rows.mode.size
     most, by_table = int(leaves.max(initial=1)), rows.mode == BY_TABLE
     return BlockScratch(
         np.zeros(n_regions, np.int64),
@@ -141,16 +141,16 @@ def write_logs(pack, scratch, n, out):
 def prepare_draw(pack, s, rows, scratch):
     """Places of the sum nodes of a draw, and its tables of leaf values."""
     at = 0
-    for r in range(pack.parent.size):
+    for r in range(pack.tree.parent.size):
         scratch.node_at[r] = at
-        at += pack.top[s, pack.parent[r]] if r > 0 else 1
+        at += pack.top[s, pack.tree.parent[r]] if r > 0 else 1
     table_at = 0
     shift_at = 0
     for c in range(rows.mode.size):
         if rows.mode[c] != BY_TABLE:
             continue
         scratch.table_at[c] = table_at
-        base = pack.leaf_first[s, pack.place_ptr[c]]
+        base = pack.leaf_first[s, pack.palette.place_ptr[c]]
         n_leaves = leaf_end(pack, s, c) - base
         width = rows.value_ptr[c + 1] - rows.value_ptr[c] + 2
         table = scratch.table[table_at : table_at + n_leaves * width]
@@ -162,8 +162,8 @@ def prepare_draw(pack, s, rows, scratch):
 @bare_inner_kernel
 def leaf_end(pack, s, c):
     """Behind the last leaf of a column in a draw."""
-    last = pack.place_ptr[c + 1] - 1
-    return pack.leaf_first[s, last] + pack.top[s, pack.leaf_region[last]]
+    last = pack.palette.place_ptr[c + 1] - 1
+    return pack.leaf_first[s, last] + pack.top[s, pack.tree.leaf_region[last]]
 
 
 @bare_inner_kernel
@@ -173,24 +173,24 @@ def fill_table(pack, s, rows, c, base, width, table, shift):
     first = rows.value_ptr[c]
     shift[:] = EMPTY_LEAF
     is_event = rows.event_ptr[c + 1] > rows.event_ptr[c]
-    event = rows.event_ptr[c] + base - pack.leaf_first[0, pack.place_ptr[c]]
-    for d in range(pack.place_ptr[c], pack.place_ptr[c + 1]):
+    event = rows.event_ptr[c] + base - pack.leaf_first[0, pack.palette.place_ptr[c]]
+    for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
         begin = pack.leaf_first[s, d]
-        top = pack.top[s, pack.leaf_region[d]]
+        top = pack.top[s, pack.tree.leaf_region[d]]
         for i in range(begin, begin + top):
             at = (i - base) * width
             for v in range(n_values):
                 low = rows.low[first + v]
-                if pack.entry_family[pack.entry[i]] == CATEGORICAL:
+                if pack.palette.family[pack.leaves.entry[i]] == CATEGORICAL:
                     log = math.log(pack.level_mass[pack.level_first[s, d] + int(low) * top + i - begin])
-                elif pack.log_scale[i] == EMPTY_LEAF:
+                elif pack.leaves.log_scale[i] == EMPTY_LEAF:
                     log = EMPTY_LEAF
-                elif pack.column_kind[d] >= CELLS:
-                    log = log_whole_number(pack, d, i, 0.5 * (low + rows.high[first + v]))
+                elif pack.palette.column_kind[d] >= CELLS:
+                    log = log_whole_number(pack.palette, pack.leaves, d, i, 0.5 * (low + rows.high[first + v]))
                 elif rows.kind[c] == INTERVALS:
-                    log = log_cell(pack, d, i, low, rows.high[first + v])
+                    log = log_cell(pack.palette, pack.leaves, d, i, low, rows.high[first + v])
                 else:
-                    log = log_predictive(pack, d, i, low)
+                    log = log_predictive(pack.palette, pack.leaves, d, i, low)
                 table[at + v] = log
                 shift[v] = max(shift[v], log)
             if is_event:
@@ -214,11 +214,11 @@ def evaluate_block(pack, s, rows, group, n, keep, scratch):
     shift_at = 0
     for c in range(rows.mode.size):
         absent = rows.mode[c] == ABSENT
-        for d in range(pack.place_ptr[c], pack.place_ptr[c + 1]):
-            scratch.missing[pack.leaf_region[d]] = absent
+        for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
+            scratch.missing[pack.tree.leaf_region[d]] = absent
         if absent:
             continue
-        base = pack.leaf_first[s, pack.place_ptr[c]]
+        base = pack.leaf_first[s, pack.palette.place_ptr[c]]
         n_leaves = leaf_end(pack, s, c) - base
         leaf = scratch.kept if c == keep else scratch.leaf
         if rows.mode[c] == BY_TABLE:
@@ -232,13 +232,13 @@ def evaluate_block(pack, s, rows, group, n, keep, scratch):
         for g in range(n):
             store(scratch.column_shift, c * n + g, load(scratch.highest, g))
             store(scratch.shift, g, add(load(scratch.shift, g), load(scratch.highest, g)))
-        for d in range(pack.place_ptr[c], pack.place_ptr[c + 1]):
+        for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
             add_leaves(pack, s, d, pack.leaf_first[s, d] - base, n, leaf, scratch)
-    for r in range(pack.parent.size - 1, -1, -1):
-        if pack.column[r] < 0:
+    for r in range(pack.tree.parent.size - 1, -1, -1):
+        if pack.tree.column[r] < 0:
             every = True
-            for j in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-                every &= scratch.missing[pack.parts[j]]
+            for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+                every &= scratch.missing[pack.tree.parts[j]]
             scratch.missing[r] = every
             if not every:
                 add_products(pack, s, r, n, scratch)
@@ -259,25 +259,25 @@ def look_up(table, width, code, table_shift, leaf, shift):
 @bare_inner_kernel
 def evaluate_leaves_of_block(pack, s, rows, c, base, n_leaves, group, n, leaf, scratch):
     """Values of a column's densities, divided by the largest of each row."""
-    d = pack.place_ptr[c]
+    d = pack.palette.place_ptr[c]
     block = n * LANES
     y = rows.y[c, group * LANES : group * LANES + block]
     log_x = rows.log_x[c, group * LANES : group * LANES + block]
     code = rows.code[c, group * LANES : group * LANES + block]
-    has_logs = pack.column_kind[d] == LOGS
+    has_logs = pack.palette.column_kind[d] == LOGS
     event = rows.event_ptr[c] + base - pack.leaf_first[0, d]
     for g in range(n):
         store(scratch.highest, g, splat(EMPTY_LEAF))
     for i in range(n_leaves):
         k = base + i
-        log_scale = splat(pack.log_scale[k] * LOG2_E)
-        power = splat(-pack.power[k])
-        centre = splat(pack.centre[k])
-        curvature = splat(pack.curvature[k])
-        in_logs = has_logs and is_of_logs(pack.entry_family[pack.entry[k]])
-        if pack.slope[k] != 0.0:
-            slope = splat(pack.slope[k])
-            offset = splat(pack.offset[d])
+        log_scale = splat(pack.leaves.log_scale[k] * LOG2_E)
+        power = splat(-pack.leaves.power[k])
+        centre = splat(pack.leaves.centre[k])
+        curvature = splat(pack.leaves.curvature[k])
+        in_logs = has_logs and is_of_logs(pack.palette.family[pack.leaves.entry[k]])
+        if pack.leaves.slope[k] != 0.0:
+            slope = splat(pack.leaves.slope[k])
+            offset = splat(pack.palette.offset[d])
             for g in range(n):
                 x = load(y, g)
                 t = sub(x, centre)
@@ -309,9 +309,9 @@ def evaluate_leaves_of_block(pack, s, rows, c, base, n_leaves, group, n, leaf, s
 @bare_inner_kernel
 def add_leaves(pack, s, d, at, n, leaf, scratch):
     """Values of the sum nodes at a place, and of an unoccupied one."""
-    r = pack.leaf_region[d]
-    first = pack.entry_ptr[d]
-    n_entries = pack.entry_ptr[d + 1] - first
+    r = pack.tree.leaf_region[d]
+    first = pack.palette.entry_ptr[d]
+    n_entries = pack.palette.entry_ptr[d + 1] - first
     nodes = scratch.node_at[r]
     rest = pack.rest_first[s, r]
     for g in range(n):
@@ -321,7 +321,7 @@ def add_leaves(pack, s, d, at, n, leaf, scratch):
         for g in range(n):
             before = load(scratch.empty_value, r * n + g)
             store(scratch.empty_value, r * n + g, multiply_add(weight, load(leaf, (at + e) * n + g), before))
-    for k in range(pack.top[s, pack.parent[r]] if r > 0 else 1):
+    for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
         weight = splat(pack.rest[rest + k * n_entries])
         for g in range(n):
             store(scratch.node_value, (nodes + k) * n + g, mul(weight, load(leaf, at * n + g)))
@@ -349,18 +349,18 @@ def add_products(pack, s, r, n, scratch):
     one = -1
     other = -1
     n_parts = 0
-    for j in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-        if not scratch.missing[pack.parts[j]]:
+    for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+        if not scratch.missing[pack.tree.parts[j]]:
             other = one
-            one = pack.parts[j]
+            one = pack.tree.parts[j]
             n_parts += 1
     for g in range(n):
         store(scratch.empty_value, r * n + g, product_of_unoccupied(pack, r, -1, n, g, scratch))
-    for k in range(pack.top[s, pack.parent[r]] if r > 0 else 1):
+    for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
         weight = splat(pack.rest[rest + k])
         for g in range(n):
             store(scratch.node_value, (nodes + k) * n + g, mul(weight, load(scratch.empty_value, r * n + g)))
-    usual = pack.n_splits[r] == 1 and n_parts <= 2
+    usual = pack.tree.n_splits[r] == 1 and n_parts <= 2
     at_one = scratch.node_at[one] * n
     at_other = scratch.node_at[max(other, 0)] * n
     for e in range(pack.top[s, r]):
@@ -382,12 +382,12 @@ def add_products(pack, s, r, n, scratch):
 def product_of_parts(pack, r, edge, e, without, n, g, scratch):
     """Product of the sum nodes below edge e of a region, but for the one in a part; those of its own split."""
     value = splat(1.0)
-    for j in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-        q = pack.parts[j]
+    for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+        q = pack.tree.parts[j]
         if (
             q != without
             and not scratch.missing[q]
-            and (pack.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.split[q])
+            and (pack.tree.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.tree.split[q])
         ):
             value = mul(value, load(scratch.node_value, (scratch.node_at[q] + e) * n + g))
     return value
@@ -397,8 +397,8 @@ def product_of_parts(pack, r, edge, e, without, n, g, scratch):
 def product_of_unoccupied(pack, r, without, n, g, scratch):
     """The same of an unoccupied product, whose split does not matter: that of the first stands for all."""
     value = splat(1.0)
-    for j in range(pack.part_ptr[r], pack.part_ptr[r + 1]):
-        q = pack.parts[j]
-        if q != without and not scratch.missing[q] and pack.split[q] == 0:
+    for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
+        q = pack.tree.parts[j]
+        if q != without and not scratch.missing[q] and pack.tree.split[q] == 0:
             value = mul(value, load(scratch.empty_value, q * n + g))
     return value

@@ -44,7 +44,7 @@ def blocked_rows(
     high = list(low)
     outside = np.zeros(n_rows, np.bool_)
     for c in range(n_columns):
-        d = pack.place_ptr[c]
+        d = pack.palette.place_ptr[c]
         x, cell = coded[:, c], None
         if cells is not None and c in cells.columns:
             k = int(np.flatnonzero(cells.columns == c)[0])
@@ -52,15 +52,15 @@ def blocked_rows(
         known = ~np.isnan(x)
         if not known.any() and c not in events:
             continue
-        by_value = cell is None and pack.column_kind[d] in (VECTOR, LOGS) and known.any()
+        by_value = cell is None and pack.palette.column_kind[d] in (VECTOR, LOGS) and known.any()
         if by_value:
             mode[c] = BY_VALUE
             excluded = _excluded(pack, d, x)
             outside |= excluded
             at = np.where(known & ~excluded, x, np.nanmax(x))
             y[c, :n_rows], y[c, n_rows:] = at, at[-1]
-            if pack.column_kind[d] == LOGS:
-                log_x[c] = np.log(np.maximum(y[c] + pack.offset[d], np.finfo(np.float64).tiny))
+            if pack.palette.column_kind[d] == LOGS:
+                log_x[c] = np.log(np.maximum(y[c] + pack.palette.offset[d], np.finfo(np.float64).tiny))
             code[c, :n_rows] = np.where(known, 0, -2 if c in events else -1)
             has_gaps[c] = not known.all()
             continue
@@ -95,8 +95,8 @@ def blocked_rows(
 
 def _excluded(pack: PackedDraws, d: int, y: np.ndarray) -> np.ndarray:
     """Whether values (M,) of a place are such that a leaf has no density there; see `predictive_kernels.is_outside`."""
-    x = y + pack.offset[d]
-    family = pack.entry_family[pack.entry_ptr[d] : pack.entry_ptr[d + 1]]
+    x = y + pack.palette.offset[d]
+    family = pack.palette.family[pack.palette.entry_ptr[d] : pack.palette.entry_ptr[d + 1]]
     if np.isin(family, families_with(LOGARITHM)).any():
         return x <= 0.0
-    return (x < -ROUNDING * (1.0 + abs(pack.offset[d]))) & np.isin(family, families_with(NOT_NEGATIVE)).any()
+    return (x < -ROUNDING * (1.0 + abs(pack.palette.offset[d]))) & np.isin(family, families_with(NOT_NEGATIVE)).any()

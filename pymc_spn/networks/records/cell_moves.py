@@ -22,13 +22,32 @@ TINY, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max
 
 
 @bare_kernel
-def propose_cells(rng, net, y, seen, slots, anew, options, event, event_log, values, family):
-    """Take a row out of the network and draw its missing cells; the drawn tree is left in ``net.new``.
+def propose_cells(
+    rng,
+    tree,
+    palette,
+    masses,
+    edges,
+    nodes,
+    leaves,
+    scratch,
+    y,
+    seen,
+    slots,
+    anew,
+    options,
+    event,
+    event_log,
+    values,
+    family,
+):
+    """Take a row out of the network and draw its missing cells; the drawn tree is left in ``scratch.new``.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (P,) float64
         Coded row as completed, and ``seen`` the same with NaN in the gaps.
     seen : (P,) float64
@@ -44,49 +63,49 @@ def propose_cells(rng, net, y, seen, slots, anew, options, event, event_log, val
         Out, in the gaps: what `draw_value` drew, and the family of the leaf.
     """
     for r in range(slots.size):
-        net.old[r] = slots[r]
+        scratch.old[r] = slots[r]
         if slots[r] >= 0:
-            i = net.begin[r] + slots[r]
-            d = net.column[r]
-            options[r] = net.entry[i] - net.entry_ptr[d] if d >= 0 else net.edge_split[i]
-    detach(net, y, slots)
+            i = edges.begin[r] + slots[r]
+            d = tree.column[r]
+            options[r] = leaves.entry[i] - palette.entry_ptr[d] if d >= 0 else edges.split[i]
+    detach(tree, palette, edges, nodes, leaves, scratch, y, slots)
     if anew:
-        logs = evaluate_row(net, seen, event, event_log)[1]
-        draw_tree(rng, net, logs)
+        logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, seen, event, event_log)[1]
+        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs)
     for d in range(seen.size):
-        r = net.leaf_region[d]
-        leaf = net.new[r] if anew else net.old[r]
+        r = tree.leaf_region[d]
+        leaf = scratch.new[r] if anew else scratch.old[r]
         if leaf == MISSING or not np.isnan(seen[d]):
             continue
-        if net.edge_count[net.begin[r] + leaf] == 0 and leaf >= n_prior_slots(net, d):
+        if edges.n_data[edges.begin[r] + leaf] == 0 and leaf >= n_prior_slots(palette, d):
             leaf = options[r]  # the row was alone in its leaf: what remains is the prior
-        slot = net.begin[r] + leaf
-        values[net.source[d]] = draw_value(rng, net, d, slot)
-        family[net.source[d]] = net.entry_family[net.entry[slot]]
+        slot = edges.begin[r] + leaf
+        values[palette.source[d]] = draw_value(rng, palette, leaves, d, slot)
+        family[palette.source[d]] = palette.family[leaves.entry[slot]]
 
 
 @bare_kernel
-def settle_row(net, y, seen, slots, anew, changed, options):
-    """Put a row back: on the tree in ``net.new`` if ``anew``, else on its old one; ``changed`` if its cells are."""
+def settle_row(tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, changed, options):
+    """Put a row back: on the tree in ``scratch.new`` if ``anew``, else on its old one; ``changed`` if its cells are."""
     for r in range(slots.size):
-        code = net.new[r] if anew else net.old[r]
+        code = scratch.new[r] if anew else scratch.old[r]
         slots[r] = code
         if code == MISSING:
             continue
-        node = slots[net.parent[r]] if r > 0 else 0
-        d = net.column[r]
+        node = slots[tree.parent[r]] if r > 0 else 0
+        d = tree.column[r]
         if anew and code <= FRESH:
-            slots[r] = new_edge(net, r, node, FRESH - code)
-        elif anew and d >= 0 and code < n_prior_slots(net, d):
-            slots[r] = new_edge(net, r, node, code)
-        elif net.edge_count[net.begin[r] + code] == 0:
+            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, FRESH - code)
+        elif anew and d >= 0 and code < n_prior_slots(palette, d):
+            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, code)
+        elif edges.n_data[edges.begin[r] + code] == 0:
             # freed last in its region, so it is the one that comes back
-            slots[r] = new_edge(net, r, node, options[r])
+            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[r])
     if changed:
         for d in range(seen.size):
             if np.isnan(seen[d]):
-                net.old[net.leaf_region[d]] = FRESH  # its statistics are not those that were saved
-    attach(net, y, slots)
+                scratch.old[tree.leaf_region[d]] = FRESH  # its statistics are not those that were saved
+    attach(tree, palette, edges, nodes, leaves, scratch, y, slots)
 
 
 class CellMoves:
@@ -145,14 +164,14 @@ class CellMoves:
         accepted = 0
         for cells in self.cells:
             n = self.rows[cells.start]
-            if sampler.net.full[0]:
+            if sampler.net.edges.full[0]:
                 sampler.compact()
             y, slots = sampler.coded[n], sampler.slots[n]
             seen = y.copy()
             for d in self.columns[cells]:
                 seen[self.places[d]] = np.nan
             drawn = (self.options, *self.no_event, self.values, self.family)
-            propose_cells(rng, sampler.net, y, seen, slots, anew, *drawn)
+            propose_cells(rng, *sampler.net, y, seen, slots, anew, *drawn)
             proposed = missing.copy()
             proposed[cells] = self._in_data_units(rng, self.columns[cells])
             log_new = log_rest(proposed) if log_rest else 0.0
@@ -161,7 +180,7 @@ class CellMoves:
                 missing, log_now = proposed, log_new
                 self._write(y, cells, missing)
                 accepted += 1
-            settle_row(sampler.net, y, seen, slots, anew and take, take, self.options)
+            settle_row(*sampler.net, y, seen, slots, anew and take, take, self.options)
         return missing, accepted / max(len(self.cells), 1)
 
     def _in_data_units(self, rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments, log_event
 from pymc_spn.networks.gibbs.family_kernels import posteriors
+from pymc_spn.networks.gibbs.network import level_counts
 
 BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
 HELD = 4_000_000  # answers kept for the next query (32 MB)
@@ -105,8 +106,8 @@ class ColumnLeaves:
 
 def slots_of_column(net: Any, d: int) -> np.ndarray:
     """Leaf slots of a column at all its places, ascending, as in `leaves_of_column`."""
-    regions = net.leaf_region[net.source == d]
-    return np.concatenate([np.arange(net.begin[r], net.begin[r] + net.top[r]) for r in regions])
+    regions = net.tree.leaf_region[net.palette.source == d]
+    return np.concatenate([np.arange(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r]) for r in regions])
 
 
 def _logs(leaves: Leaves, event: Any) -> tuple[np.ndarray, ...]:
@@ -115,7 +116,7 @@ def _logs(leaves: Leaves, event: Any) -> tuple[np.ndarray, ...]:
 
 def leaves_of_column(net: Any, compiled: Any, c: int) -> Leaves:
     """All leaf slots of a column, place by place, as events see them."""
-    places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.source == c)]
+    places = [leaves_at(net, compiled, int(d)) for d in np.flatnonzero(net.palette.source == c)]
     family = np.concatenate([p.family for p in places])
     return as_masses(Leaves(family, np.concatenate([p.parameters for p in places])), compiled, c)
 
@@ -130,16 +131,14 @@ def as_masses(leaves: Leaves, compiled: Any, c: int) -> Leaves:
 
 def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
     """All leaf slots at place d of a column, the prior slots first."""
-    r, c = net.leaf_region[d], net.source[d]
-    slots = slice(net.begin[r], net.begin[r] + net.top[r])
-    entry = net.entry[slots]
-    family, prior, n = net.entry_family[entry], net.prior[entry], net.edge_count[slots].astype(np.float64)
+    r, c = net.tree.leaf_region[d], net.palette.source[d]
+    slots = slice(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r])
+    entry = net.leaves.entry[slots]
+    family, prior, n = net.palette.family[entry], net.palette.prior[entry], net.leaves.n_data[slots].astype(np.float64)
     if compiled.n_levels[c] > 0:
-        at = net.level_begin[d]
-        counts = net.level_count[at : at + net.n_levels[d] * net.capacity[r]].reshape(net.n_levels[d], -1)
-        return Leaves(family, counts[:, : net.top[r]].T + prior[:, :1])
+        return Leaves(family, level_counts(net, d)[:, : net.edges.top[r]].T + prior[:, :1])
     out = np.empty((entry.size, 4))
-    posteriors(family, n, net.s1[slots].copy(), net.s2[slots].copy(), prior, out)
+    posteriors(family, n, net.leaves.s1[slots].copy(), net.leaves.s2[slots].copy(), prior, out)
     for code in np.unique(family).tolist():
         in_units = PREDICTIVES[code].in_units
         if in_units is not None:

@@ -100,7 +100,7 @@ class DrawBlocks:
 
         def ask(piece: Piece) -> None:
             found, rest = np.empty(piece.shape), np.empty((*piece.shape, values.shape[1]))
-            wanted = np.zeros(piece.pack.parent.size, np.bool_)
+            wanted = np.zeros(piece.pack.tree.parent.size, np.bool_)
             scratch = block_scratch(piece.pack, piece.known)
             log_densities_left_out_of_blocks(piece.pack, piece.known, scratch, wanted, found, rest)
             out[piece.draws, piece.rows] = found[:, : piece.n_rows]
@@ -165,7 +165,7 @@ class DrawBlocks:
             given = self._states.event_logs(s, net, asked.events)
             log, share = np.empty(which.size), np.zeros((which.size, asked.begin[s + 1] - asked.begin[s]))
             if asked.cells is None:
-                column_shares(net, self._states.coded_rows(asked.values[which]), *given, path, log, share)
+                column_shares(*net, self._states.coded_rows(asked.values[which]), *given, path, log, share)
             else:
                 asked.cells.of_rows(which).shares(net, given, path, log, share)
             logs[s, which] = log
@@ -214,12 +214,12 @@ class DrawBlocks:
                         pack = packed([self._states._shared_network(s) for s in range(start, stop)])
                         if self._bytes < KEPT_BYTES:
                             self._kept[start] = pack
-                            self._bytes += sum(array.nbytes for array in pack)
+                            self._bytes += pack.nbytes
             yield slice(start, stop), pack
 
     def _event_logs(self, draws: slice, pack: PackedDraws, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of events in the leaves of packed draws, column by column, and where each column ends."""
-        n_columns = pack.place_ptr.size - 1
+        n_columns = pack.palette.place_ptr.size - 1
         found = [np.zeros(0)] * n_columns
         for c, event in events.items():
             each = []

@@ -14,7 +14,7 @@ def entropy_bounds(laws: DrawLaws, grids: dict[int, Grid]) -> tuple[float, float
     nodes: dict[int, Spread] = {}
     for r in range(tree.n_regions - 1, -1, -1):
         share = laws.share[r]
-        d = int(laws.net.column[r])
+        d = int(laws.net.tree.column[r])
         c, slots = laws.place(d) if d >= 0 else (-1, np.zeros(0, np.int64))
         if d < 0:
             children = _by_split([(which, _product([nodes[q] for q in parts])) for which, parts in laws.parts_of(r)])
@@ -62,7 +62,7 @@ def divergence_bound(one: DrawLaws, other: DrawLaws, asked: set[int]) -> float:
     nodes: dict[int, np.ndarray] = {}
     for r in range(tree.n_regions - 1, -1, -1):
         p, q = one.share[r], other.share[r]
-        d = int(one.net.column[r])
+        d = int(one.net.tree.column[r])
         if d < 0:
             children = np.zeros(p.shape[1])
             for which, parts in one.parts_of(r):

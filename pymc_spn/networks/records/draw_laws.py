@@ -47,11 +47,13 @@ class DrawLaws:
         """Of each split of a region: which of its children have it, unoccupied ones with the first, and its parts."""
         if r not in self._parts:
             net = self.net
-            parts = net.parts[net.part_ptr[r] : net.part_ptr[r + 1]].tolist()
-            own = np.append(net.edge_split[net.begin[r] : net.begin[r] + net.top[r]], 0)
-            self._parts[r] = [(own == s, [q for q in parts if net.split[q] == s]) for s in range(int(net.n_splits[r]))]
-            if net.n_splits[r] == 1:
-                self._parts[r] = [(np.ones(int(net.top[r]) + 1, np.bool_), parts)]
+            parts = net.tree.parts[net.tree.part_ptr[r] : net.tree.part_ptr[r + 1]].tolist()
+            own = np.append(net.edges.split[net.edges.begin[r] : net.edges.begin[r] + net.edges.top[r]], 0)
+            self._parts[r] = [
+                (own == s, [q for q in parts if net.tree.split[q] == s]) for s in range(int(net.tree.n_splits[r]))
+            ]
+            if net.tree.n_splits[r] == 1:
+                self._parts[r] = [(np.ones(int(net.edges.top[r]) + 1, np.bool_), parts)]
         return self._parts[r]
 
     def holds(self, r: int, d: int) -> bool:
@@ -65,15 +67,15 @@ class DrawLaws:
         if (r, d) in self._below:
             return self._below[r, d]
         net = self.net
-        out = np.zeros((int(net.top[r]) + 1, self.leaves(d).leaves.family.size))
-        if net.column[r] >= 0:
-            at = np.arange(int(net.top[r]))
+        out = np.zeros((int(net.edges.top[r]) + 1, self.leaves(d).leaves.family.size))
+        if net.tree.column[r] >= 0:
+            at = np.arange(int(net.edges.top[r]))
             out[at, self._first_leaf(r, d) + at] = 1.0
         else:
             for which, parts in self.parts_of(r):
                 q = next(q for q in parts if self.holds(q, d))
-                if net.column[q] >= 0:  # its children are the leaves
-                    first, n = self._first_leaf(q, d), int(net.top[q])
+                if net.tree.column[q] >= 0:  # its children are the leaves
+                    first, n = self._first_leaf(q, d), int(net.edges.top[q])
                     out[which, first : first + n] = self.share[q][which, :n]
                 else:
                     out[which] = self.share[q][which] @ self.below(q, d)
@@ -82,8 +84,8 @@ class DrawLaws:
 
     def _first_leaf(self, r: int, d: int) -> int:
         """Where the leaves of a univariate region stand among those of its column."""
-        regions = self.net.leaf_region[self.net.source == d]
-        return int(np.sum(self.net.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
+        regions = self.net.tree.leaf_region[self.net.palette.source == d]
+        return int(np.sum(self.net.edges.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
 
     def leaves(self, d: int) -> ColumnLaw:
         """The leaves of a column at all its places, with their probabilities left at 1."""
@@ -96,8 +98,10 @@ class DrawLaws:
     def place(self, d: int) -> tuple[int, np.ndarray]:
         """Column at a place, and which of the column's leaves stand there."""
         net = self.net
-        c = int(net.source[d])
-        return c, self._first_leaf(int(net.leaf_region[d]), c) + np.arange(int(net.top[net.leaf_region[d]]))
+        c = int(net.palette.source[d])
+        return c, self._first_leaf(int(net.tree.leaf_region[d]), c) + np.arange(
+            int(net.edges.top[net.tree.leaf_region[d]])
+        )
 
     def on_grid(self, d: int, grid: Grid) -> np.ndarray:
         """Density or mass (leaves, X) of each leaf of a column that can be reached, 0 of the others."""
@@ -144,8 +148,8 @@ class DrawLaws:
         known, found = self._given_child.get((q, d), (None, None))
         if known is on_d and found is not None:
             return found
-        n = int(self.net.top[q])
-        if self.net.column[q] >= 0:
+        n = int(self.net.edges.top[q])
+        if self.net.tree.column[q] >= 0:
             first = self._first_leaf(q, d)
             found = self.share[q][which, :n] @ on_d[first : first + n]
         else:
@@ -162,9 +166,9 @@ class DrawLaws:
 
 def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray) -> list[np.ndarray]:
     """The arrays of `all_shares`, one for each region."""
-    flat = all_shares(net, y, event, event_log)
-    above = np.where(net.parent >= 0, net.top[net.parent], 1)
-    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.top, strict=True)]
+    flat = all_shares(*net, y, event, event_log)
+    above = np.where(net.tree.parent >= 0, net.edges.top[net.tree.parent], 1)
+    shapes = [(int(n) + 1, int(m) + 1) for n, m in zip(above, net.edges.top, strict=True)]
     ends = np.cumsum([n * m for n, m in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
 
@@ -179,7 +183,7 @@ def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Event
         columns, k = states.column_leaves(s, net)
         leaves = columns.leaves(k, d)
         share, log = np.zeros((1, leaves.family.size)), np.empty(1)
-        share_kernels.column_shares(net, coded, *states.event_logs(s, net, events), path, log, share)
+        share_kernels.column_shares(*net, coded, *states.event_logs(s, net, events), path, log, share)
         used = share[0] > 0.0
         families.append(leaves.family[used])
         parameters.append(leaves.parameters[used])

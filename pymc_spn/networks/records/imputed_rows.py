@@ -44,10 +44,10 @@ def complete_rows(
         part = slice(start, stop)
         given = states.event_logs(s, net, events)
         if cells is None:
-            predictive_kernels.draw_rows(rng, net, coded, row[part], *given, out[part], leaves[part])
+            predictive_kernels.draw_rows(rng, *net, coded, row[part], *given, out[part], leaves[part])
         else:
             cells.draw(rng, net, row[part], given, out[part], leaves[part])
-        family[part] = net.entry_family[net.entry[leaves[part]]]
+        family[part] = net.palette.family[net.leaves.entry[leaves[part]]]
         for d in events:
             columns, k = states.column_leaves(s, net)
             local = columns.leaves(k, d)

@@ -22,13 +22,28 @@ def positions_in_parent(structure):
 
 
 @kernel
-def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, with_covariance):
+def moments(
+    tree,
+    palette,
+    masses,
+    edges,
+    nodes,
+    scratch,
+    begin,
+    size,
+    order,
+    position,
+    logs,
+    leaf_mean,
+    leaf_variance,
+    with_covariance,
+):
     """Mean and covariance of a row given what `evaluate_row` has seen of it.
 
     Parameters
     ----------
-    net : Network
-        As `evaluate_row` left it.
+    tree, palette, masses, edges, nodes, scratch
+        Groups of a `Network`, as `evaluate_row` left it.
     begin, size, order
         Of the region tree.
     position : int64
@@ -45,12 +60,12 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
     covariance : (D, D) float64
         Empty if not wanted. By the law of total covariance at every sum node: nothing cancels.
     """
-    n_regions = net.parent.size
+    n_regions = tree.parent.size
     n_columns = size[0]
     position_at = np.cumsum(size) - size
     n_nodes = np.ones(n_regions, np.int64)
     for r in range(1, n_regions):
-        n_nodes[r] = net.top[net.parent[r]]
+        n_nodes[r] = edges.top[tree.parent[r]]
     mean_at = np.cumsum(n_nodes * size) - n_nodes * size
     node_mean = np.zeros((n_nodes * size).sum())
     second = n_nodes * size * size if with_covariance else np.zeros(n_regions, np.int64)
@@ -60,24 +75,38 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
     empty_variance = np.zeros(n_columns)
     edge_mean = np.zeros(n_columns)  # by position in the region, like all moments of nodes
     for r in range(n_regions - 1, -1, -1):
-        d = net.column[r]
+        d = tree.column[r]
         m = size[r]
         first = begin[r]
-        slots = net.begin[r]
+        slots = edges.begin[r]
         if d >= 0:
-            empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, order[first])
+            empty_leaf_moments(
+                palette,
+                masses,
+                edges,
+                nodes,
+                scratch,
+                r,
+                d,
+                logs,
+                leaf_mean,
+                leaf_variance,
+                empty_mean,
+                empty_variance,
+                order[first],
+            )
         for node in range(n_nodes[r]):
-            k = net.node_begin[r] + node
-            total = net.node_count[k] + net.mass[r]
-            if not net.missing[r] and not logs:
-                total *= net.node_value[k]
+            k = nodes.begin[r] + node
+            total = nodes.n_data[k] + masses.total[r]
+            if not scratch.missing[r] and not logs:
+                total *= scratch.node_value[k]
             mean = node_mean[mean_at[r] + node * m : mean_at[r] + (node + 1) * m]
             for sweep in range(2 if with_covariance else 1):
                 cov = node_cov[cov_at[r] + node * m * m : cov_at[r] + (node + 1) * m * m]
-                slot = net.node_first[k]
+                slot = nodes.first[k]
                 while slot >= 0:
                     i = slots + slot
-                    share = net.weight[i] * relative_value(net, r, i, k, logs) / total
+                    share = edges.weight[i] * relative_value(scratch, r, i, k, logs) / total
                     if d >= 0:
                         if share == 0.0:
                             pass  # its mean may be infinite
@@ -86,10 +115,10 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
                         else:
                             cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
                     else:
-                        for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
-                            q = net.parts[j]
+                        for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
+                            q = tree.parts[j]
                             mq = size[q]
-                            if not reaches(net, q, slot):
+                            if not reaches(tree, edges, q, slot):
                                 continue
                             at = position[position_at[q] : position_at[q] + mq]
                             for a in range(mq):
@@ -99,11 +128,15 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
                                         below = node_cov[cov_at[q] + (slot * mq + a) * mq + b]
                                         cov[at[a] * m + at[b]] += share * below
                         add_share(sweep, share, edge_mean, mean, cov)
-                    slot = net.following[i]
+                    slot = edges.following[i]
                 if d >= 0:
-                    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-                        i = slots + e - net.entry_ptr[d]
-                        share = free_entry_mass(net, d, e, node) * relative_value(net, r, i, k, logs) / total
+                    for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+                        i = slots + e - palette.entry_ptr[d]
+                        share = (
+                            free_entry_mass(palette, masses, nodes, d, e, node)
+                            * relative_value(scratch, r, i, k, logs)
+                            / total
+                        )
                         if share == 0.0:
                             pass  # its mean may be infinite
                         elif sweep == 0:
@@ -111,10 +144,10 @@ def moments(net, begin, size, order, position, logs, leaf_mean, leaf_variance, w
                         else:
                             cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
                 else:
-                    share = free_mass(net, r, node) / total
-                    if not net.missing[r]:
-                        value = net.empty_value[r]
-                        share *= math.exp(value - net.node_value[k]) if logs else value
+                    share = free_mass(tree, masses, nodes, r, node) / total
+                    if not scratch.missing[r]:
+                        value = scratch.empty_value[r]
+                        share *= math.exp(value - scratch.node_value[k]) if logs else value
                     for a in range(m):
                         edge_mean[a] = empty_mean[order[first + a]]
                         if sweep == 1 and share > 0.0:
@@ -147,22 +180,24 @@ def add_share(sweep, share, edge_mean, mean, cov):
 
 
 @bare_inner_kernel
-def empty_leaf_moments(net, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, at):
+def empty_leaf_moments(
+    palette, masses, edges, nodes, scratch, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, at
+):
     """Mean and variance of an unoccupied univariate node, a mixture of the prior predictives."""
-    first = net.entry_ptr[d]
-    last = net.entry_ptr[d + 1]
+    first = palette.entry_ptr[d]
+    last = palette.entry_ptr[d + 1]
     total = 0.0
     for e in range(first, last):
-        total += prior_slot_mass(net, r, d, e, FRESH, logs)
+        total += prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, FRESH, logs)
     mean = 0.0
     for e in range(first, last):
-        share = prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        share = prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, FRESH, logs) / total
         if share > 0.0:
-            mean += share * leaf_mean[net.begin[r] + e - first]
+            mean += share * leaf_mean[edges.begin[r] + e - first]
     variance = 0.0
     for e in range(first, last):
-        share = prior_slot_mass(net, r, d, e, FRESH, logs) / total
-        i = net.begin[r] + e - first
+        share = prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, FRESH, logs) / total
+        i = edges.begin[r] + e - first
         if share > 0.0:
             variance += share * (leaf_variance[i] + (leaf_mean[i] - mean) ** 2)
     empty_mean[at] = mean

@@ -39,12 +39,13 @@ ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
 
 @bare_kernel
-def evaluate_row(net, y, event, event_log):
+def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log):
     """Log predictive of one row in coded units.
 
     Parameters
     ----------
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (P,) float64
         Coded row, a value for each place of its column (`network`); NaN where there is no point.
     event : (P,) bool
@@ -59,84 +60,86 @@ def evaluate_row(net, y, event, event_log):
     logs : bool
         Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
     """
-    mark_missing(net, y)
+    mark_missing(tree, scratch, y)
     by_hand = False
     for d in range(y.size):
-        r = net.leaf_region[d]
-        if net.missing[r]:
+        r = tree.leaf_region[d]
+        if scratch.missing[r]:
             by_hand |= event[d]
-        elif net.column_kind[d] >= CELLS or is_outside(net, d, y[d]):
-            net.missing[r] = True
+        elif palette.column_kind[d] >= CELLS or is_outside(palette, d, y[d]):
+            scratch.missing[r] = True
             by_hand = True
-    shift = evaluate_leaves(net, y)
+    shift = evaluate_leaves(tree, palette, edges, leaves, scratch, y)
     if by_hand:
-        for c in range(net.place_ptr.size - 1):
-            first = net.place_ptr[c]
+        for c in range(palette.place_ptr.size - 1):
+            first = palette.place_ptr[c]
             is_event = event[first] and np.isnan(y[first])
-            if not net.missing[net.leaf_region[first]] or not (is_event or y[first] == y[first]):
+            if not scratch.missing[tree.leaf_region[first]] or not (is_event or y[first] == y[first]):
                 continue
-            for d in range(first, net.place_ptr[c + 1]):
-                r = net.leaf_region[d]
-                net.missing[r] = False
-                for i in range(net.begin[r], net.begin[r] + net.top[r]):
+            for d in range(first, palette.place_ptr[c + 1]):
+                r = tree.leaf_region[d]
+                scratch.missing[r] = False
+                for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
                     if is_event:
-                        net.log_value[i] = event_log[i]
-                    elif net.column_kind[d] >= CELLS:
-                        net.log_value[i] = log_whole_number(net, d, i, y[d])
+                        scratch.log_value[i] = event_log[i]
+                    elif palette.column_kind[d] >= CELLS:
+                        scratch.log_value[i] = log_whole_number(palette, leaves, d, i, y[d])
                     else:
-                        net.log_value[i] = log_predictive(net, d, i, y[d])
-            shift += shift_column(net, c)
-            for d in range(first, net.place_ptr[c + 1]):
-                begin = net.begin[net.leaf_region[d]]
-                end = begin + net.top[net.leaf_region[d]]
-                exponentiate(net.scaled[begin:end], net.value[begin:end])
-        for r in range(net.parent.size - 1, -1, -1):
-            if net.column[r] < 0:
+                        scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
+            shift += shift_column(tree, palette, edges, scratch, c)
+            for d in range(first, palette.place_ptr[c + 1]):
+                begin = edges.begin[tree.leaf_region[d]]
+                end = begin + edges.top[tree.leaf_region[d]]
+                exponentiate(scratch.scaled[begin:end], scratch.edge_value[begin:end])
+        for r in range(tree.parent.size - 1, -1, -1):
+            if tree.column[r] < 0:
                 every = True
-                for j in range(net.part_ptr[r], net.part_ptr[r + 1]):
-                    every &= net.missing[net.parts[j]]
-                net.missing[r] = every
-    if net.missing[0]:
+                for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
+                    every &= scratch.missing[tree.parts[j]]
+                scratch.missing[r] = every
+    if scratch.missing[0]:
         return 0.0, False
-    evaluate_regions(net)
-    if net.node_value[0] > SAFE:
-        total = shift + math.log(net.node_value[0])
+    evaluate_regions(tree, palette, masses, edges, nodes, scratch)
+    if scratch.node_value[0] > SAFE:
+        total = shift + math.log(scratch.node_value[0])
         logs = False
     else:
-        evaluate_regions_by_logs(net)
-        total = net.node_value[0]
+        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
+        total = scratch.node_value[0]
         logs = True
     return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
 
 
 @bare_inner_kernel
-def is_outside(net, d, y):
+def is_outside(palette, d, y):
     """Whether a value of a continuous column is one that a leaf of positive numbers excludes."""
-    if net.column_kind[d] == LOGS:
-        return y + net.offset[d] <= 0.0
-    if net.column_kind[d] != VECTOR or y + net.offset[d] >= -ROUNDING * (1.0 + abs(net.offset[d])):
+    if palette.column_kind[d] == LOGS:
+        return y + palette.offset[d] <= 0.0
+    if palette.column_kind[d] != VECTOR or y + palette.offset[d] >= -ROUNDING * (1.0 + abs(palette.offset[d])):
         return False
     outside = False
-    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-        outside |= is_not_negative(net.entry_family[e])
+    for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+        outside |= is_not_negative(palette.family[e])
     return outside
 
 
 @bare_kernel
-def log_density_of_rows(net, y, event, event_log, out):
+def log_density_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, out):
     """Log predictive (M,) of coded rows (M, P), each by itself; see `evaluate_row`."""
     for n in range(y.shape[0]):
-        out[n] = evaluate_row(net, y[n], event, event_log)[0]
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log)[0]
 
 
 @bare_kernel
-def leave_one_out(net, y, asked, slots, options, event, event_log, out):
+def leave_one_out(
+    tree, palette, masses, edges, nodes, leaves, scratch, y, asked, slots, options, event, event_log, out
+):
     """Log predictive of each training row given the others: it is taken out, evaluated and put back.
 
     Parameters
     ----------
-    net : Network
-        Holds the rows; the same afterwards.
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network` that holds the rows; the same afterwards.
     y : (N, P) float64
     asked : (N, P) float64
         What is evaluated: the rows, or some of their cells.
@@ -150,25 +153,26 @@ def leave_one_out(net, y, asked, slots, options, event, event_log, out):
     for n in range(y.shape[0]):
         row = slots[n]
         for r in range(row.size):
-            net.old[r] = row[r]
-        detach(net, y[n], row)
-        out[n] = evaluate_row(net, asked[n], event, event_log)[0]
+            scratch.old[r] = row[r]
+        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], event, event_log)[0]
         for r in range(row.size):
-            if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
-                node = row[net.parent[r]] if r > 0 else 0
+            if row[r] >= 0 and edges.n_data[edges.begin[r] + row[r]] == 0:
+                node = row[tree.parent[r]] if r > 0 else 0
                 # the slot was freed last in its region, so it is the one that comes back
-                row[r] = new_edge(net, r, node, options[n, r])
-        attach(net, y[n], row)
+                row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
+        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
 
 
 @bare_kernel
-def draw_rows(rng, net, y, which, event, event_log, values, leaves):
+def draw_rows(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, which, event, event_log, values, slots):
     """Complete rows by draws from the predictive given their points and events.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (M, P) float64
         Coded rows, NaN in the cells to be drawn.
     which : (K,) int64
@@ -177,91 +181,91 @@ def draw_rows(rng, net, y, which, event, event_log, values, leaves):
         As in `evaluate_row`.
     values : (K, D) float64
         Out: coded values drawn in the NaN cells without event (`draw_value`); other cells are not written.
-    leaves : (K, D) int32
+    slots : (K, D) int32
         Out: slot of the leaf of every column.
     """
     logs = False
     for k in range(which.size):
         row = y[which[k]]
         if k == 0 or which[k] != which[k - 1]:
-            logs = evaluate_row(net, row, event, event_log)[1]
-        draw_tree(rng, net, logs)
+            logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, row, event, event_log)[1]
+        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs)
         for d in range(row.size):
-            r = net.leaf_region[d]
-            if net.new[r] == MISSING:
+            r = tree.leaf_region[d]
+            if scratch.new[r] == MISSING:
                 continue
-            c = net.source[d]
-            leaves[k, c] = net.begin[r] + net.new[r]
+            c = palette.source[d]
+            slots[k, c] = edges.begin[r] + scratch.new[r]
             if np.isnan(row[d]) and not event[d]:
-                values[k, c] = draw_value(rng, net, d, leaves[k, c])
+                values[k, c] = draw_value(rng, palette, leaves, d, slots[k, c])
 
 
-@bare_kernel
-def draw_tree(rng, net, logs):
-    """Draw an induced tree into ``net.new`` from the current values, columns without a point included.
+@bare_inner_kernel
+def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
+    """Draw an induced tree into ``scratch.new`` from the current values, columns without a point included.
 
     Of an unoccupied leaf it is the prior slot, of an unoccupied product of split s FRESH - s; MISSING off the tree.
     """
     following = 0
-    for r in range(net.parent.size):
+    for r in range(tree.parent.size):
         if r < following:
             continue
-        d = net.column[r]
-        begin = net.begin[r]
-        node = net.new[net.parent[r]] if r > 0 else 0
+        d = tree.column[r]
+        begin = edges.begin[r]
+        node = scratch.new[tree.parent[r]] if r > 0 else 0
         following = r + 1
-        if r > 0 and not reaches(net, r, node):
-            following = net.subtree_end[r]
-            net.new[r:following] = MISSING
+        if r > 0 and not reaches(tree, edges, r, node):
+            following = tree.subtree_end[r]
+            scratch.new[r:following] = MISSING
             continue
         chosen = FRESH
         last = FRESH
         if node >= 0:
-            k = net.node_begin[r] + node
-            u = rng.random() * (net.node_count[k] + net.mass[r])
-            if not net.missing[r] and not logs:
-                u *= net.node_value[k]
-            slot = net.node_first[k]
+            k = nodes.begin[r] + node
+            u = rng.random() * (nodes.n_data[k] + masses.total[r])
+            if not scratch.missing[r] and not logs:
+                u *= scratch.node_value[k]
+            slot = nodes.first[k]
             while slot >= 0:
                 last = slot
-                u -= net.weight[begin + slot] * relative_value(net, r, begin + slot, k, logs)
+                u -= edges.weight[begin + slot] * relative_value(scratch, r, begin + slot, k, logs)
                 if u < 0.0:
                     chosen = slot
                     break
-                slot = net.following[begin + slot]
+                slot = edges.following[begin + slot]
         if chosen == FRESH:
             # with every child occupied, a rest of u is rounding and belongs to the last child
             if d >= 0:
-                chosen = draw_prior_slot(rng, net, d, node, logs)
+                chosen = draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs)
                 chosen = last if chosen == FRESH else chosen
-            elif node >= 0 and free_mass(net, r, node) == 0.0:
+            elif node >= 0 and free_mass(tree, masses, nodes, r, node) == 0.0:
                 chosen = last
             else:
-                chosen -= draw_split(rng, net, r, max(node, -1), FRESH)
-        net.new[r] = chosen
+                chosen -= draw_split(rng, tree, edges, nodes, r, max(node, -1), FRESH)
+        scratch.new[r] = chosen
 
 
 @bare_inner_kernel
-def relative_value(net, r, slot, k, logs):
+def relative_value(scratch, r, slot, k, logs):
     """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
-    if net.missing[r]:
+    if scratch.missing[r]:
         return 1.0
-    return math.exp(net.value[slot] - net.node_value[k]) if logs else net.value[slot]
+    return math.exp(scratch.edge_value[slot] - scratch.node_value[k]) if logs else scratch.edge_value[slot]
 
 
 @bare_inner_kernel
-def draw_prior_slot(rng, net, d, node, logs):
+def draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs):
     """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
-    r = net.leaf_region[d]
-    first = net.entry_ptr[d]
-    last = net.entry_ptr[d + 1]
+    r = tree.leaf_region[d]
+    first = palette.entry_ptr[d]
+    last = palette.entry_ptr[d + 1]
     total = 0.0
     for e in range(first, last):
-        total += prior_slot_mass(net, r, d, e, node, logs)
+        total += prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs)
     u = rng.random() * total
     chosen = FRESH
     for e in range(first, last):
-        mass = prior_slot_mass(net, r, d, e, node, logs)
+        mass = prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs)
         if mass > 0.0:
             chosen = e - first
             u -= mass
@@ -271,32 +275,33 @@ def draw_prior_slot(rng, net, d, node, logs):
 
 
 @bare_inner_kernel
-def prior_slot_mass(net, r, d, e, node, logs):
-    mass = net.entry_mass[e] if node <= FRESH else free_entry_mass(net, d, e, node)
-    if net.missing[r]:
+def prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs):
+    mass = masses.entry[e] if node <= FRESH else free_entry_mass(palette, masses, nodes, d, e, node)
+    if scratch.missing[r]:
         return mass
-    v = net.value[net.begin[r] + e - net.entry_ptr[d]]
-    return mass * (math.exp(v - net.empty_value[r]) if logs else v)
+    v = scratch.edge_value[edges.begin[r] + e - palette.entry_ptr[d]]
+    return mass * (math.exp(v - scratch.empty_value[r]) if logs else v)
 
 
 @bare_inner_kernel
-def draw_value(rng, net, d, slot):
+def draw_value(rng, palette, leaves, d, slot):
     """Coded value from a leaf's predictive; of a Poisson leaf only the rate, see `Conjugate.finish`."""
-    e = net.entry[slot]
-    family = net.entry_family[e]
-    prior = net.prior[e]
-    n = net.edge_count[slot]
+    e = leaves.entry[slot]
+    family = palette.family[e]
+    prior = palette.prior[e]
+    n = leaves.n_data[slot]
     if family == CATEGORICAL:
-        r = net.leaf_region[d]
         u = rng.random() * (n + prior[1])
-        at = net.level_begin[d] + slot - net.begin[r]
-        for level in range(net.n_levels[d] - 1):
-            u -= net.level_count[at + level * net.capacity[r]] + prior[0]
+        at = leaves.level_begin[d] + slot
+        for level in range(palette.n_levels[d] - 1):
+            u -= leaves.level_count[at + level * leaves.capacity[d]] + prior[0]
             if u < 0.0:
                 return float(level)
-        return net.n_levels[d] - 1.0
-    p0, p1, p2, p3 = posterior_of(family, float(n), net.s1[slot], net.s2[slot], prior[0], prior[1], prior[2], prior[3])
-    drawn = draw_of(family, rng, p0, p1, p2, p3, net.offset[d])
+        return palette.n_levels[d] - 1.0
+    p0, p1, p2, p3 = posterior_of(
+        family, float(n), leaves.s1[slot], leaves.s2[slot], prior[0], prior[1], prior[2], prior[3]
+    )
+    drawn = draw_of(family, rng, p0, p1, p2, p3, palette.offset[d])
     if is_of_logs(family):
-        return math.exp(min(max(drawn, -LARGEST_LOG), LARGEST_LOG)) - net.offset[d]
+        return math.exp(min(max(drawn, -LARGEST_LOG), LARGEST_LOG)) - palette.offset[d]
     return drawn

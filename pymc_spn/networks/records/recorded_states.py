@@ -9,14 +9,14 @@ import numpy as np
 
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.gibbs.network import tight_capacity
+from pymc_spn.networks.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
 from pymc_spn.networks.gibbs.occupancy import rebuild
 from pymc_spn.networks.gibbs.palette import asked_palette
 from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import DrawBlocks
-from pymc_spn.networks.records.left_out_kernels import left_out_scratch, log_densities_left_out
+from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -25,42 +25,32 @@ from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
-SHARED = (
-    "parent", "part_ptr", "parts", "subtree_end", "split", "n_splits", "column", "leaf_region", "source", "place_ptr",
-    "size", "width", "entry_ptr", "entry_source", "entry_family", "entry_copies", "column_kind", "n_levels", "offset",
-    "cell_variance", "half_step",
-)  # fmt: skip
-# what the kernels write when they evaluate a network; one that all threads share has None there
-SCRATCH = ("value", "node_value", "log_value", "scaled", "empty_value", "missing", "new")
 
 
-class Scratch(local):
+class ThreadScratch(local):
     """What one thread writes into when it evaluates networks, and the shared networks with it in place.
 
     A thread evaluates one network after the other, so all of them have the same scratch.
     """
 
     def __init__(self) -> None:
-        self.room = (0, 0, 0, 0)  # slots, sum nodes, leaves, regions
-        self.arrays: dict[str, np.ndarray] = {}
+        self.room = (0, 0, 0, 0, 0)  # slots, sum nodes, leaves, regions, places
+        self.scratch: ScratchArrays | None = None
         self.nets: dict[int, Any] = {}
 
     def put_in(self, net: Any) -> Any:
         """A network of the same arrays, with scratch."""
-        needed = net.weight.size, net.node_count.size, net.entry.size, net.parent.size
+        needed = (
+            net.edges.weight.size,
+            net.nodes.n_data.size,
+            net.leaves.entry.size,
+            net.tree.parent.size,
+            net.palette.source.size,
+        )
         if any(need > there for need, there in zip(needed, self.room, strict=True)):
             self.room = tuple(max(need + need // 4, there) for need, there in zip(needed, self.room, strict=True))
-            n_slots, n_nodes, n_leaves, n_regions = self.room
-            self.arrays = {
-                "value": np.zeros(n_slots),
-                "node_value": np.zeros(n_nodes),
-                "log_value": np.zeros(n_leaves),
-                "scaled": np.zeros(n_leaves),
-                "empty_value": np.zeros(n_regions),
-                "missing": np.zeros(n_regions, np.bool_),
-                "new": np.zeros(n_regions, np.int32),
-            }
-        return net._replace(**self.arrays)
+            self.scratch = build_scratch(*self.room)
+        return net._replace(scratch=self.scratch)
 
 
 class RecordedStates:
@@ -92,7 +82,7 @@ class RecordedStates:
         self._keep_nothing()
 
     def _keep_nothing(self) -> None:
-        self._scratch = Scratch()
+        self._scratch = ThreadScratch()
         self.blocks = DrawBlocks(self)
         self._lock = RLock()  # for what is below
         self._builder: Sampler | None = None
@@ -155,7 +145,7 @@ class RecordedStates:
         # capacities depend on earlier draws, and with them which leaves share a vector instruction
         sampler._resize(tight_capacity(sampler.net))
         labels = np.ascontiguousarray(self.digits[s], np.int32)
-        rebuild(sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
+        rebuild(*sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
         return sampler
 
     def completed(self, s: int) -> np.ndarray:
@@ -184,19 +174,16 @@ class RecordedStates:
         with self._lock:
             net = self._kept.get(s)
             if net is None:
-                net = self._build(s)._replace(**dict.fromkeys(SCRATCH))
+                net = self._build(s)._replace(scratch=None)
                 if self._bytes < KEPT_BYTES:
-                    own = [getattr(net, f) for f in net._fields if f not in SHARED and f not in SCRATCH]
-                    self._bytes += sum(array.nbytes for array in own)
+                    self._bytes += own_bytes(net)
                     self._kept[s] = net
             return net
 
     def _build(self, s: int) -> Any:
         """Network of draw s in arrays of its own."""
         self._builder = self.load(s, self._builder)
-        net = self._builder.net
-        own = (f for f in net._fields if f not in SHARED and f not in SCRATCH)
-        return net._replace(**{f: getattr(net, f).copy() for f in own})
+        return copied(self._builder.net)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf."""
@@ -208,17 +195,17 @@ class RecordedStates:
 
     def children_with_rows(self, net: Any) -> slice:
         """Slots of the top sum node that hold training rows."""
-        d = int(net.column[0])
-        first = 0 if d < 0 else int(net.entry_ptr[d + 1] - net.entry_ptr[d])  # behind the prior slots
-        return slice(first, int(net.top[0]))
+        d = int(net.tree.column[0])
+        first = 0 if d < 0 else int(net.palette.entry_ptr[d + 1] - net.palette.entry_ptr[d])  # behind the prior slots
+        return slice(first, int(net.edges.top[0]))
 
     def event_logs(self, s: int, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
-        flags, logs = np.zeros(net.source.size, np.bool_), np.zeros(net.entry.size)
+        flags, logs = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
         if events:
             leaves, k = self.column_leaves(s, net)
             for d, event in events.items():
-                flags[net.source == d] = True
+                flags[net.palette.source == d] = True
                 logs[leaves.slots(k, d)] = leaves.log_event(k, d, event)
         return flags, logs
 
@@ -280,7 +267,7 @@ class RecordedStates:
                 out[s, which] = cells.of_rows(which).log_densities(net, given)
                 continue
             found = np.empty(which.size)
-            predictive_kernels.log_density_of_rows(net, self.coded_rows(values[which]), *given, found)
+            predictive_kernels.log_density_of_rows(*net, self.coded_rows(values[which]), *given, found)
             out[s, which] = found + jacobian[which]
         return out
 
@@ -296,7 +283,7 @@ class RecordedStates:
             found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))
             if cells is None:
                 coded = self.coded_rows(values[which])
-                log_densities_left_out(net, coded, *given, left_out_scratch(net), found, rest)
+                log_densities_left_out(*net, coded, *given, left_out_flows(net), found, rest)
             else:
                 cells.of_rows(which).log_densities_left_out(net, given, found, rest)
             out[s, which], without[s, which] = found, rest
@@ -315,7 +302,7 @@ class RecordedStates:
         for s in range(self.n_draws):
             self.load(s, sampler)
             rows = (sampler.coded, asked, sampler.slots, sampler.options)
-            predictive_kernels.leave_one_out(sampler.net, *rows, *no_event, out[s])
+            predictive_kernels.leave_one_out(*sampler.net, *rows, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
 
     def moments(
@@ -333,8 +320,8 @@ class RecordedStates:
         position = positions_in_parent(tree)
         for s in range(self.n_draws):
             net = self.network(s)
-            logs = predictive_kernels.evaluate_row(net, coded, *self.event_logs(s, net, events))[1]
-            leaf_mean, leaf_variance = np.zeros(net.entry.size), np.zeros(net.entry.size)
+            logs = predictive_kernels.evaluate_row(*net, coded, *self.event_logs(s, net, events))[1]
+            leaf_mean, leaf_variance = np.zeros(net.leaves.entry.size), np.zeros(net.leaves.entry.size)
             leaves, k = self.column_leaves(s, net)
             for d in wanted:
                 at = leaves.slots(k, d)
@@ -344,6 +331,19 @@ class RecordedStates:
                     leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
                 leaf_mean[at] += self.schema.columns[d].origin
             means[s], covariances[s] = moments(
-                net, tree.begin, tree.size, tree.order, position, logs, leaf_mean, leaf_variance, covariance
+                net.tree,
+                net.palette,
+                net.masses,
+                net.edges,
+                net.nodes,
+                net.scratch,
+                tree.begin,
+                tree.size,
+                tree.order,
+                position,
+                logs,
+                leaf_mean,
+                leaf_variance,
+                covariance,
             )
         return means, covariances

@@ -10,7 +10,7 @@ masses are rounded too: under the latter the exact value is the count, in the mi
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pymc_spn.networks.gibbs.exact import draw_subtree
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.networks.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
-from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_scratch
+from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
@@ -29,53 +29,78 @@ LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two 
 TOLERANCE = 1e-9  # relative, of the mass of a cell
 
 
-@bare_inner_kernel
-def weigh_cells(net, columns, low, high, event, event_log):
-    """Log mass of each cell of a row in every leaf slot; NaN ends mark columns without a cell.
+class CellArrays(NamedTuple):
+    """Rows whose rounded columns are cells, as kernels read them; coded units."""
 
-    ``event`` (P,) and ``event_log`` (L,) as in `evaluate_row`; those of other columns are kept.
-    """
-    for k in range(columns.size):
-        if np.isnan(low[k]):
+    seen: np.ndarray  # (N, P) NaN in all rounded columns
+    columns: np.ndarray  # (K,) the rounded columns
+    offset: np.ndarray  # (K,) where the first point of the lattice is, in lattice steps from the low end of a cell
+    low: np.ndarray  # (N, K) ends of the cells, NaN where missing
+    high: np.ndarray  # (N, K)
+
+
+class KnownEvents(NamedTuple):
+    """What is known of a row besides its points (`evaluate_row`): events of all rows, and its cells."""
+
+    given: np.ndarray  # (P,) bool
+    given_log: np.ndarray  # (L,)
+    event: np.ndarray  # scratch: the same with the cells of one row
+    event_log: np.ndarray
+
+
+@bare_inner_kernel
+def weigh_cells(tree, palette, edges, leaves, cells, n, known):
+    """Log mass of each cell of a row in every leaf slot, beside the events that hold for all rows."""
+    for d in range(known.event.size):
+        known.event[d] = known.given[d]
+    for i in range(known.event_log.size):
+        known.event_log[i] = known.given_log[i]
+    for k in range(cells.columns.size):
+        low = cells.low[n, k]
+        high = cells.high[n, k]
+        if np.isnan(low):
             continue
-        for d in range(net.place_ptr[columns[k]], net.place_ptr[columns[k] + 1]):
-            event[d] = True
-            r = net.leaf_region[d]
-            first = net.begin[r] + n_prior_slots(net, d)
-            for i in range(net.begin[r], net.begin[r] + net.top[r]):
-                held = i < first or net.edge_count[i] > 0
+        for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
+            known.event[d] = True
+            r = tree.leaf_region[d]
+            first = edges.begin[r] + n_prior_slots(palette, d)
+            for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+                held = i < first or edges.n_data[i] > 0
                 if not held:
-                    event_log[i] = EMPTY_LEAF
-                elif net.column_kind[d] >= CELLS:
-                    event_log[i] = log_whole_number(net, d, i, 0.5 * (low[k] + high[k]))
+                    known.event_log[i] = EMPTY_LEAF
+                elif palette.column_kind[d] >= CELLS:
+                    known.event_log[i] = log_whole_number(palette, leaves, d, i, 0.5 * (low + high))
                 else:
-                    event_log[i] = log_cell(net, d, i, low[k], high[k])
+                    known.event_log[i] = log_cell(palette, leaves, d, i, low, high)
+
+
+@bare_inner_kernel
+def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known):
+    """`evaluate_row` of a row with cells."""
+    weigh_cells(tree, palette, edges, leaves, cells, n, known)
+    return evaluate_row(
+        tree, palette, masses, edges, nodes, leaves, scratch, cells.seen[n], known.event, known.event_log
+    )
 
 
 @bare_kernel
-def rounded_sweep(rng, net, y, seen, slots, first, columns, offset, low, high, event, event_log):
+def rounded_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first, cells, known):
     """Redraw tree and exact values of every row.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (N, P) float64
         Coded table with the exact values, changed in place.
-    seen : (N, P) float64
-        The same with NaN in all rounded columns.
     slots : (N, R) int32
         State, changed in place.
     first : int
         Row to begin with.
-    columns : (K,) int64
-        The rounded columns.
-    offset : (K,) float64
-        Where the first point of the lattice is, in lattice steps from the low end of a cell.
-    low, high : (N, K) float64
-        Ends of the cells in coded units, NaN where missing.
-    event, event_log
-        Scratch: (P,) bool, (L,) float64.
+    cells : CellArrays
+    known : KnownEvents
+        Without events.
 
     Returns
     -------
@@ -86,110 +111,144 @@ def rounded_sweep(rng, net, y, seen, slots, first, columns, offset, low, high, e
     """
     moved = 0
     for n in range(first, y.shape[0]):
-        if net.full[0]:
+        if edges.full[0]:
             return n, moved
         row = slots[n]
         for r in range(row.size):
-            net.old[r] = row[r]
-        detach(net, y[n], row)
-        event[:] = False
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        logs = evaluate_row(net, seen[n], event, event_log)[1]
-        if net.missing[0]:
+            scratch.old[r] = row[r]
+        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        logs = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known)[1]
+        if scratch.missing[0]:
             continue
-        draw_subtree(rng, net, row, 0, logs)
+        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs)
         changed = False
         for r in range(row.size):
-            changed |= row[r] != net.old[r]
+            changed |= row[r] != scratch.old[r]
         moved += changed
-        for k in range(columns.size):
-            if np.isnan(low[n, k]):
-                continue
-            x = 0.0
-            for d in range(net.place_ptr[columns[k]], net.place_ptr[columns[k] + 1]):
-                r = net.leaf_region[d]
-                net.old[r] = FRESH  # its statistics are not those that were saved
-                if row[r] < 0:
-                    continue
-                i = net.begin[r] + row[r]
-                if net.edge_count[i] == 0:  # a new leaf: what it predicts is the prior
-                    i = net.begin[r] + net.entry[i] - net.entry_ptr[d]
-                x = draw_in_cell(rng, net, d, i, low[n, k], high[n, k])
-            width = high[n, k] - low[n, k]
-            code = min(np.floor((x - low[n, k]) / width * LATTICE), LATTICE - 1.0)
-            x = low[n, k] + (code + offset[k]) / LATTICE * width
-            for d in range(net.place_ptr[columns[k]], net.place_ptr[columns[k] + 1]):
-                y[n, d] = x
-        attach(net, y[n], row)
+        draw_exact_values(rng, tree, palette, edges, leaves, scratch, cells, n, row, y[n])
+        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
     return y.shape[0], moved
 
 
-@bare_kernel
-def log_density_of_cells(net, y, seen, columns, low, high, given, given_log, slots, options, event, event_log, out):
-    """Log predictive (M,) of coded rows (M, P) whose rounded columns are cells (M, K); see `evaluate_row`.
+@bare_inner_kernel
+def draw_exact_values(rng, tree, palette, edges, leaves, scratch, cells, n, row, y):
+    """Exact values of a row from the predictives of the leaves that it got, on the lattices of its cells."""
+    for k in range(cells.columns.size):
+        low = cells.low[n, k]
+        high = cells.high[n, k]
+        if np.isnan(low):
+            continue
+        x = 0.0
+        for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
+            r = tree.leaf_region[d]
+            scratch.old[r] = FRESH  # its statistics are not those that were saved
+            if row[r] < 0:
+                continue
+            i = edges.begin[r] + row[r]
+            if edges.n_data[i] == 0:  # a new leaf: what it predicts is the prior
+                i = edges.begin[r] + leaves.entry[i] - palette.entry_ptr[d]
+            x = draw_in_cell(rng, palette, leaves, d, i, low, high)
+        width = high - low
+        code = min(np.floor((x - low) / width * LATTICE), LATTICE - 1.0)
+        x = low + (code + cells.offset[k]) / LATTICE * width
+        for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
+            y[d] = x
 
-    ``given`` and ``given_log`` are the events that hold for all rows; cells come before them. Where the rows are those
-    of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put back, as in
-    `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then.
+
+@bare_kernel
+def log_density_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, y, slots, options, cells, known, out):
+    """Log predictive (M,) of rows with cells; see `evaluate_row`.
+
+    Where the rows are those of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put
+    back, as in `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then.
     """
-    for n in range(seen.shape[0]):
+    for n in range(out.size):
         if slots.shape[0] > 0:
             for r in range(slots.shape[1]):
-                net.old[r] = slots[n, r]
-            detach(net, y[n], slots[n])
-        for d in range(event.size):
-            event[d] = given[d]
-        for i in range(event_log.size):
-            event_log[i] = given_log[i]
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        out[n] = evaluate_row(net, seen[n], event, event_log)[0]
+                scratch.old[r] = slots[n, r]
+            detach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
+        out[n] = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known)[0]
         if slots.shape[0] > 0:
             row = slots[n]
             for r in range(row.size):
-                if row[r] >= 0 and net.edge_count[net.begin[r] + row[r]] == 0:
-                    node = row[net.parent[r]] if r > 0 else 0
-                    row[r] = new_edge(net, r, node, options[n, r])
-            attach(net, y[n], row)
+                if row[r] >= 0 and edges.n_data[edges.begin[r] + row[r]] == 0:
+                    node = row[tree.parent[r]] if r > 0 else 0
+                    row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
+            attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
 
 
 @kernel
-def shares_of_cells(net, seen, columns, low, high, given, given_log, regions, event, event_log, log_density, out):
-    """As `column_shares`, of coded rows (M, P) whose rounded columns are cells (M, K)."""
-    for n in range(seen.shape[0]):
-        event[:] = given
-        event_log[:] = given_log
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        column_shares(net, seen[n : n + 1], event, event_log, regions, log_density[n : n + 1], out[n : n + 1])
+def shares_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, known, regions, log_density, out):
+    """As `column_shares`, of rows with cells."""
+    for n in range(log_density.size):
+        weigh_cells(tree, palette, edges, leaves, cells, n, known)
+        rows = cells.seen[n : n + 1]
+        found = log_density[n : n + 1]
+        column_shares(
+            tree,
+            palette,
+            masses,
+            edges,
+            nodes,
+            leaves,
+            scratch,
+            rows,
+            known.event,
+            known.event_log,
+            regions,
+            found,
+            out[n : n + 1],
+        )
 
 
 @bare_kernel
-def draw_rows_of_cells(rng, net, seen, columns, low, high, which, given, given_log, event, event_log, values, leaves):
-    """As `draw_rows`, of coded rows (M, P) whose rounded columns are cells (M, K); nothing is drawn within them."""
+def draw_rows_of_cells(rng, tree, palette, masses, edges, nodes, leaves, scratch, cells, which, known, values, slots):
+    """As `draw_rows`, of rows with cells; nothing is drawn within them."""
     start = 0
     while start < which.size:
         n = which[start]
         stop = start + 1
         while stop < which.size and which[stop] == n:
             stop += 1
-        for d in range(event.size):
-            event[d] = given[d]
-        for i in range(event_log.size):
-            event_log[i] = given_log[i]
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        draw_rows(rng, net, seen, which[start:stop], event, event_log, values[start:stop], leaves[start:stop])
+        weigh_cells(tree, palette, edges, leaves, cells, n, known)
+        draw_rows(
+            rng,
+            tree,
+            palette,
+            masses,
+            edges,
+            nodes,
+            leaves,
+            scratch,
+            cells.seen,
+            which[start:stop],
+            known.event,
+            known.event_log,
+            values[start:stop],
+            slots[start:stop],
+        )
         start = stop
 
 
 @bare_kernel
-def leave_out_cells_of_rows(net, seen, columns, low, high, given, given_log, event, event_log, scratch, out, without):
-    """As `log_densities_left_out`, of coded rows (M, P) whose rounded columns are cells (M, K)."""
-    for n in range(seen.shape[0]):
-        for d in range(event.size):
-            event[d] = given[d]
-        for i in range(event_log.size):
-            event_log[i] = given_log[i]
-        weigh_cells(net, columns, low[n], high[n], event, event_log)
-        out[n] = leave_out_cells(net, seen[n], event, event_log, scratch, without[n])
+def leave_out_cells_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, cells, known, flows, out, without):
+    """As `log_densities_left_out`, of rows with cells."""
+    for n in range(out.size):
+        weigh_cells(tree, palette, edges, leaves, cells, n, known)
+        out[n] = leave_out_cells(
+            tree,
+            palette,
+            masses,
+            edges,
+            nodes,
+            leaves,
+            scratch,
+            cells.seen[n],
+            known.event,
+            known.event_log,
+            flows,
+            without[n],
+        )
 
 
 class RoundedCells:
@@ -271,10 +330,8 @@ class RoundedCells:
         sampler.n_sweeps += 1
         row = moved = 0
         while True:
-            scratch = np.zeros(self.seen.shape[1], np.bool_), np.zeros(sampler.net.entry.size)
-            state = (sampler.coded, self.seen, sampler.slots)
-            cells = (self.columns, self.offset, self.low, self.high)
-            row, changed = rounded_sweep(rng, sampler.net, *state, row, *cells, *scratch)
+            known = self._known(sampler.net)
+            row, changed = rounded_sweep(rng, *sampler.net, sampler.coded, sampler.slots, row, self._cells(), known)
             moved += changed
             if row == len(self.seen):
                 return moved / max(row, 1)
@@ -284,7 +341,7 @@ class RoundedCells:
         self, net: Any, given: tuple[np.ndarray, np.ndarray], regions: np.ndarray, log: np.ndarray, out: np.ndarray
     ) -> None:
         """`column_shares` of the rows, together with events."""
-        shares_of_cells(net, self.seen, *self._cells(), *given, regions, *self._scratch(net), log, out)
+        shares_of_cells(*net, self._cells(), self._known(net, given), regions, log, out)
 
     def draw(
         self,
@@ -296,34 +353,35 @@ class RoundedCells:
         leaves: np.ndarray,
     ) -> None:
         """`draw_rows` that complete the rows, together with events."""
-        draw_rows_of_cells(rng, net, self.seen, *self._cells(), which, *given, *self._scratch(net), values, leaves)
+        draw_rows_of_cells(rng, *net, self._cells(), which, self._known(net, given), values, leaves)
 
     def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
         nothing = np.zeros((0, 0), np.int32)
-        return self._evaluate(net, self.seen, *given, nothing, nothing)
+        return self._evaluate(net, self.seen, nothing, nothing, given)
 
     def log_densities_left_out(
         self, net: Any, given: tuple[np.ndarray, np.ndarray], out: np.ndarray, without: np.ndarray
     ) -> None:
         """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
-        scratch = self._scratch(net)
-        leave_out_cells_of_rows(net, self.seen, *self._cells(), *given, *scratch, left_out_scratch(net), out, without)
+        known = self._known(net, given)
+        leave_out_cells_of_rows(*net, self._cells(), known, left_out_flows(net), out, without)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
-        net = sampler.net
-        nothing = np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
-        return self._evaluate(net, sampler.coded, *nothing, sampler.slots, sampler.options)
+        return self._evaluate(sampler.net, sampler.coded, sampler.slots, sampler.options)
 
-    def _evaluate(self, net, y, given, given_log, slots, options):
+    def _evaluate(self, net, y, slots, options, given=None):
         out = np.empty(len(self.seen))
-        more = given, given_log, slots, options, *self._scratch(net)
-        log_density_of_cells(net, y, self.seen, *self._cells(), *more, out)
+        log_density_of_cells(*net, y, slots, options, self._cells(), self._known(net, given), out)
         return out + self.log_jacobians.sum(axis=1)
 
-    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.columns, self.low, self.high
+    def _cells(self) -> CellArrays:
+        return CellArrays(self.seen, self.columns, self.offset, self.low, self.high)
 
-    def _scratch(self, net: Any) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(self.seen.shape[1], np.bool_), np.zeros(net.entry.size)
+    def _known(self, net: Any, given: tuple[np.ndarray, np.ndarray] | None = None) -> KnownEvents:
+        """Events, by default none, with room for the cells of a row."""
+        n_places, n_leaves = self.seen.shape[1], net.leaves.entry.size
+        if given is None:
+            given = np.zeros(n_places, np.bool_), np.zeros(n_leaves)
+        return KnownEvents(*given, np.zeros(n_places, np.bool_), np.zeros(n_leaves))

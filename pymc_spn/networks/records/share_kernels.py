@@ -21,13 +21,13 @@ def regions_of(structure: Any, d: int) -> np.ndarray:
 
 
 @bare_inner_kernel
-def node_shares(net, r, node, logs, out, weight):
+def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out, weight):
     """Add to ``out`` a weight times the probability of each child of a sum node given what `evaluate_row` has seen.
 
     Parameters
     ----------
-    net : Network
-        As `evaluate_row` left it.
+    tree, palette, masses, edges, nodes, scratch
+        Groups of a `Network`, as `evaluate_row` left it.
     r, node : int
         Region, and number of the node in it; FRESH for an unoccupied node.
     logs : bool
@@ -37,48 +37,56 @@ def node_shares(net, r, node, logs, out, weight):
         in a univariate one, where an unoccupied leaf is its prior slot.
     weight : float
     """
-    d = net.column[r]
-    begin = net.begin[r]
+    d = tree.column[r]
+    begin = edges.begin[r]
     last = out.size - 1
-    if node <= FRESH or net.node_first[net.node_begin[r] + node] < 0:
+    if node <= FRESH or nodes.first[nodes.begin[r] + node] < 0:
         # also a node whose rows are all missing below: it has no children yet
         if d < 0:
             out[last] += weight
             return
         total = 0.0
-        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-            total += prior_slot_mass(net, r, d, e, FRESH, logs)
-        for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-            out[e - net.entry_ptr[d]] += weight * prior_slot_mass(net, r, d, e, FRESH, logs) / total
+        for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+            total += prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, FRESH, logs)
+        for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+            out[e - palette.entry_ptr[d]] += (
+                weight * prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, FRESH, logs) / total
+            )
         return
-    k = net.node_begin[r] + node
-    total = net.node_count[k] + net.mass[r]
-    if not net.missing[r] and not logs:
-        total *= net.node_value[k]
-    slot = net.node_first[k]
+    k = nodes.begin[r] + node
+    total = nodes.n_data[k] + masses.total[r]
+    if not scratch.missing[r] and not logs:
+        total *= scratch.node_value[k]
+    slot = nodes.first[k]
     while slot >= 0:
         i = begin + slot
-        out[slot] += weight * net.weight[i] * relative_value(net, r, i, k, logs) / total
-        slot = net.following[i]
+        out[slot] += weight * edges.weight[i] * relative_value(scratch, r, i, k, logs) / total
+        slot = edges.following[i]
     if d < 0:
-        share = weight * free_mass(net, r, node) / total
-        if not net.missing[r]:
-            value = net.empty_value[r]
-            share *= math.exp(value - net.node_value[k]) if logs else value
+        share = weight * free_mass(tree, masses, nodes, r, node) / total
+        if not scratch.missing[r]:
+            value = scratch.empty_value[r]
+            share *= math.exp(value - scratch.node_value[k]) if logs else value
         out[last] += share
         return
-    for e in range(net.entry_ptr[d], net.entry_ptr[d + 1]):
-        local = e - net.entry_ptr[d]
-        out[local] += weight * free_entry_mass(net, d, e, node) * relative_value(net, r, begin + local, k, logs) / total
+    for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+        local = e - palette.entry_ptr[d]
+        out[local] += (
+            weight
+            * free_entry_mass(palette, masses, nodes, d, e, node)
+            * relative_value(scratch, r, begin + local, k, logs)
+            / total
+        )
 
 
 @kernel
-def all_shares(net, y, event, event_log):
+def all_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log):
     """Probability of each child of each sum node, given what is known of one row; see `node_shares`.
 
     Parameters
     ----------
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (P,) float64
         Coded row, NaN where there is no point.
     event, event_log
@@ -90,29 +98,42 @@ def all_shares(net, y, event, event_log):
         Of each region, one after the other, an array (nodes + 1, children + 1) by rows. The last row is that of
         an unoccupied node; rows of slots that are not in use are the same.
     """
-    logs = evaluate_row(net, y, event, event_log)[1]
+    logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log)[1]
     total = 0
-    for r in range(net.parent.size):
-        n_nodes = net.top[net.parent[r]] if r > 0 else 1
-        total += (n_nodes + 1) * (net.top[r] + 1)
+    for r in range(tree.parent.size):
+        n_nodes = edges.top[tree.parent[r]] if r > 0 else 1
+        total += (n_nodes + 1) * (edges.top[r] + 1)
     flat = np.zeros(total)
     at = 0
-    for r in range(net.parent.size):
-        n_nodes = net.top[net.parent[r]] if r > 0 else 1
-        width = net.top[r] + 1
+    for r in range(tree.parent.size):
+        n_nodes = edges.top[tree.parent[r]] if r > 0 else 1
+        width = edges.top[r] + 1
         for node in range(n_nodes + 1):
-            node_shares(net, r, node if node < n_nodes else FRESH, logs, flat[at : at + width], 1.0)
+            node_shares(
+                tree,
+                palette,
+                masses,
+                edges,
+                nodes,
+                scratch,
+                r,
+                node if node < n_nodes else FRESH,
+                logs,
+                flat[at : at + width],
+                1.0,
+            )
             at += width
     return flat
 
 
 @kernel
-def column_shares(net, y, event, event_log, regions, log_density, out):
+def column_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, regions, log_density, out):
     """Probability of each leaf of one column for rows, given what is known of each.
 
     Parameters
     ----------
-    net : Network
+    tree, palette, masses, edges, nodes, leaves, scratch
+        Groups of a `Network`.
     y : (M, P) float64
         Coded rows, NaN where there is no point.
     event, event_log
@@ -125,45 +146,59 @@ def column_shares(net, y, event, event_log, regions, log_density, out):
         Out: probabilities of the leaf slots of the column, place by place. With the root alone, those of its
         children, unoccupied ones last.
     """
-    n_regions = net.parent.size
+    n_regions = tree.parent.size
     start = np.full(n_regions, -1, np.int64)
     size = 0
     for r in regions:
         start[r] = size
-        size += net.top[r] + 1
+        size += edges.top[r] + 1
     share = np.zeros(size)
     for n in range(y.shape[0]):
-        log_density[n], logs = evaluate_row(net, y[n], event, event_log)
+        log_density[n], logs = evaluate_row(
+            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log
+        )
         share[:] = 0.0
         at = 0
         for r in regions:
-            m = net.top[r] + 1
+            m = edges.top[r] + 1
             own = share[start[r] : start[r] + m]
             if r == 0:
-                node_shares(net, r, 0, logs, own, 1.0)
+                node_shares(tree, palette, masses, edges, nodes, scratch, r, 0, logs, own, 1.0)
             else:
-                above = net.parent[r]
-                n_nodes = net.top[above]
+                above = tree.parent[r]
+                n_nodes = edges.top[above]
                 for node in range(n_nodes + 1):
                     weight = share[start[above] + node]
-                    if weight == 0.0 or not leads_to(net, r, node):
+                    if weight == 0.0 or not leads_to(tree, edges, r, node):
                         continue
-                    node_shares(net, r, node if node < n_nodes else FRESH, logs, own, weight)
-            if net.column[r] >= 0 or regions.size == 1:
-                width = m if net.column[r] < 0 else m - 1
+                    node_shares(
+                        tree,
+                        palette,
+                        masses,
+                        edges,
+                        nodes,
+                        scratch,
+                        r,
+                        node if node < n_nodes else FRESH,
+                        logs,
+                        own,
+                        weight,
+                    )
+            if tree.column[r] >= 0 or regions.size == 1:
+                width = m if tree.column[r] < 0 else m - 1
                 for i in range(width):
                     out[n, at + i] = own[i]
                 at += width
 
 
 @bare_inner_kernel
-def leads_to(net, r, edge):
+def leads_to(tree, edges, r, edge):
     """Whether an edge of the parent region, the unoccupied ones last, leads to region ``r``.
 
     An unoccupied product has the same value whatever its split, so that one split stands for all.
     """
-    above = net.parent[r]
-    if net.n_splits[above] == 1:
+    above = tree.parent[r]
+    if tree.n_splits[above] == 1:
         return True
-    split = net.edge_split[net.begin[above] + edge] if edge < net.top[above] else 0
-    return split == net.split[r]
+    split = edges.split[edges.begin[above] + edge] if edge < edges.top[above] else 0
+    return split == tree.split[r]

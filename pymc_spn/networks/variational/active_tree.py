@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.network import spread
+from pymc_spn.networks.gibbs.network import level_counts, spread
 
 
 class ActiveTree(NamedTuple):
@@ -126,15 +126,19 @@ def read_network(net, structure, palette):
     """
     edges, counts, s1, s2, levels = [], [], [], [], []
     number = []  # of the region's slots among its edges
-    for r in range(net.parent.size):
-        begin, top, d = net.begin[r], net.top[r], net.column[r]
-        slots = np.flatnonzero(net.edge_count[begin : begin + top] > 0)
-        node = net.node[begin + slots].astype(np.int64)
-        option = net.entry[begin + slots] - net.entry_ptr[d] if d >= 0 else net.edge_split[begin + slots]
+    for r in range(net.tree.parent.size):
+        begin, top, d = net.edges.begin[r], net.edges.top[r], net.tree.column[r]
+        slots = np.flatnonzero(net.edges.n_data[begin : begin + top] > 0)
+        node = net.edges.node[begin + slots].astype(np.int64)
+        option = (
+            net.leaves.entry[begin + slots] - net.palette.entry_ptr[d] if d >= 0 else net.edges.split[begin + slots]
+        )
         if r > 0:
-            node = number[net.parent[r]][node]
-            above_node, above_option = edges[net.parent[r]]
-            reached = np.flatnonzero(above_option == net.split[r]) if net.n_splits[net.parent[r]] > 1 else None
+            node = number[net.tree.parent[r]][node]
+            above_node, above_option = edges[net.tree.parent[r]]
+            reached = (
+                np.flatnonzero(above_option == net.tree.split[r]) if net.tree.n_splits[net.tree.parent[r]] > 1 else None
+            )
             reached = np.arange(above_node.size) if reached is None else reached
         else:
             reached = np.zeros(1, np.int64)
@@ -149,13 +153,12 @@ def read_network(net, structure, palette):
         edges.append((node, option))
         at = begin + slots  # of a bare edge any slot: its numbers are set to 0
         held = slots >= 0
-        counts.append(np.where(held, net.edge_count[at], 0).astype(np.float64))
+        counts.append(np.where(held, net.edges.n_data[at], 0).astype(np.float64))
         if d >= 0:
-            s1.append(np.where(held, net.s1[at], 0.0))
-            s2.append(np.where(held, net.s2[at], 0.0))
-            if net.n_levels[d] > 0:
-                cells = net.level_count[net.level_begin[d] :][: net.n_levels[d] * net.capacity[r]]
-                cells = cells.reshape(net.n_levels[d], -1).T[slots] * held[:, None]
+            s1.append(np.where(held, net.leaves.s1[at], 0.0))
+            s2.append(np.where(held, net.leaves.s2[at], 0.0))
+            if net.palette.n_levels[d] > 0:
+                cells = level_counts(net, d).T[slots] * held[:, None]
                 levels.append(cells.ravel())
     tree = active_tree(structure, palette, edges)
     return tree, Statistics(*(np.concatenate(x) if x else np.zeros(0) for x in (counts, s1, s2, levels)))

@@ -10,7 +10,7 @@ the concentration.
 import numpy as np
 
 from pymc_spn.networks.gibbs.family_kernels import is_located, posteriors, predictive_of
-from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network
+from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network, level_counts
 from pymc_spn.networks.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.networks.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
@@ -37,36 +37,37 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     n_entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
     capacity = np.array([node.size for node, *_ in edges]) + n_entries + 1
     net = build_network(structure, compiled, 0, capacity)
-    clear(net)
-    net.width[:] = 1
-    net.entry_copies[:] = 1
-    set_hyperparameters(net, concentration[0], concentration[1], prior)
-    net.share[:] = np.where(net.column < 0, net.mass, 0.0)
+    clear(net.tree, net.palette, net.edges, net.nodes, net.leaves)
+    net.tree.width[:] = 1
+    net.palette.copies[:] = 1
+    set_hyperparameters(
+        net.tree, net.palette, net.masses, net.edges, net.leaves, concentration[0], concentration[1], prior
+    )
+    net.masses.share[:] = np.where(net.tree.column < 0, net.masses.total, 0.0)
     net = _with_own_entries(net, tree, statistics)
-    first_own = net.entry_source.size - tree.leaf_family.size
+    first_own = net.palette.entry_source.size - tree.leaf_family.size
     n_nodes = np.array([1, *(edges[q][0].size for q in structure.parent[1:])], np.int64)
     for r, (node, option, share, edge) in enumerate(edges):
-        d = net.column[r]
+        d = net.tree.column[r]
         local = n_entries[r] + np.arange(node.size)  # behind the prior slots
-        slots = net.begin[r] + local
+        slots = net.edges.begin[r] + local
         _link(net, r, node, local)
-        net.weight[slots] = share * net.mass[r]
-        net.node_edges[net.node_begin[r] + np.arange(n_nodes[r])] = np.bincount(node, minlength=n_nodes[r]) > 0
+        net.edges.weight[slots] = share * net.masses.total[r]
+        net.nodes.n_edges[net.nodes.begin[r] + np.arange(n_nodes[r])] = np.bincount(node, minlength=n_nodes[r]) > 0
         if d < 0:
-            net.edge_split[slots] = option
+            net.edges.split[slots] = option
             continue
         held = edge >= 0
         leaves = tree.leaf[edge[held]]
-        net.entry[slots] = net.entry_ptr[d] + option
-        net.entry[slots[held]] = first_own + leaves
-        begin = net.occupied_begin[d]
-        net.occupied[begin : begin + n_nodes[r] * n_entries[r]] = np.repeat(
+        net.leaves.entry[slots] = net.palette.entry_ptr[d] + option
+        net.leaves.entry[slots[held]] = first_own + leaves
+        begin = net.nodes.occupied_begin[d]
+        net.nodes.occupied[begin : begin + n_nodes[r] * n_entries[r]] = np.repeat(
             np.bincount(node, minlength=n_nodes[r]) > 0, n_entries[r]
         )
-        if net.n_levels[d] > 0:
-            cells = net.level_count[net.level_begin[d] :][: net.n_levels[d] * net.capacity[r]]
-            at = tree.level_ptr[leaves][:, None] + np.arange(net.n_levels[d])
-            cells.reshape(net.n_levels[d], -1)[:, local[held]] = statistics.levels[at].T
+        if net.palette.n_levels[d] > 0:
+            at = tree.level_ptr[leaves][:, None] + np.arange(net.palette.n_levels[d])
+            level_counts(net, d)[:, local[held]] = statistics.levels[at].T
         else:
             _set_predictives(net, slots)
     return net
@@ -101,45 +102,53 @@ def _with_own_entries(net, tree, statistics):
     n, s1, s2 = statistics.edge_count[tree.leaf >= 0], statistics.s1, statistics.s2
     family = tree.leaf_family
     posterior = np.zeros((n.size, 4))
-    posteriors(family, n, s1, s2, net.prior[_first_of(net, tree)], posterior)
-    return net._replace(
-        column_kind=np.where(
-            net.column_kind == LEVELS, GENERAL, net.column_kind
-        ),  # the totals differ from leaf to leaf
-        entry_source=np.concatenate([net.entry_source, tree.leaf_entry]),
-        entry_family=np.concatenate([net.entry_family, family]),
-        entry_copies=np.concatenate([net.entry_copies, np.ones(n.size, np.int64)]),
-        entry_mass=np.concatenate([net.entry_mass, np.zeros(n.size)]),
-        entry_share=np.concatenate([net.entry_share, np.zeros(n.size)]),
-        prior=np.concatenate([net.prior, posterior]),
+    posteriors(family, n, s1, s2, net.palette.prior[_first_of(net, tree)], posterior)
+    kind = net.palette.column_kind
+    palette = net.palette._replace(
+        column_kind=np.where(kind == LEVELS, GENERAL, kind),  # the totals differ from leaf to leaf
+        entry_source=np.concatenate([net.palette.entry_source, tree.leaf_entry]),
+        family=np.concatenate([net.palette.family, family]),
+        copies=np.concatenate([net.palette.copies, np.ones(n.size, np.int64)]),
+        prior=np.concatenate([net.palette.prior, posterior]),
     )
+    masses = net.masses._replace(
+        entry=np.concatenate([net.masses.entry, np.zeros(n.size)]),
+        entry_share=np.concatenate([net.masses.entry_share, np.zeros(n.size)]),
+    )
+    return net._replace(palette=palette, masses=masses)
 
 
 def _first_of(net, tree):
     """Entry (L,) of the network from which each leaf of the fit takes its prior."""
-    return net.entry_ptr[tree.leaf_place] + tree.option[tree.leaf >= 0]
+    return net.palette.entry_ptr[tree.leaf_place] + tree.option[tree.leaf >= 0]
 
 
 def _link(net, r, node, local):
     """Lists of the children of each node of a region."""
-    begin = net.begin[r]
-    net.top[r] = local[0] + local.size if local.size else net.top[r]
+    begin = net.edges.begin[r]
+    net.edges.top[r] = local[0] + local.size if local.size else net.edges.top[r]
     order = np.argsort(node, kind="stable")
     node, local = node[order], local[order]
     same_as_next = node[:-1] == node[1:]
-    net.node[begin + local] = node
-    net.following[begin + local] = np.append(np.where(same_as_next, local[1:], -1), -1)[: node.size]
-    net.preceding[begin + local] = np.insert(np.where(same_as_next, local[:-1], -1), 0, -1)[: node.size]
+    net.edges.node[begin + local] = node
+    net.edges.following[begin + local] = np.append(np.where(same_as_next, local[1:], -1), -1)[: node.size]
+    net.edges.preceding[begin + local] = np.insert(np.where(same_as_next, local[:-1], -1), 0, -1)[: node.size]
     is_first = np.insert(~same_as_next, 0, True)[: node.size]
-    net.node_first[net.node_begin[r] + node[is_first]] = local[is_first]
+    net.nodes.first[net.nodes.begin[r] + node[is_first]] = local[is_first]
 
 
 def _set_predictives(net, slots):
     """What `refresh_leaf` writes for leaves without data, where whole numbers have the masses of their cells."""
-    entry = net.entry[slots]
+    entry = net.leaves.entry[slots]
     found = np.empty((entry.size, 5))
-    predictives(net.entry_family[entry], net.prior[entry], found)
-    net.log_scale[slots], net.power[slots], net.centre[slots], net.curvature[slots], net.slope[slots] = found.T
+    predictives(net.palette.family[entry], net.palette.prior[entry], found)
+    (
+        net.leaves.log_scale[slots],
+        net.leaves.power[slots],
+        net.leaves.centre[slots],
+        net.leaves.curvature[slots],
+        net.leaves.slope[slots],
+    ) = found.T
 
 
 @kernel
