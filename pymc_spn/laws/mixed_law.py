@@ -26,9 +26,10 @@ class MixedLaw(GridLaw):
     """
 
     def __init__(self, parts: Sequence[Law]) -> None:
+        everywhere = parts[0].marks.everywhere
         parts = [part for part in parts if part.log_weights.max() > -np.inf]
         if not parts:
-            raise ValueError("given: the probability of the union is zero under every draw")
+            raise ValueError(f"given: the probability of the union is zero {everywhere}")
         self._parts = tuple(parts)
         first = parts[0]
         self.columns, self.is_density, self.resolution = first.columns, first.is_density, first.resolution

@@ -20,7 +20,7 @@ MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy o
 
 
 @own_names
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
 

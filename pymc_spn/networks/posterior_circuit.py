@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     pass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelledCircuit(ParameterisedCircuit):
     """A circuit with its parameters whose answers say where it comes from.
 
@@ -51,11 +51,12 @@ class LabelledCircuit(ParameterisedCircuit):
         return Marks(scope_of(self.attrs.get("exactness", "")), self.attrs.get("learner"))
 
     def _of(self, law: Law) -> "LabelledCircuit":
-        return LabelledCircuit(*law.part, attrs=self.attrs)  # type: ignore[attr-defined]
+        found = super()._of(law)
+        return LabelledCircuit(found.circuit, found.log_weights, found.leaf_parameters, attrs=self.attrs)
 
 
 @own_names
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.
 

@@ -265,6 +265,14 @@ def test_most_probable_rows_agree():
     assert float(ours.log_density) == pytest.approx(float(theirs.log_density), abs=2e-6)
 
 
+def test_circuits_of_posteriors_are_shown_and_refuse_as_others():
+    circuit = law_and_circuit("draws")[1]
+    for one in (circuit, circuit.condition(EVENT)):
+        assert repr(one) == f"{type(one).__name__}({one.circuit!r})"
+        with pytest.raises(ValueError, match="given must leave a column"):
+            one.condition({"x0": 0.6, "x1": 1, "x2": 5})
+
+
 # ---- circuits of levels, enumerated
 def joint_of(circuit):
     """All rows of a circuit over levels, with their probabilities."""
