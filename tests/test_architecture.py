@@ -48,10 +48,6 @@ ROLES = {  # of the table's rows that begin with the name of a file
 }
 
 
-# Leaves of the published sampler and predictives of leaves; it goes when one of the two has another name.
-ALIKE_STILL = {("leave",)}
-
-
 def violations(package: Path) -> list[str]:
     """Every broken rule in the package folder, as sentences that name file, rule and offender."""
     root = package.name
@@ -155,8 +151,6 @@ def alike(package: Path) -> list[str]:
         place = path.relative_to(package)
         for name in class_names(path):
             others = classes.setdefault(words_of(name), [])
-            if words_of(name) in ALIKE_STILL:
-                continue
             found += [f"{place}: the class {name} has the name of {other}" for other in others]
             others.append(f"{name} in {place}")
         if path.name == "__init__.py" or len(place.parts) == 1 or path.stem in ROLES:
