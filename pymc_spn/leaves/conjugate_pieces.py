@@ -42,6 +42,7 @@ class Conjugate(NamedTuple):
     predictive : function (p0, p1, p2, p3, half_step, cell)
         The five numbers; ``half_step`` is lgamma(p2 + 1/2) - lgamma(p2).
     log_predictive : function (u, offset, log_scale, power, centre, curvature, slope, trials)
+        Where values are read as they are, offset, slope and trials are 0.
     log_density : function (u, offset, p0, p1, p2, p3, half_step, cell)
         The log predictive without the five numbers.
     add_log_marginal : function (log_p, n, s1, s2, p0, p1, p2, p3, first, second)

@@ -86,23 +86,27 @@ def log_predictive(palette, leaves, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = leaves.entry[slot]
     family = palette.family[e]
+    log_scale = leaves.log_scale[slot]
+    if is_real(family):  # the usual case reads four numbers and asks nothing
+        return log_predictive_of(
+            family, y, 0.0, log_scale, leaves.power[slot], leaves.centre[slot], leaves.curvature[slot], 0.0, 0.0
+        )
     if family == CATEGORICAL:
         k = leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot]
         return math.log((k + palette.prior[e, 0]) / (leaves.n_data[slot] + palette.prior[e, 1]))
+    if log_scale == EMPTY_LEAF:
+        return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
     offset = palette.offset[d]
     u = y
-    if not is_real(family):
-        if leaves.log_scale[slot] == EMPTY_LEAF:
-            return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
-        if is_of_logs(family):
-            if y + offset <= 0.0:
-                return EMPTY_LEAF
-            u = math.log(y + offset)
+    if is_of_logs(family):
+        if y + offset <= 0.0:
+            return EMPTY_LEAF
+        u = math.log(y + offset)
     found = log_predictive_of(
         family,
         u,
         offset,
-        leaves.log_scale[slot],
+        log_scale,
         leaves.power[slot],
         leaves.centre[slot],
         leaves.curvature[slot],
