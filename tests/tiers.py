@@ -4,8 +4,8 @@
 REST = {
     "circuits": """
         circuit_algebra circuit_builders circuit_events fit_em circuit_information circuit_parts composition
-        cutset_networks evaluation event_draws fit_json fitted_leaves flows parameterised_circuit piecewise_linear
-        prometheus rows_together tree_circuits uniform_ends
+        cutset_networks evaluation event_draws fit_json fitted_leaves flows leaves_over_columns
+        parameterised_circuit piecewise_linear prometheus rows_together tree_circuits uniform_ends
     """,
     "leaves": """
         beta_leaves families family_contract interval_moments large_counts plain_leaves scipy_leaves skewed_leaves

@@ -33,7 +33,7 @@ RAYLEIGH = UnivariateFamily(
 class GaussianBlock(LeafFamily):
     """Normal columns that depend on each other: means (d,), then the covariance (d, d) row by row."""
 
-    has_closed_boxes = False
+    box_tolerance = 1e-4
 
     def __init__(self, n_columns=0):
         self.n_columns = n_columns

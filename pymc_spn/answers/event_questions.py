@@ -71,10 +71,10 @@ def probability(
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
         each = np.exp(found.log_joint - found.log_base)
     if per_draw:
-        return self._labelled("probability", each, {}, True)
+        return self._labelled("probability", each, {}, True, **found.numerical)
     answer = float(np.exp(found.log_answer))
     error = self._error(found.weight * (np.where(found.weight > 0.0, each, 0.0) - answer))
-    return self._labelled("probability", answer, {}, False, **found.mark, **error)
+    return self._labelled("probability", answer, {}, False, **found.mark, **error, **found.numerical)
 
 
 def log_probability(
@@ -104,22 +104,30 @@ def log_probability(
     found = _asked_event(self, event, given)
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
         each = found.log_joint - found.log_base
+    numerical = dict(found.numerical)
+    if numerical:
+        with np.errstate(divide="ignore"):
+            numerical["tolerance"] /= np.exp(found.log_answer)
     if per_draw:
-        return self._labelled("log_probability", each, {}, True)
+        return self._labelled("log_probability", each, {}, True, **numerical)
     with np.errstate(over="ignore", invalid="ignore"):  # relative to the answer, which may be too small for a number
         ratio = np.where(found.weight > 0.0, np.exp(each - found.log_answer), 0.0)
     error = self._error(found.weight * (ratio - 1.0)) if found.log_answer > -np.inf else {}
-    return self._labelled("log_probability", found.log_answer, {}, False, **found.mark, **error)
+    return self._labelled("log_probability", found.log_answer, {}, False, **found.mark, **error, **numerical)
 
 
 class _AskedEvent(NamedTuple):
-    """An event given another: logs under each circuit, weights of these given the other, the answer, its marks."""
+    """An event given another: logs under each circuit, weights of these given the other, the answer, its marks.
+
+    The last ones are those of a probability that has no closed form.
+    """
 
     log_joint: np.ndarray
     log_base: np.ndarray
     weight: np.ndarray
     log_answer: float
     mark: dict[str, Any]
+    numerical: dict[str, Any]
 
 
 def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
@@ -130,13 +138,15 @@ def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
     base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
     if (base + law.log_weights).max() == -np.inf:
         law.refuse("given", known[0][1])
-    joint = ((sign, law.log_event(e)) for sign, e in both_unions(asked, known, both_or_none))
-    log_joint = log_union(joint, base.shape)
+    both = list(both_unions(asked, known, both_or_none))
+    log_joint = log_union(((sign, law.log_event(e)) for sign, e in both), base.shape)
+    off = max((law.event_tolerance(e) for _, e in (*both, *known)), default=0.0)
+    numerical = {"exactness": "numerical", "tolerance": off / float(np.exp(base.max()))} if off else {}
     answer = float(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base))
     mark = self._weight_mark(law)
     if law.marks.has_error and any(e for _, e in known):
         mark = {"draws_after_weighting": float(effective_draws(base + law.log_weights))}
-    return _AskedEvent(log_joint, base, relative_weights(base + law.log_weights), answer, mark)
+    return _AskedEvent(log_joint, base, relative_weights(base + law.log_weights), answer, mark, numerical)
 
 
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:

@@ -240,6 +240,10 @@ class Law(ABC):
     def log_event(self, event: Events) -> np.ndarray:
         """Log probability (S,) of an event, density in the columns that are at a point of one."""
 
+    def event_tolerance(self, event: Events) -> float:
+        """How far the probability of an event may be off: 0 where it is in closed form."""
+        return 0.0
+
     @abstractmethod
     def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
         """Whether each row (M,) is within what is known; a cell is where a part of it is."""

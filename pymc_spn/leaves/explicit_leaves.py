@@ -56,6 +56,14 @@ FITS = {family.name: family.fit for family in EXPLICIT.values() if family.fit is
 SYMBOLS = {family.name: family.symbols for family in EXPLICIT.values() if family.symbols is not None}
 
 
+def is_over(name: object, n_columns: int) -> bool:
+    """Whether there is a family of this name for leaves over so many columns."""
+    try:
+        return isinstance(name, str) and LEAF_FAMILIES[name].n_columns == n_columns
+    except KeyError:
+        return False
+
+
 def register(family: LeafFamily) -> None:
     """Add a family for this process; NumPy works out the logs that kernels read.
 

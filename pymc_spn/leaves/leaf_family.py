@@ -37,8 +37,9 @@ class LeafFamily(ABC):
     n_columns : int
     column_families : tuple of UnivariateFamily
         Of the law of each column: whether it has a density, and whether its values are numbers.
-    has_closed_boxes : bool
-        Whether `log_probability_of_boxes` is exact up to rounding.
+    box_tolerance : float
+        How far probabilities of `log_probability_of_boxes` may be off; 0 where they are exact up to rounding. Answers
+        that depend on boxes of several columns are marked by it.
     kernels : optional
         Leaves without are tabulated: NumPy works out their logs, which kernels read as columns.
     holds_objects : bool
@@ -49,7 +50,7 @@ class LeafFamily(ABC):
 
     name: str
     n_columns: int = 1
-    has_closed_boxes: ClassVar[bool] = True
+    box_tolerance: ClassVar[float] = 0.0
     kernels: Kernels | None = None
     holds_objects: bool = False
     stays_as_given: bool = True

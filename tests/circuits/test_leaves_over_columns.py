@@ -7,10 +7,12 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
+from pymc_spn.answers.answers import Answers
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
@@ -170,6 +172,8 @@ def test_what_cannot_be_is_named():
     with pytest.raises(ValueError, match=r"further_columns must be given for leaves, got 7"):
         Circuit([2], [0, 0], [], [0], [0], families, ("x",), None, {7: [1]})
     model, _ = of_numbers()
+    with pm.Model(), pytest.raises(ValueError, match="the circuit of a CircuitDensity must have no gaussian_block"):
+        ps.CircuitDensity("x", model.circuit, model.log_weights, model.leaf_parameters)
     with pytest.raises(ValueError, match="mpe: a circuit must have no gaussian_block"):
         model.mpe()
     with pytest.raises(ValueError, match="the first circuit of a product must have no gaussian_block"):
@@ -240,6 +244,9 @@ def test_probabilities_of_points_and_boxes():
         ({"y": (None, 0.3)}, {"x": (0.0, 0.7)}),
     ):
         assert float(model.probability(event, known)) == pytest.approx(by_hand(parts, event, known), rel=2e-4)
+    for event, mark in (({"x": (0.0, 1.0), "z": (-1.0, 0.5)}, "numerical"), ({"x": (0.0, 1.0), "y": 0.2}, "exact")):
+        marked = Answers(model._law).probability(event)
+        assert marked.attrs["exactness"].startswith(mark) and ("tolerance" in marked.attrs) == (mark == "numerical")
     ends = np.array([0.0, -1.0]), np.array([1.0, 2.0])
     several = model.log_probability_of_rows({"x": np.array([0.1, 0.2]), "z": ends})
     each = [by_hand(parts, {"x": x, "z": z}, None) for x, z in ((0.1, (0.0, 1.0)), (0.2, (-1.0, 2.0)))]
@@ -374,10 +381,43 @@ def test_tables_answer_as_the_table_of_all_states():
     assert np.all(np.abs(own - share) < 5.0 * np.sqrt(share * (1.0 - share) / 3000) + 1e-12)
 
 
+def test_questions_about_tables_of_rows():
+    model, parts = of_numbers()
+    frame = pd.DataFrame(ROWS[:5], columns=["x", "y", "z"])
+    asked = Answers(model._law)
+    logs = [log_normals(parts, row) for row in ROWS[:5]]
+    np.testing.assert_allclose(asked.log_density(frame), logs, rtol=1e-11)
+    surprise = asked.anomaly(frame)["surprise"]
+    without = log_normals(parts, np.array([NAN, 0.2, -1.0]))
+    assert float(surprise[0, 0]) == pytest.approx(without - logs[0], rel=1e-10)
+    filled = asked.impute(frame, random_seed=1)
+    assert not filled.isna().any(axis=None) and np.array_equal(
+        filled[frame.notna()], frame[frame.notna()], equal_nan=True
+    )
+    shares = asked.explain(frame.iloc[0])["shapley"]
+    alone = [log_normals(parts, np.where(np.arange(3) == d, ROWS[0], NAN)) for d in range(3)]
+    assert shares.sizes["column"] == 3 and np.isfinite(alone).all()
+    p_value = asked.predictive_p_value(frame[:1], n=50, level=0.1, random_seed=2)
+    assert p_value.sizes["row"] == 1
+    at, given = pd.DataFrame({"x": [0.4], "y": [0.2], "z": [NAN]}), Answers(model._law.given({0: 0.4}))
+    whole, less = model.predict_cdf(at, "z", 0.5), given.predict_cdf(at[["y", "z"]], "z", 0.5)
+    np.testing.assert_allclose(less, whole, rtol=1e-10)
+    kl = asked.kl(Answers(model.condition({"y": 0.1})._law), columns=["x"])
+    assert float(kl) >= 0.0
+
+
 def test_builders_and_fits_take_such_leaves():
     model, parts = of_numbers()
     pair = ps.circuits.leaf(("x", "z"), "gaussian_block[2]", model.leaf_parameters["gaussian_block[2]"][0])
     first = ps.circuits.product_of([pair, ps.circuits.leaf("y", "gaussian", model.leaf_parameters["gaussian"][0])])
+    alone = [(1.0, parts[0][1][[0, 2]], parts[0][2][np.ix_([0, 2], [0, 2])])]
+    assert float(pair.log_density(np.array([[0.3, NAN]]))[0]) == pytest.approx(
+        log_normals(alone, np.array([0.3, NAN])), rel=1e-12
+    )
+    ((_, mean, _),) = given_row(alone, np.array([NAN, 0.3]))
+    np.testing.assert_allclose(pair.moments(np.array([[NAN, 0.3]]))["mean"][0, 0], mean[0])
+    assert pair.condition({"z": 0.3}).circuit.families == ("gaussian",)
+    assert pair.sample(3, random_seed=0).shape == (3, 2)
     block = ps.circuits.leaf(("z", "x", "y"), "gaussian_block[3]", model.leaf_parameters["gaussian_block[3]"][0])
     both = ps.circuits.mixture_of([first, block], [0.4, 0.6])
     swapped = [(0.4, *parts[0][1:]), (0.6, *parts[1][1:])]
@@ -390,6 +430,23 @@ def test_builders_and_fits_take_such_leaves():
     assert fit.log_density(observed).sum() >= both.log_density(observed).sum() - 1e-6
     again = type(fit).from_json(json.loads(json.dumps(fit.to_json())))
     np.testing.assert_array_equal(again.log_density(observed), fit.log_density(observed))
+
+
+def test_random_structures_keep_the_columns_of_a_tuple_together():
+    leaves = {("c", "a"): ["gaussian_block[2]"], "b": ["gaussian", "laplace"], "d": "gaussian"}
+    circuit = ps.circuits.rat_spn(list("abcd"), leaves, depth=2, n_leaves=2, n_sums=2, random_seed=0)
+    wide = circuit.leaves_of("gaussian_block[2]").tolist()
+    assert wide == list(circuit.further_columns) and {circuit.columns_of(v) for v in wide} == {(2, 0)}
+    assert {circuit.columns_of(v) for v in circuit.leaves_of("laplace").tolist()} == {(1,)}
+    for wrong, message in (
+        ({("a", "e"): "gaussian_block[2]"}, "columns must be among .* got 'e'"),
+        ({("a", "b"): "gaussian_block[2]", "b": "gaussian"}, "columns must stand in one place, got 'b'"),
+        ({("a", "b"): "gaussian"}, "families over 2 columns for .* got 'gaussian'"),
+        ({("a", "b"): ["gaussian_block[2]"] * 5}, "1 to n_leaves=4 families"),
+        ({("a", "b"): "gaussian_block[2]", "c": "gaussian"}, "families for every column, 'd' is missing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ps.circuits.rat_spn(list("abcd"), wrong)
 
 
 def test_a_planted_mistake_is_seen():

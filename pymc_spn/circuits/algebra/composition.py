@@ -15,7 +15,7 @@ from pymc_spn.circuits.laws.circuit_events import masses_of
 from pymc_spn.circuits.laws.joined_circuits import Part, joined
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, checked_operand
-from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES, is_over
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.scipy_leaves import family_of
 from pymc_spn.numerics.asked_numbers import is_real
@@ -73,12 +73,9 @@ def leaf(
     """
     if isinstance(distribution, str):
         family = distribution
-        try:
-            is_known = not LEAF_FAMILIES[family].holds_objects
-        except KeyError:
-            is_known = False
-        if not is_known:
-            known = tuple(name for name in IN_CIRCUITS if not LEAF_FAMILIES[name].holds_objects)
+        n_columns = len(column) if isinstance(column, tuple) else 1
+        if not is_over(family, n_columns) or LEAF_FAMILIES[family].holds_objects:
+            known = tuple(f for f in IN_CIRCUITS if is_over(f, n_columns) and not LEAF_FAMILIES[f].holds_objects)
             raise ValueError(
                 f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
             )

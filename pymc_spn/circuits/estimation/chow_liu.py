@@ -146,7 +146,7 @@ class GrowingLevels(Growing):
             if family == "bernoulli":
                 parameters[family] = np.array([[float(level[v])] for v in own])
             else:
-                wide = max(len(self.columns[self.column[v]].levels) for v in own)
+                wide = max(len(self.columns[self.leaf_columns[v][0]].levels) for v in own)
                 parameters[family] = np.eye(wide)[[level[v] for v in own]]
         found = float(Parameterised(circuit, log_weights, parameters).log_density(rows).sum())
         path = np.array([found]) if objective is None else objective

@@ -193,6 +193,13 @@ class CircuitLaw(Law):
             np.full(1, -np.inf) if clash is not None else log_mass(self.whole, _column_events(both)) - self.log_weights
         )
 
+    def event_tolerance(self, event: Events) -> float:
+        """See `Law`: of boxes over several columns of one leaf as its family says."""
+        asked = set(spread_of(intersect(self.evidence, self._of_circuit(event))[0]))
+        circuit = self.whole.circuit
+        together = [v for v in circuit.further_columns if len(asked & set(circuit.columns_of(v))) > 1]
+        return max((family_of_leaf(self.whole, v)[0].box_tolerance for v in together), default=0.0)
+
     def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
         """See `Law`."""
         return ~self.outside(rows)
@@ -211,6 +218,8 @@ class CircuitLaw(Law):
 
     def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
         """See `Law`."""
+        if self.is_wide and not spread_of(self.evidence):
+            return ColumnOfRows([ExplicitLeavesInRows(self.whole, self.kept[d], self._whole_rows(rows))])
         return ColumnOfRows([ExplicitLeavesInRows(self.inner, d, rows)])
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -224,9 +233,10 @@ class CircuitLaw(Law):
 
     def moment_tolerance(self, columns: Sequence[int]) -> float:
         """See `Law`: of leaves within intervals they are by quadrature."""
-        circuit = self.part.circuit
+        is_whole = self.is_wide and not spread_of(self.evidence)
+        circuit, places = (self.whole.circuit, self.kept) if is_whole else (self.part.circuit, range(len(self.kept)))
         own = [circuit.leaf_column[circuit.leaves_of(f)] for f in circuit.families if f in SCIPY]
-        return QUADRATURE if any(np.isin(list(columns), found).any() for found in own) else 0.0
+        return QUADRATURE if any(np.isin([places[d] for d in columns], found).any() for found in own) else 0.0
 
     # ---- integrals
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.dependence import MEASURES
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, is_over
 from pymc_spn.leaves.validation import checked_columns, column_name
 from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
@@ -26,7 +26,7 @@ FAMILY_OF_KIND = {
 
 def rat_spn(
     columns: Iterable[str | int | Column],
-    leaves: Palettes | None = None,
+    leaves: Palettes | Mapping[str | tuple[str, ...], object] | None = None,
     *,
     depth: int = 2,
     repetitions: int = 4,
@@ -47,7 +47,8 @@ def rat_spn(
         The columns, for instance ``table.columns``.
     leaves : mapping of str to str or sequence, optional
         For each column a family or several, at most `n_leaves`, taken in turn. By default by kind: Gaussian for real,
-        log-normal for positive columns, Poisson for counts, Bernoulli and Categorical for levels.
+        log-normal for positive columns, Poisson for counts, Bernoulli and Categorical for levels. A tuple of columns
+        has families over several columns, in this order; these columns stay together and count as one.
     depth, repetitions, n_sums, n_leaves : int
         D, R, S and I of the paper.
     random_seed : int, Generator or None
@@ -75,13 +76,13 @@ def rat_spn(
         check_at_least(name, value, least)
         if name != "depth" and value > MAX_EDGES:
             raise ValueError(f"{name} = {value:,} makes a circuit of more than {MAX_EDGES:,} edges; take fewer")
-    palettes = leaf_palettes(columns, leaves, "n_leaves", n_leaves)
+    units, palettes = leaf_units(columns, leaves, "n_leaves", n_leaves)
     rng = np.random.default_rng(random_seed)
-    whole = frozenset(range(len(columns)))
+    whole = frozenset(range(len(units)))
     divisions: _Divisions = {}
     for _ in range(repetitions):
         _divide(whole, depth, rng, divisions)
-    grown = Growing(columns, palettes)
+    grown = Growing(columns, palettes, units)
     tops: dict[frozenset[int], list[int]] = {}
     for region in sorted(divisions, key=len):  # halves before what they are halves of
         pairs = [pair for left, right in divisions[region] for pair in product(tops[left], tops[right])]
@@ -211,16 +212,20 @@ def _divide(region: frozenset[int], depth: int, rng: np.random.Generator, divisi
 class Growing:
     """Nodes from the leaves up, each after its children; turned round at the end, so that the root is node 0."""
 
-    def __init__(self, columns: Sequence[Any], palettes: list[list[str]]) -> None:
+    def __init__(
+        self, columns: Sequence[Any], palettes: list[list[str]], units: Sequence[tuple[int, ...]] | None = None
+    ) -> None:
+        """Units are what leaves are over, each with its families: by default single columns."""
         self.columns, self.palettes = tuple(columns), palettes
+        self.units = [(d,) for d in range(len(self.columns))] if units is None else list(units)
         self.families = tuple(dict.fromkeys(family for palette in palettes for family in palette))
         self.kind: list[int] = []
         self.below: list[Sequence[int]] = []
-        self.column: list[int] = []
+        self.leaf_columns: list[tuple[int, ...]] = []
         self.family: list[int] = []
         self.n_edges = 0
 
-    def add(self, kind: int, below: Sequence[int], column: int = -1, family: int = -1) -> int:
+    def add(self, kind: int, below: Sequence[int], columns: tuple[int, ...] = (-1,), family: int = -1) -> int:
         """Number of a new node."""
         self.n_edges += len(below)
         if self.n_edges > MAX_EDGES:
@@ -229,21 +234,21 @@ class Growing:
             )
         self.kind.append(kind)
         self.below.append(below)
-        self.column.append(column)
+        self.leaf_columns.append(columns)
         self.family.append(family)
         return len(self.kind) - 1
 
-    def leaf(self, column: int, i: int) -> int:
-        """The i-th leaf of a column, of the families in turn."""
-        palette = self.palettes[column]
-        return self.add(LEAF, (), column, self.families.index(palette[i % len(palette)]))
+    def leaf(self, unit: int, i: int) -> int:
+        """The i-th leaf of a unit, of the families in turn."""
+        palette = self.palettes[unit]
+        return self.add(LEAF, (), self.units[unit], self.families.index(palette[i % len(palette)]))
 
     def sums(self, below: Sequence[int], n: int) -> list[int]:
         """Sums over the same nodes."""
         return [self.add(SUM, below) for _ in range(n)]
 
     def factorised(self, region: Iterable[int], i: int) -> int:
-        """The i-th leaves of all columns of a region as one node."""
+        """The i-th leaves of all units of a region as one node."""
         found = [self.leaf(d, i) for d in sorted(region)]
         return found[0] if len(found) == 1 else self.add(PRODUCT, found)
 
@@ -255,11 +260,43 @@ class Growing:
             kind=np.array(self.kind[::-1], np.int8),
             child_ptr=np.cumsum([0, *degree]),
             children=last - np.array([c for below in reversed(self.below) for c in reversed(below)], np.int64),
-            leaf_column=np.array(self.column[::-1], np.int64),
+            leaf_column=np.array([columns[0] for columns in reversed(self.leaf_columns)], np.int64),
             leaf_family=np.array(self.family[::-1], np.int64),
             families=self.families,
             columns=self.columns,
+            further_columns={last - v: own[1:] for v, own in enumerate(self.leaf_columns) if len(own) > 1},
         )
+
+
+def leaf_units(
+    columns: Sequence[Any], leaves: Mapping[Any, Any] | None, argument: str, room: int
+) -> tuple[list[tuple[int, ...]], list[list[str]]]:
+    """Columns of each unit that leaves are over, in the order of the first of them, and their families."""
+    groups = [key for key in leaves if isinstance(key, tuple)] if isinstance(leaves, Mapping) else []
+    if leaves is None or not groups:
+        return [(d,) for d in range(len(columns))], leaf_palettes(columns, leaves, argument, room)
+    names = [column_name(c) for c in columns]
+    taken: dict[str, object] = {str(key): key for key in leaves if not isinstance(key, tuple)}
+    found: dict[tuple[int, ...], list[str]] = {}
+    for key in groups:
+        for name in key:
+            if name not in names or name in taken:
+                what = "stand in one place" if name in taken else f"be among {quoted(names)}"
+                raise ValueError(f"leaves: columns must {what}, got {quoted(name)} in {quoted(key)}")
+            taken[name] = key
+        given = [leaves[key]] if isinstance(leaves[key], str) else leaves[key]
+        if not isinstance(given, list | tuple) or not 0 < len(given) <= room:
+            raise ValueError(f"leaves must name 1 to {argument}={room} families for {quoted(key)}, got {quoted(given)}")
+        for family in given:
+            if not is_over(family, len(key)):
+                raise ValueError(f"leaves must name families over {len(key)} columns for {key}, got {quoted(family)}")
+        found[tuple(names.index(name) for name in key)] = list(given)
+    alone = [d for d, name in enumerate(names) if name not in taken or taken[name] == name]
+    single = {key: own for key, own in leaves.items() if not isinstance(key, tuple)}
+    palettes = leaf_palettes([columns[d] for d in alone], single, argument, room)
+    found |= {(d,): palette for d, palette in zip(alone, palettes, strict=True)}
+    units = sorted(found, key=min)
+    return units, [found[unit] for unit in units]
 
 
 def leaf_palettes(
