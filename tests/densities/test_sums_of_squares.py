@@ -19,7 +19,7 @@ import pymc_spn as ps
 from pymc_spn.circuits.algebra import signed_mixtures
 from pymc_spn.densities.symbolic_products import SymbolicProduct
 from tests.modes import PLAIN
-from tests.shared_circuits import random_parameters
+from tests.shared_circuits import coded, random_parameters
 
 UNREWRITTEN = {"compile_kwargs": {"mode": PLAIN}}
 COLUMNS = ["a", "k", "on"]
@@ -204,7 +204,10 @@ def test_columns_with_kinds_beside_names():
     plain = ps.circuits.complete_tree(["k", "m"], n_children=1).circuit({"k": ["categorical"], "m": ["categorical"]})
     other = plain, np.zeros(plain.n_sum_edges), {"categorical": np.array([[0.3, 0.7], [0.8, 0.2]])}
     rows = np.array(list(product(range(2), repeat=2)), float)
-    logs = [tree.log_density(rows).values, plain.with_parameters(*other[1:]).log_density(rows).values]
+    logs = [
+        tree.log_density(coded(tree.circuit, rows)).values,
+        plain.with_parameters(*other[1:]).log_density(rows).values,
+    ]
     density = np.square(np.array([1.0, -0.5]) @ np.exp(logs))
     for components, signed in (([tree, other], [1.0, -0.5]), ([other, tree], [-0.5, 1.0])):
         squares = ps.circuits.SumOfSquares(components, signed)
