@@ -29,8 +29,10 @@ def build(nodes, columns, families, leaf_support=None):
 
 
 def coded(circuit, rows):
-    """Rows of codes as a table of the columns of a circuit that knows their levels."""
+    """Rows of codes as a table of the columns of a circuit that knows their levels; an array where these are names."""
     values = np.array(rows, float)
+    if any(isinstance(column, str) for column in circuit.columns):
+        return values
     return Table(circuit.columns, values, pd.RangeIndex(len(values)))
 
 

@@ -112,7 +112,7 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
                 evaluate_regions_by_logs(net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch)
             trees, same = np.zeros((200, net.scratch.new.size), np.int32), np.random.default_rng(1)
             for k in range(200):
-                predictive_kernels.draw_tree(
+                called(predictive_kernels.draw_tree)(
                     same, net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch, logs
                 )
                 trees[k] = net.scratch.new

@@ -498,7 +498,7 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
     states = recorded_states.RecordedStates(whole.record)
     for found, value in zip(answers(states), expected, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-12)
-    assert sum(states.network(s).entry is states.network(s).entry for s in range(4)) == n_kept < states.n_draws == 4
+    assert sum(states.network(s).leaves is states.network(s).leaves for s in range(4)) == n_kept < states.n_draws == 4
 
 
 # ---- refusals

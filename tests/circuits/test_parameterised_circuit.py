@@ -200,6 +200,7 @@ def test_labelled_circuits_complete_rows_in_labels():
     labelled = LabelledCircuit(circuit, np.zeros(0), parameters, attrs={"learner": "none"})
     frame = pd.DataFrame({"colour": [None, "green"], "size": [1.0, np.nan]}, index=["a", "b"])
     drawn = labelled.impute(frame, random_seed=1)
+    assert labelled.impute(frame, n=0) == []
     assert list(drawn["colour"]) == ["green", "green"] and list(drawn.index) == ["a", "b"]
     assert drawn["size"]["a"] == 1.0 and np.isfinite(drawn["size"]["b"]) and drawn.attrs["learner"] == "none"
     assert labelled.log_density(frame).to_numpy()[1] == 0.0

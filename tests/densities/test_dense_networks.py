@@ -12,7 +12,7 @@ import pymc_spn as ps
 from pymc_spn.densities.dense_networks import dense_network, network_parameters
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, SYMBOLS
 from tests.modes import PLAIN
-from tests.shared_circuits import build
+from tests.shared_circuits import build, coded
 
 MIXTURE = build([("sum", (1, 2)), *[("leaf", 0, "gaussian")] * 2], ["a"], ("gaussian",))
 X = np.random.default_rng(0).normal(size=(7, 2))
@@ -121,7 +121,9 @@ def test_weights_are_softmaxes_of_their_sums_and_levels_have_their_shares():
     np.testing.assert_allclose(shares[0, column == 1][0], [*counts[1] / 31, 0.0], rtol=1e-12)
     np.testing.assert_allclose(levels.sum(axis=2), 1.0)
     expected = [
-        circuit.with_parameters(logs[n], {"categorical": levels[n], "uniform": ends}).log_density(values[[n]]).values[0]
+        circuit.with_parameters(logs[n], {"categorical": levels[n], "uniform": ends})
+        .log_density(coded(circuit, values[[n]]))
+        .values[0]
         for n in range(7)
     ]
     with pm.Model() as model:

@@ -16,7 +16,7 @@ from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient
 from tests.densities.density_problems import differences, problem
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
-from tests.shared_circuits import build, random_parameters
+from tests.shared_circuits import build, coded, random_parameters
 
 ROUNDING = {"rtol": 1e-12, "atol": 1e-12}
 MIXED = build(
@@ -38,7 +38,8 @@ def conditional_logs(circuit, values, targets, log_weights, leaf_parameters):
     given = values.copy()
     given[:, targets] = np.nan
     joint, alone = (
-        circuit.with_parameters(log_weights, leaf_parameters).log_density(v).values for v in (values, given)
+        circuit.with_parameters(log_weights, leaf_parameters).log_density(coded(circuit, v)).values
+        for v in (values, given)
     )
     return np.array([a - b if b > -np.inf else -np.inf for a, b in zip(joint, alone, strict=True)])
 

@@ -117,7 +117,7 @@ def test_sampling_is_that_of_a_model_by_hand():
     scores = density.score_samples(frame)
     np.testing.assert_array_equal(scores, post.log_density(frame).values)
     again = pickle.loads(pickle.dumps(density))
-    assert len(pickle.dumps(density)) == without_answers  # no memo in the pickle
+    assert len(pickle.dumps(density)) < 1.1 * without_answers  # networks of the draws would be more than all the rest
     np.testing.assert_array_equal(again.score_samples(frame), scores)
     classifier = ps.sklearn.SPNClassifier(method="sampling", **few, random_state=2).fit(frame, labels)
     proba = classifier.posterior_.predict_proba(frame, "y")

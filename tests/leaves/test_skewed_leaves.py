@@ -20,7 +20,6 @@ from pymc_spn.leaves.family_codes import LOG_STUDENT_T
 from pymc_spn.maxima.box_leaves import derivative_ranges, leaf_log_range
 from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.network import LARGEST_COUNT
 from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.tables import Column
 from tests import reference_queries
@@ -166,7 +165,7 @@ def test_counts_beyond_all_integers_stay_counts():
     rare = ("geometric", {"alpha": 0.02, "beta": 1.0})
     post = enumerated_posterior(Problem(((0,), (1,)), 2, 1.0, 9.0, [[LOG_NORMAL], [rare]], np.array([[1.3, 2.0]])))
     drawn = post.sample(200, random_seed=1)["x1"]
-    assert drawn.min() >= 0 and drawn.max() == LARGEST_COUNT
+    assert drawn.min() >= 0 and drawn.max() == beta_geometric.LARGEST_COUNT
 
 
 def test_prior_tables_follow_the_prior_predictives():

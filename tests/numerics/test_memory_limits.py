@@ -23,7 +23,7 @@ def drawn_rows():
     parameters = {"gaussian": np.tile([0.0, 1.0], (n_leaves, 1))}
     weights = np.log(1.0 / np.bincount(MIXTURE.edge_sum)[MIXTURE.edge_sum])
     assert weights.size == n_sums
-    MIXTURE.sample(BIG, weights, parameters)
+    MIXTURE.with_parameters(weights, parameters).sample(BIG)
 
 
 REFUSED = {

@@ -28,8 +28,8 @@ from tests.trees.small_trees import (
 )
 
 
-def sample(model, draws=15, tune=10, **arguments):
-    return draw(model, draws, tune, **arguments)
+def sample(model, draws=15, tune=10, chains=2, **arguments):
+    return draw(model, draws, tune, chains=chains, **arguments)
 
 
 def table(n=40, seed=0):

@@ -288,7 +288,7 @@ class CircuitLaw(Law):
             filled = complete(self.whole, self._whole_rows(flat), rng)[:, list(self.kept)]
         else:
             filled = complete(self.inner, flat, rng)
-        values[:, some] = filled.reshape(n, -1, rows.shape[1])
+        values[:, some] = filled.reshape(n, int(some.sum()), rows.shape[1])
         return Completed(values, impossible, 1.0)
 
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:

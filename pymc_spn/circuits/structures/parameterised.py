@@ -18,6 +18,7 @@ from pymc_spn.laws.law import Law, Marks
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.inputs import EventLike, TableLike
+from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -148,6 +149,7 @@ class ParameterisedCircuit(Answers):
         """Rows of columns that are names only hold codes."""
         if all(isinstance(column, Column) for column in self.circuit.columns):
             return super()._table(rows, unseen)
+        rows = known_levels(rows, (), unseen)  # of names only, levels are codes
         values, index = codes_of_rows(self.circuit.columns, rows, "df")
         return Table(self._schema, values, pd.Index(index))
 
