@@ -20,11 +20,12 @@ REST = {
     "answers": """
         cell_p_values chain_answers column_queries dependence_queries integer_names marks partitions posterior_circuit
         posterior_queries predictive_p_values questions row_distributions row_labels row_queries union_posterior
+        variational_posterior
     """,
     "networks": """
         added_family alternation bottom_up calibration chain_weights changed_models distributions draw_averages
         geweke hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space
-        missing_cells mixed_counts published rounded_cells start_race statistics whole_numbers
+        missing_cells mixed_counts published rounded_cells start_race statistics step_methods whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits
@@ -38,7 +39,7 @@ REST = {
     """,
     "indian_chefs": """
         cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
-        tempered_chains warm_up
+        network_models tempered_chains warm_up
     """,
     "examples": """
         convolutional
@@ -47,7 +48,10 @@ REST = {
         predictive_quantiles tree_models
     """,
     "interop": """
-        combined_results damaged_results estimators interrupts scikit_checks
+        combined_results damaged_results estimators interrupts saved_posteriors scikit_checks
+    """,
+    "tests": """
+        threads
     """,
     "numerics": """
         progress_bars
