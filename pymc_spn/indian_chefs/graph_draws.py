@@ -16,7 +16,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
 from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.stored_arrays import checked
+from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ ADVICE = (
     "which functions of the graph differ; densities and fantasy data agree between chains sooner than graphs"
 )
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
+LOG_JOINT = "log_prior", "log_likelihood"  # its terms
 SCALARS = (
     "n_nodes",
     "n_edges",
@@ -38,8 +39,7 @@ SCALARS = (
     "n_orphans",
     "max_out_degree",
     "hidden_reputation",
-    "log_prior",
-    "log_likelihood",
+    *LOG_JOINT,
 )
 
 
@@ -132,6 +132,10 @@ class GraphDraws:
             mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and v not in raw]
             for variable in mine:
                 draws_of_record(stats[variable], group["chain"].values, group["draw"].values)
+                if variable.removeprefix(f"{name}_") in LOG_JOINT and stats[variable].ndim != 2:
+                    refuse(
+                        f"variable {variable!r} of sample_stats", "have chains and draws alone", stats[variable].dims
+                    )
             scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
             refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
             if refused:
@@ -192,9 +196,10 @@ class GraphDraws:
     @property
     def _log_joint(self) -> "xr.DataArray | None":
         """(chain, draw) log density of the graph and of the terms that depend on it."""
-        if not {"log_prior", "log_likelihood"} <= set(self.scalars.data_vars):
+        if not set(LOG_JOINT) <= set(self.scalars.data_vars):
             return None
-        return (self.scalars["log_prior"] + self.scalars["log_likelihood"]).transpose("chain", "draw")
+        prior, likelihood = (self.scalars[term] for term in LOG_JOINT)
+        return (prior + likelihood).transpose("chain", "draw")
 
     @cached_property
     def _mixing(self) -> Mixing | None:
