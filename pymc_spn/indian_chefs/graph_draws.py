@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed
+from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed, check_scalar
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.indian_chefs.recorded_graphs import fixed_later, is_unpacked, name_of_graph, without_record
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
 from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.stored_arrays import checked, refuse
-from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
+from pymc_spn.tables.stored_arrays import checked
+from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -30,7 +30,6 @@ ADVICE = (
     "which functions of the graph differ; densities and fantasy data agree between chains sooner than graphs"
 )
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
-LOG_JOINT = "log_prior", "log_likelihood"  # its terms
 SCALARS = (
     "n_nodes",
     "n_edges",
@@ -39,7 +38,8 @@ SCALARS = (
     "n_orphans",
     "max_out_degree",
     "hidden_reputation",
-    *LOG_JOINT,
+    "log_prior",
+    "log_likelihood",
 )
 
 
@@ -118,7 +118,7 @@ class GraphDraws:
     @classmethod
     def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None, stacklevel: int) -> "GraphDraws":
         with reading(idata) as idata:
-            name = _find(idata, name)
+            name = name_of_graph(idata, name)
             schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
             group = unpack_reputed_graphs(idata, name)[name].dataset
             digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", schema.to_vector())
@@ -131,11 +131,7 @@ class GraphDraws:
             raw = name + GRAPH, name + FINGERPRINT
             mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and v not in raw]
             for variable in mine:
-                draws_of_record(stats[variable], group["chain"].values, group["draw"].values)
-                if variable.removeprefix(f"{name}_") in LOG_JOINT and stats[variable].ndim != 2:
-                    refuse(
-                        f"variable {variable!r} of sample_stats", "have chains and draws alone", stats[variable].dims
-                    )
+                check_scalar(draws_of_record(stats[variable], group["chain"].values, group["draw"].values))
             scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
             refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
             if refused:
@@ -152,7 +148,7 @@ class GraphDraws:
                     continue
                 if "fixed" in source:
                     numbers[argument] = np.full(arrays[0].shape, source["fixed"])
-                elif (fixed := _fixed_later(idata, source["variable"])) is not None:
+                elif (fixed := fixed_later(idata, source["variable"])) is not None:
                     numbers[argument] = np.full(arrays[0].shape, fixed)
                 elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
                     values = idata["posterior"].dataset[source["variable"]]
@@ -196,10 +192,9 @@ class GraphDraws:
     @property
     def _log_joint(self) -> "xr.DataArray | None":
         """(chain, draw) log density of the graph and of the terms that depend on it."""
-        if not set(LOG_JOINT) <= set(self.scalars.data_vars):
+        if not {"log_prior", "log_likelihood"} <= set(self.scalars.data_vars):
             return None
-        prior, likelihood = (self.scalars[term] for term in LOG_JOINT)
-        return (prior + likelihood).transpose("chain", "draw")
+        return (self.scalars["log_prior"] + self.scalars["log_likelihood"]).transpose("chain", "draw")
 
     @cached_property
     def _mixing(self) -> Mixing | None:
@@ -368,15 +363,6 @@ def largest_mcse(events: np.ndarray) -> float:
     return float(np.nanmax(mean_errors(flat[..., varies]), initial=0.0))
 
 
-def graph_names(idata: "xr.DataTree") -> list[str]:
-    """Names of the graphs of unknown size whose draws a DataTree holds, unpacked or not."""
-    constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
-    if constants is None or stats is None:
-        return []
-    found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
-    return [n for n in found if n + GRAPH in stats.data_vars or _is_unpacked(idata, n)]
-
-
 def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
     """A tree with the graphs of an `IndianChefsProcess` as labelled arrays.
 
@@ -403,9 +389,9 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
 
     from pymc_spn.indian_chefs.packed_graphs import BITS, packed_length, unpack_arrays
 
-    name = _find(idata, name)
+    name = name_of_graph(idata, name)
     out = idata.copy()
-    if _is_unpacked(idata, name):
+    if is_unpacked(idata, name):
         return out
     schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
     stats = idata["sample_stats"].to_dataset()
@@ -421,35 +407,3 @@ def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.
     draws = GraphDraws(schema, *arrays, xr.Dataset(), {}, labels[0], labels[1], digest)
     out[name] = xr.DataTree(draws.to_group())
     return out
-
-
-def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":
-    """Sampler statistics without one raw record and the dimension that is its own."""
-    dims = [d for d in stats[variable].dims if d not in ("chain", "draw")]
-    return stats.drop_vars(variable).drop_dims(dims, errors="ignore")
-
-
-def _fixed_later(idata: "xr.DataTree", variable: str) -> float | None:
-    """The number at which `pm.do` or `pm.observe` fixed a variable of the model."""
-    for group in ("constant_data", "observed_data"):
-        if group in idata.children and variable in idata[group].data_vars:
-            return float(idata[group].dataset[variable])
-    return None
-
-
-def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
-    group = idata.children.get(name)
-    return group is not None and "reputations" in group.data_vars
-
-
-def _find(idata: "xr.DataTree", name: str | None) -> str:
-    names = graph_names(idata)
-    if not names:
-        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
-    if name is None:
-        if len(names) > 1:
-            raise ValueError(f"the tree holds several graphs, give name=, one of {quoted(names)}")
-        return names[0]
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    return name

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
-from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs, without_record
+from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
+from pymc_spn.indian_chefs.recorded_graphs import without_record
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of, refuse_other_data
 from pymc_spn.tables.tree_files import hint_of_groups, read_record

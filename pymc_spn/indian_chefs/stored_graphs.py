@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_spn.indian_chefs.graph_draws import GraphDraws, graph_names
+from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.packed_graphs import pack_arrays
 from pymc_spn.indian_chefs.process import TICKET
+from pymc_spn.indian_chefs.recorded_graphs import graph_names
 from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, reading
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pymc_spn.dags.mcmc_posterior import unpack_graphs
 from pymc_spn.dags.schema import graph_names
-from pymc_spn.indian_chefs.graph_draws import graph_names as reputed_graph_names
 from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
+from pymc_spn.indian_chefs.recorded_graphs import graph_names as reputed_graph_names
 from pymc_spn.networks.records.record import network_names, unpack_network
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.tree_files import hint_of_groups, reading

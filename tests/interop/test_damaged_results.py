@@ -127,6 +127,15 @@ def test_edits_of_a_saved_result_are_refused_in_words_or_read(case, made):
                 raise AssertionError(f"{what}: {error!r}") from error
 
 
+def test_a_function_of_the_graph_is_one_number_for_each_draw():
+    tree = chefs().copy()
+    stats = tree["sample_stats"].to_dataset()
+    name = next(v for v in stats.data_vars if str(v).endswith("_log_likelihood"))
+    tree["sample_stats"] = xr.DataTree(stats.assign({name: stats[name].expand_dims(more=2)}))
+    with pytest.raises(ValueError, match=f"variable '{name}' of sample_stats must have chains and draws alone, got"):
+        ps.GraphDraws.from_idata(tree)
+
+
 def region_tree():
     columns = [ps.Column("a", "real", None, "float64"), ps.Column("b", "categorical", ("u", "v", "w"), "str")]
     return ps.circuits.RegionTree(

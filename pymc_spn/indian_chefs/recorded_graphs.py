@@ -1,0 +1,53 @@
+"""What a DataTree holds of graphs of unknown size: their names, in which form, and what was fixed."""
+
+from typing import TYPE_CHECKING
+
+from pymc_spn.indian_chefs.process import GRAPH, SCHEMA
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.tree_files import hint_of_groups
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def graph_names(idata: "xr.DataTree") -> list[str]:
+    """Names of the graphs of unknown size whose draws a DataTree holds, unpacked or not."""
+    constants, stats = idata.children.get("constant_data"), idata.children.get("sample_stats")
+    if constants is None or stats is None:
+        return []
+    found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
+    return [n for n in found if n + GRAPH in stats.data_vars or is_unpacked(idata, n)]
+
+
+def is_unpacked(idata: "xr.DataTree", name: str) -> bool:
+    """Whether a graph stands in a DataTree as labelled arrays."""
+    group = idata.children.get(name)
+    return group is not None and "reputations" in group.data_vars
+
+
+def name_of_graph(idata: "xr.DataTree", name: str | None) -> str:
+    """The graph that is meant: the only one, or one of that name."""
+    names = graph_names(idata)
+    if not names:
+        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
+    if name is None:
+        if len(names) > 1:
+            raise ValueError(f"the tree holds several graphs, give name=, one of {quoted(names)}")
+        return names[0]
+    if name not in names:
+        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
+    return name
+
+
+def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":
+    """Sampler statistics without one raw record and the dimension that is its own."""
+    dims = [d for d in stats[variable].dims if d not in ("chain", "draw")]
+    return stats.drop_vars(variable).drop_dims(dims, errors="ignore")
+
+
+def fixed_later(idata: "xr.DataTree", variable: str) -> float | None:
+    """The number at which `pm.do` or `pm.observe` fixed a variable of the model."""
+    for group in ("constant_data", "observed_data"):
+        if group in idata.children and variable in idata[group].data_vars:
+            return float(idata[group].dataset[variable])
+    return None
