@@ -6,6 +6,7 @@ import numpy as np
 
 MAX_ROWS = 1_000  # of which `strength_of_pairs` estimates
 BINS = 8  # of a numeric column, by ranks
+CELLS = 4_000_000  # counts of pairs of codes that are held at once
 FEATURES, SCALE = 10, 1.0 / 6.0  # random sinusoids of a column and the inverse of their width (Lopez-Paz et al.)
 RIDGE = 1e-6  # relative: directions of less spread are rounding
 
@@ -29,7 +30,7 @@ def mutual_information(values: np.ndarray, is_level: np.ndarray, rng: np.random.
     (D, D) float64
     """
     codes = np.stack([_codes(x, level) for x, level in zip(values.T, is_level, strict=True)], axis=1)
-    return _pairs(codes, _binned_information)
+    return _information_of_pairs(codes)
 
 
 def randomized_dependence(values: np.ndarray, is_level: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -92,25 +93,41 @@ def _codes(x: np.ndarray, is_level: bool) -> np.ndarray:
     return codes
 
 
-def _pairs(codes: np.ndarray, measure: Any) -> np.ndarray:
-    n_columns = codes.shape[1]
-    out = np.zeros((n_columns, n_columns))
-    for d in range(n_columns):
-        for e in range(d):
-            both = (codes[:, d] >= 0) & (codes[:, e] >= 0)
-            out[d, e] = out[e, d] = measure(codes[both, d], codes[both, e])
-    return out
+def _indicators(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N, T) float64, one column for each code that a column of codes (N, D) has, and (D,) where each begins."""
+    held = [np.unique(column[column >= 0]) for column in codes.T]
+    held = [own if own.size else np.zeros(1, np.int64) for own in held]
+    blocks = [column[:, None] == own for column, own in zip(codes.T, held, strict=True)]
+    begin = np.cumsum([0, *(own.size for own in held[:-1])])
+    return np.concatenate(blocks, axis=1).astype(np.float64), begin
 
 
-def _binned_information(a: np.ndarray, b: np.ndarray) -> float:
-    if a.size == 0:
-        return 0.0
-    counts = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
-    joint = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0] / a.size
-    expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    some = joint > 0
-    plug_in = float((joint[some] * np.log(joint[some] / expected[some])).sum())
-    return max(plug_in - (joint.shape[0] - 1) * (joint.shape[1] - 1) / (2.0 * a.size), 0.0)
+def _times_log(counts: np.ndarray) -> np.ndarray:
+    return counts * np.log(np.maximum(counts, 1.0))
+
+
+def _information_of_pairs(codes: np.ndarray) -> np.ndarray:
+    """(D, D) from the counts of all pairs of codes, which are the products of their indicators; -1 is missing."""
+    indicators, begin = _indicators(codes)
+    n_columns, n_codes = begin.size, indicators.shape[1]
+    end = np.append(begin[1:], n_codes)
+    joint, own, n_own, n_rows = (np.zeros((n_columns, n_columns)) for _ in range(4))
+    first = 0
+    while first < n_columns:
+        last = max(int(np.searchsorted(end - begin[first], CELLS // n_codes, side="right")), first + 1)
+        counts = indicators[:, begin[first] : end[last - 1]].T @ indicators
+        groups, some = begin[first:last] - begin[first], slice(first, last)
+        margin = np.add.reduceat(counts, begin, axis=1)  # of a code where the other column is seen
+        joint[some] = np.add.reduceat(np.add.reduceat(_times_log(counts), begin, axis=1), groups, axis=0)
+        own[some] = np.add.reduceat(_times_log(margin), groups, axis=0)
+        n_own[some] = np.add.reduceat((margin > 0.0).astype(np.float64), groups, axis=0)
+        n_rows[some] = np.add.reduceat(margin, groups, axis=0)
+        first = last
+    n = np.maximum(n_rows, 1.0)
+    information = (joint - own - own.T) / n + np.log(n) - (n_own - 1.0) * (n_own.T - 1.0) / (2.0 * n)
+    information[n_rows == 0.0] = 0.0
+    np.fill_diagonal(information, 0.0)
+    return np.maximum(np.tril(information) + np.tril(information, -1).T, 0.0)
 
 
 def _features(x: np.ndarray, is_level: bool, rng: np.random.Generator) -> np.ndarray:

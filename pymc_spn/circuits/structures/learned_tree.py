@@ -16,6 +16,9 @@ from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.inputs import TableLike
 
+MAX_ROWS = 20_000  # that are looked at
+DEEPEST = 300  # splits above one another that the data decide; halves below, since Python limits recursion
+
 Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
 
 
@@ -51,7 +54,8 @@ def learn_tree(
     dependence : {"mutual_information", "rdc"}
         Binned mutual information, or the randomised dependence coefficient.
     min_rows : int
-        A cluster of fewer rows is not looked at by itself. Of more than 1,000 a random part is looked at.
+        A cluster of fewer rows is not looked at by itself. Of more than 20,000 rows a random part is clustered, and of
+        more than 1,000 in a cluster a random part says how columns depend.
     max_depth : int
         Regions at this depth and below have one split.
     kinds : dict, optional
@@ -110,7 +114,10 @@ class _Learner:
     def learn(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Arrays of the region tree, and the columns as its regions slice them."""
         n_rows, n_columns = self.values.shape
-        root = self.arranged(tuple(range(n_columns)), np.arange(n_rows), 0)
+        rows = np.arange(n_rows)
+        if n_rows > MAX_ROWS:
+            rows = np.sort(self.rng.choice(n_rows, MAX_ROWS, replace=False))
+        root = self.arranged(tuple(range(n_columns)), rows, 0)
         regions: dict[str, list[int]] = {"begin": [], "end": [], "parent": [], "split": []}
         order = list(root[0])
         stack = [(root, 0, -1, 0)]
@@ -130,34 +137,43 @@ class _Learner:
             stack.extend(reversed(below))
         return {name: np.array(listed) for name, listed in regions.items()}, np.array(order)
 
-    def arranged(self, columns: tuple[int, ...], rows: np.ndarray, depth: int) -> Region:
-        """The region of these columns with all its splits."""
+    def arranged(
+        self, columns: tuple[int, ...], rows: np.ndarray, depth: int, strength: np.ndarray | None = None
+    ) -> Region:
+        """The region of these columns with all its splits; ``strength`` is their dependence in these rows, if known."""
         if len(columns) == 1:
             return columns, ()
-        clusters = [rows]
+        clusters, held = [rows], np.sort(columns)
         if len(columns) > 2 and depth < self.max_depth and self.n_clusters > 1 and rows.size >= 2 * self.min_rows:
             found = row_clusters(self.values, self.is_level, columns, rows, self.n_clusters, self.rng)
             clusters = [c for c in found if c.size >= self.min_rows] or [rows]
-        splits = [
-            tuple(self.arranged(part, members, depth + 1) for part in self.divided(columns, members))
-            for members in clusters
-        ]
+        splits = []
+        for members in clusters:
+            if strength is None or members is not rows:
+                strength = strength_of_pairs(self.values, self.is_level, held, members, self.measure, self.rng)
+            parts = self.divided(held, strength, depth)
+            among = [np.searchsorted(held, np.sort(part)) for part in parts]
+            below = [
+                self.arranged(part, members, depth + 1, strength[np.ix_(at, at)])
+                for part, at in zip(parts, among, strict=True)
+            ]
+            splits.append(tuple(below))
         distinct = tuple(dict.fromkeys(splits))
         return tuple(d for part in distinct[0] for d in part[0]), distinct
 
-    def divided(self, columns: tuple[int, ...], rows: np.ndarray) -> list[tuple[int, ...]]:
+    def divided(self, held: np.ndarray, strength: np.ndarray, depth: int) -> list[tuple[int, ...]]:
         """Two parts between which the columns depend least, the larger first, else the one with the first column."""
         from scipy.cluster.hierarchy import fcluster, linkage
         from scipy.spatial.distance import squareform
 
-        held = np.sort(columns)
         if held.size == 2:
             return [(int(held[0]),), (int(held[1]),)]
-        strength = strength_of_pairs(self.values, self.is_level, held, rows, self.measure, self.rng)
-        distance = strength.max() - strength
-        np.fill_diagonal(distance, 0.0)
-        label = fcluster(linkage(squareform(distance, checks=False), "average"), 2, "maxclust")
-        if label.max() == 1:  # all pairs alike: nothing to go by
+        label = np.ones(held.size, np.int64)
+        if depth < DEEPEST:
+            distance = strength.max() - strength
+            np.fill_diagonal(distance, 0.0)
+            label = fcluster(linkage(squareform(distance, checks=False), "average"), 2, "maxclust")
+        if label.max() == 1:  # all pairs alike or the tree deep: nothing to go by
             label = 1 + (np.arange(held.size) >= math.ceil(held.size / 2))
         parts = [tuple(held[label == k].tolist()) for k in (1, 2)]
         return sorted(parts, key=lambda part: (-len(part), part))
