@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pandas as pd
 import pymc as pm
 
-from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.estimator_inputs import (
@@ -31,7 +30,7 @@ from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, T
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
-STRUCTURES = ("complete", "learned")
+STRUCTURES = ("learned", "complete")
 TARGET = "y"  # name of the target's column, with underscores behind it where a feature has that name
 
 
@@ -41,7 +40,7 @@ class NetworkEstimator(PosteriorEstimator):
     def __init__(
         self,
         *,
-        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "learned",
         method: str = "variational",
         kinds: Kinds | None = None,
         unseen: str = "error",
@@ -83,7 +82,7 @@ class NetworkEstimator(PosteriorEstimator):
         one_of("method", self.method, METHODS)
         one_of("unseen", self.unseen, UNSEEN)
         seed = seed_of(self.random_state)
-        structure = self._region_tree(table, seed)
+        structure = self._structure(table)
         if self.method == "variational":
             self.idata_ = None
             self.posterior_ = fit_variational(
@@ -125,7 +124,7 @@ class NetworkEstimator(PosteriorEstimator):
         rows = read_rows(self, X)
         return known_levels(rows, self.posterior_.columns, self.unseen)
 
-    def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
+    def _structure(self, table: Table) -> RegionTree | None:
         made = self.structure
         if callable(made):
             made = made(table)
@@ -138,7 +137,7 @@ class NetworkEstimator(PosteriorEstimator):
                 f"structure must be one of {list(STRUCTURES)}, a RegionTree, or a callable from a Table to one; "
                 f"got {quoted(made)}"
             )
-        return complete_tree(table.columns) if made == "complete" else learn_tree(table, random_seed=seed)
+        return complete_tree(table.columns) if made == "complete" else None
 
 
 @own_names
@@ -151,9 +150,9 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
     Parameters
     ----------
-    structure : {"complete", "learned"}, RegionTree or callable
-        `complete_tree` over the columns in their order, `learn_tree` of the training rows, a tree of your own, or a
-        callable from the training `Table` to one, such as
+    structure : {"learned", "complete"}, RegionTree or callable
+        Splits learned from the training rows as in `SPN`, `complete_tree` over the columns in their order, a tree of
+        your own, or a callable from the training `Table` to one, such as
         ``lambda table: ps.circuits.complete_tree(table.columns, 4)``. A tree over columns with kinds decides them,
         whatever `kinds` says.
     method : {"variational", "sampling"}
@@ -172,8 +171,8 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     draws, tune, chains, cores : int
         Of sampling, as in ``pm.sample``; `cores` is the number of processes and does not change the result.
     random_state : int, RandomState, Generator or None
-        An integer is the ``random_seed`` of the learner and of `learn_tree`, so that their results are those of calls
-        by hand. A generator is asked for one integer in each `fit`.
+        An integer is the ``random_seed`` of the learner, so that its results are those of calls by hand. A
+        generator is asked for one integer in each `fit`.
     progressbar : bool
         Show the learner's progress.
 
@@ -317,9 +316,10 @@ cores, random_state, progressbar
         self._learn_with(rows, pd.Categorical.from_codes(codes, categories=self.classes_))
         return self
 
-    def _region_tree(self, table: Table, seed: int | None) -> RegionTree:
-        made, classes = super()._region_tree(table, seed), tuple(self.classes_.tolist())
-        for column in made.columns:  # those of a tree of one's own decide how the table is coded
+    def _structure(self, table: Table) -> RegionTree | None:
+        made, classes = super()._structure(table), tuple(self.classes_.tolist())
+        own = () if made is None else made.columns  # those of a tree of one's own decide how the table is coded
+        for column in own:
             if isinstance(column, Column) and column.name == self.target_ and column.levels != classes:
                 raise ValueError(
                     f"structure must have the classes {classes} as levels of {self.target_!r}, in this order; "

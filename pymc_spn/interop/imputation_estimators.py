@@ -48,7 +48,7 @@ cores, random_state, progressbar
         self,
         *,
         strategy: str = "mean",
-        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "learned",
         method: str = "variational",
         kinds: Kinds | None = None,
         unseen: str = "error",

@@ -66,7 +66,7 @@ cores, random_state, progressbar
         contamination: float | str = "auto",
         level: float = 0.01,
         n_reference: int = 1000,
-        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "learned",
         method: str = "variational",
         kinds: Kinds | None = None,
         unseen: str = "error",

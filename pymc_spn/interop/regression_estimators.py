@@ -51,7 +51,7 @@ cores, random_state, progressbar
         self,
         *,
         target_kind: str = "auto",
-        structure: str | RegionTree | Callable[[Table], RegionTree] = "complete",
+        structure: str | RegionTree | Callable[[Table], RegionTree] = "learned",
         method: str = "variational",
         kinds: Kinds | None = None,
         unseen: str = "error",
@@ -117,9 +117,10 @@ cores, random_state, progressbar
         self._learn_with(rows, y if kind in ("integer", "count", "ordinal") else np.asarray(y, np.float64), kind)
         return self
 
-    def _region_tree(self, table: Table, seed: int | None) -> Any:
-        made = super()._region_tree(table, seed)
-        for column in made.columns:  # those of a tree of one's own decide how the table is coded
+    def _structure(self, table: Table) -> RegionTree | None:
+        made = super()._structure(table)
+        own = () if made is None else made.columns  # those of a tree of one's own decide how the table is coded
+        for column in own:
             allowed = KINDS if self.target_kind == "auto" else (self.target_kind,)
             if isinstance(column, Column) and column.name == self.target_ and column.kind not in allowed:
                 raise ValueError(

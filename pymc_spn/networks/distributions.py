@@ -125,9 +125,10 @@ def SPN(
     name : str
         Name of the observed variable; also the prefix of all that it adds to the model.
     structure : RegionTree or Circuit, optional
-        From `complete_tree`, `skewed_tree` or `learn_tree`, or an explicit circuit that is a tree: sums over products
-        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None is the
-        `complete_tree` over the table's columns, halves in their order with the width learned.
+        From `learn_tree`, `complete_tree` or `skewed_tree`, or an explicit circuit that is a tree: sums over products
+        or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None learns
+        the splits from the table, by `learn_tree` with seed 0: the same tree for all chains and each time the model is
+        built. A line reports it. The posterior is one given this tree and does not know that it was learned.
     observed : DataFrame, Table, dict of columns or (N, D) array
         The data, which must be given; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy
         datetimes or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text,
@@ -203,7 +204,7 @@ def SPN(
         between = ", structure" if not is_table and structure is not None else ""
         raise TypeError(f"{given}Give the table as observed: ps.SPN({name!r}{between}, observed=df)")
     name = model.name_for(name)  # a model inside a model puts its own name before it
-    structure, leaves, table = network_inputs(structure, observed, leaves, kinds, name)
+    structure, leaves, table, is_learned = network_inputs(structure, observed, leaves, kinds, name)
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
@@ -226,6 +227,7 @@ def SPN(
         start=start,
         missing=missing,
         rounded=bool(rounded),
+        learned=is_learned,
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )

@@ -54,7 +54,7 @@ def fit_variational(
     df : DataFrame, Table, dict of columns or (N, D) array
         The data; missing cells are summed out.
     structure : RegionTree or Circuit, optional
-        As in `SPN`: of finite or infinite width, with any splits. None is the `complete_tree` over the table's columns.
+        As in `SPN`: of finite or infinite width, with any splits. None learns the splits from the table.
     leaves, resolution
         As in `SPN`.
     concentration, leaf_scale, leaf_shape, precision_ratio : None, float, array or dict
@@ -74,6 +74,7 @@ def fit_variational(
         For the starts; ascent itself draws nothing.
     progressbar : bool
         Show a bar once it has taken a second. It counts steps, of which a restart that stands still leaves some out.
+        False also leaves out the line about a learned structure.
     kinds : dict, optional
         As in `SPN`.
 
@@ -96,7 +97,7 @@ def fit_variational(
     if isinstance(df, RegionTree | Circuit):
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
-    structure, leaves, table = network_inputs(structure, df, leaves, kinds, name)
+    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, progressbar)
     for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
@@ -119,6 +120,7 @@ def fit_variational(
         centre=tuple(float(c) for c in centre),
         scale=tuple(float(s) for s in scale),
         hyperparameters={},
+        learned=is_learned,
     )
     _check_supports(draft, table)
     n_columns = len(table.columns)

@@ -43,6 +43,12 @@ class NetworkPosterior(Answers):
         """Name of the network in the model."""
         return self._first.schema.name
 
+    @property
+    def _splits(self) -> str:
+        """What the repr says of splits that were learned from the table; the posterior is one given them."""
+        schema = self._first.schema
+        return f", splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""
+
     def _given_words(self) -> str:
         words = self._law.in_words()
         return f", given {words}" if words else ""

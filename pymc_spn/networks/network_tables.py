@@ -1,16 +1,19 @@
 """The table that a network learns from, in the order of its structure."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.circuits.structures.region_trees import complete_tree
+from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
+
+_log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
 
 def network_inputs(
@@ -19,15 +22,25 @@ def network_inputs(
     leaves: Mapping[str, Any] | None,
     kinds: Mapping[str, str] | None,
     name: str,
-) -> tuple[RegionTree, dict[str, Any] | None, Table]:
-    """Structure, palettes and table of a network; without a structure the `complete_tree` over the table's columns."""
+    is_reported: bool = True,
+) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
+    """Structure, palettes and table of a network, and whether its splits were learned from the table.
+
+    Without a structure they are those of `learn_tree`, and reported. The seed is fixed: chains, and models built again
+    to continue them, must agree about the structure. Up to two columns there is one tree only.
+    """
     if leaves is not None and not isinstance(leaves, Mapping):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
+    is_learned = False
     if structure is None:
         data, kinds = read_table(data, kinds, name), None
-        structure = complete_tree(data.columns)
+        structure = learn_tree(data, random_seed=0)
+        is_learned = len(data.columns) > 2
+        if is_learned and is_reported:
+            regions = f"{structure.n_regions} regions"
+            _log.info(f"Structure of {name!r}: splits learned from the table ({regions}). Change with structure=")
     tree, palettes = tree_and_leaves(structure, leaves)
-    return tree, palettes, table_of_network(tree, data, kinds, name)
+    return tree, palettes, table_of_network(tree, data, kinds, name), is_learned
 
 
 def table_of_network(structure: RegionTree, observed: Any, kinds: Any, name: str) -> Table:

@@ -139,7 +139,8 @@ class SPNPosterior(NetworkPosterior):
         shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if is_stacked else ""
         weighed = f" weighed by {shares}" if shares else ""
         return (
-            f"SPNPosterior({self.name!r}: {self._read_as}, {len(marks.chains)} chains of {len(marks.draws)} draws"
+            f"SPNPosterior({self.name!r}: {self._read_as}{self._splits}, "
+            f"{len(marks.chains)} chains of {len(marks.draws)} draws"
             f"{f', answers from {used}' if used else ''}{weighed}{self._given_words()}"
             f"{f'; {self._mixing}' if self._mixing else ''})"
         )

@@ -46,6 +46,8 @@ class NetworkSchema:
         "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
     rounded : bool
         Whether values of columns with a recording grid stand for their cells. Gaussian leaves have no floor then.
+    learned : bool
+        Whether the splits of the structure were learned from the same table, which the posterior does not know.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
@@ -63,6 +65,7 @@ class NetworkSchema:
     start: str = "kmeans"
     missing: str = "marginal"
     rounded: bool = False
+    learned: bool = False
     n_rows: int | None = None
     data: str | None = None
 
@@ -82,6 +85,7 @@ class NetworkSchema:
                 "start": self.start,
                 "missing": self.missing,
                 "rounded": self.rounded,
+                "learned": self.learned,
                 "n_rows": self.n_rows,
                 "data": self.data,
             }
@@ -111,6 +115,7 @@ class NetworkSchema:
                 start=fields["start"],
                 missing=fields.get("missing", "marginal"),
                 rounded=fields.get("rounded", False),
+                learned=fields.get("learned", False),
                 n_rows=fields.get("n_rows"),
                 data=fields.get("data"),
             )
@@ -139,8 +144,10 @@ class NetworkSchema:
                 checked(kind, source["fixed"], (None,), tiny)
             elif not isinstance(source["variable"], str):
                 refuse(kind, "be a number or the name of a variable", source)
-        if self.missing not in ("marginal", "draw") or not isinstance(self.rounded, bool):
-            refuse("missing and rounded", "be 'marginal' or 'draw', and a truth value", (self.missing, self.rounded))
+        flags = self.rounded, self.learned
+        if self.missing not in ("marginal", "draw") or not all(isinstance(flag, bool) for flag in flags):
+            rule = "be 'marginal' or 'draw', and truth values"
+            refuse("missing, rounded and learned", rule, (self.missing, *flags))
         if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):
             refuse("name and n_rows", "be a string and a whole number or None", (self.name, self.n_rows))
 

@@ -61,7 +61,8 @@ class VariationalPosterior(NetworkPosterior):
         save_tree(write_fit(self._states, written_law(self._law)), path)
 
     def __repr__(self) -> str:
-        return f"VariationalPosterior({self.name!r}: {self._read_as}, bound {self.bound:.1f} nats{self._given_words()})"
+        read = f"{self._read_as}{self._splits}"
+        return f"VariationalPosterior({self.name!r}: {read}, bound {self.bound:.1f} nats{self._given_words()})"
 
     @property
     def bound(self) -> float:

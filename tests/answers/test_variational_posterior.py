@@ -227,9 +227,9 @@ def test_a_structure_of_names_gives_the_same_fit():
     np.testing.assert_array_equal(by_name.trace(), by_kind.trace())
 
 
-def test_without_a_structure_it_is_the_complete_tree():
+def test_without_a_structure_it_is_the_learned_tree():
     options = {"leaves": {"n": ps.leaves.Poisson()}, "random_seed": 1, "restarts": 1, "max_steps": 20}
-    given = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
+    given = ps.circuits.learn_tree(table(), random_seed=0)
     one, other = ps.fit_variational(table(), **options), ps.fit_variational(table(), given, **options)
     np.testing.assert_array_equal(one.trace(), other.trace())
     with pytest.raises(TypeError, match=r"got RegionTree. .* second: fit_variational\(df, structure\)"):

@@ -4,11 +4,15 @@ import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_spn as ps
+from pymc_spn.circuits.structures import dependence as structure_dependence
+from pymc_spn.circuits.structures import learned_tree
 from pymc_spn.circuits.structures.dependence import MEASURES, mutual_information, randomized_dependence
 from pymc_spn.circuits.structures.row_clusters import row_clusters
+from pymc_spn.networks.schema import NetworkSchema
 from tests.reference_k_means import lloyd
 
 N = 4000
@@ -35,6 +39,28 @@ def test_mutual_information_of_levels_is_exact():
     found = mutual_information(np.stack([a, b], 1), np.array([True, True]), None)
     exact = np.log(2) + 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
     assert found[0, 1] == found[1, 0] == pytest.approx(exact - 1 / (2 * a.size), abs=1e-12)
+
+
+def test_mutual_information_counts_the_rows_that_both_columns_have(monkeypatch):
+    """Against a loop over pairs, also where counts are worked out piece by piece; 1e-13 is rounding."""
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.integers(0, k, 200) for k in (2, 3, 9, 40)] + [np.full(200, 1)]).astype(float)
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[:, 0] = np.where(rng.random(200) < 0.7, values[:, 1], values[:, 0])
+    values = np.column_stack([values, np.full(200, np.nan)])
+    expected = np.zeros((6, 6))
+    for d, e in zip(*np.nonzero(~np.eye(6, dtype=bool)), strict=True):
+        both = ~np.isnan(values[:, [d, e]]).any(axis=1)
+        if both.any():
+            p = pd.crosstab(values[both, d], values[both, e]).to_numpy() / both.sum()
+            terms = p[p > 0] * np.log((p / np.outer(p.sum(1), p.sum(0)))[p > 0])
+            expected[d, e] = max(terms.sum() - (p.shape[0] - 1) * (p.shape[1] - 1) / (2 * both.sum()), 0.0)
+    assert expected[0, 1] > 0.1
+    for cells in (structure_dependence.CELLS, 60):
+        monkeypatch.setattr(structure_dependence, "CELLS", cells)
+        found = mutual_information(values, np.full(6, True), None)
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13)
+        np.testing.assert_array_equal(found, found.T)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -97,6 +123,95 @@ def test_a_thousand_levels_take_no_table_of_rows_and_levels():
 
 
 # ---- trees
+def structure_lines(caplog):
+    return [m for m in caplog.messages if m.startswith("Structure of")]
+
+
+@pytest.fixture
+def told(caplog):
+    caplog.set_level("INFO", logger="pymc")
+    return caplog
+
+
+def test_the_default_structure_is_learned_and_said(told, tmp_path):
+    """One tree however often a model of the table is built; one line for a model, whatever it has of chains."""
+    frame = contexts(n=400)
+    tree = ps.circuits.learn_tree(frame, random_seed=0)
+    few = dict(draws=2, tune=1, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    models = []
+    for _ in range(2):
+        with pm.Model() as model:
+            ps.SPN("y", observed=frame)
+        models.append(model)
+    regions = f"({tree.n_regions} regions)"
+    line = f"Structure of 'y': splits learned from the table {regions}. Change with structure="
+    assert structure_lines(told) == [line] * 2
+    text, other = (model["y_schema"].get_value().astype(np.uint8).tobytes().decode() for model in models)
+    schema = NetworkSchema.from_json(text)
+    assert text == other and schema.learned
+    assert schema.structure == tree != ps.circuits.complete_tree(tree.columns)
+    told.clear()
+    with models[0]:
+        idata = pm.sample(**few)
+        drawn = pm.sample_prior_predictive(2, random_seed=1)
+    assert structure_lines(told) == [] and drawn.prior_predictive["y"].shape == (1, 2, 400, 4)
+    post = ps.SPNPosterior.from_idata(idata)
+    post.save(tmp_path / "y.nc")
+    for read in (post, ps.load(tmp_path / "y.nc")):
+        assert f"splits learned from the table {regions}" in repr(read)
+
+
+def test_the_structure_of_a_fit_is_said_with_its_bar(told):
+    frame, few = contexts(n=400), {"restarts": 1, "max_steps": 2, "random_seed": 1}
+    fit = ps.fit_variational(frame, **few)
+    tree = ps.circuits.learn_tree(frame, random_seed=0)
+    said = f"splits learned from the table ({tree.n_regions} regions)"
+    assert structure_lines(told) == [f"Structure of 'x': {said}. Change with structure="] and said in repr(fit)
+    told.clear()
+    assert said in repr(ps.fit_variational(frame, progressbar=False, **few))
+    estimator = ps.sklearn.SPNDensity(restarts=1, max_steps=2, random_state=7).fit(frame)
+    assert estimator.posterior_._states.structure == tree and said in repr(estimator.posterior_)
+    for structure, table in ((tree, frame), (None, frame[["a", "b"]])):  # of two columns there is one tree
+        assert "learned" not in repr(ps.fit_variational(table, structure, **few))
+    assert structure_lines(told) == []
+
+
+def test_of_many_rows_a_part_is_looked_at():
+    assert ps.circuits.learn_tree(contexts(n=60_000), random_seed=1).n_splits[0] == 2
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({c: [float(i)] for i, c in enumerate("abc")}),
+        pd.DataFrame(np.ones((9, 3)), columns=list("abc")),
+        pd.DataFrame(np.arange(12).reshape(4, 3) % 2 == 0, columns=list("abc")),
+        pd.DataFrame({"a": [1.5, 2.5, None, None], "b": [None, None, 3.5, 4.5], "c": list("uvuv")}),
+    ],
+    ids=["one row", "constants", "truth values", "never seen together"],
+)
+def test_tables_that_say_nothing_have_a_default_too(frame):
+    post = ps.fit_variational(frame, restarts=1, max_steps=2, random_seed=1, progressbar=False)
+    assert post._states.structure.n_regions == 5 and np.isfinite(post.log_density(frame)).all()
+
+
+def test_trees_are_no_deeper_than_recursion_allows(monkeypatch):
+    """Columns with more and more noise are taken off one by one; below a depth they are halved."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 1)) + rng.normal(size=(400, 40)) * np.geomspace(0.01, 3.0, 40))
+    frame.columns = [f"c{d}" for d in range(40)]
+
+    def depth(tree):
+        found = np.zeros(tree.n_regions, int)
+        for r in range(1, tree.n_regions):
+            found[r] = found[tree.parent[r]] + 1
+        return found.max()
+
+    assert depth(ps.circuits.learn_tree(frame, n_clusters=1, random_seed=0)) > 20
+    monkeypatch.setattr(learned_tree, "DEEPEST", 5)
+    assert depth(ps.circuits.learn_tree(frame, n_clusters=1, random_seed=0)) <= 5 + 6
+
+
 @pytest.mark.parametrize("dependence", MEASURES)
 def test_each_context_gets_its_own_split(dependence):
     tree = ps.circuits.learn_tree(contexts(), dependence=dependence, random_seed=1)

@@ -69,7 +69,7 @@ def by_hand(table, structure, seed=1):
     ("structure", "made"),
     [
         ("complete", lambda table: ps.circuits.complete_tree(table.columns)),
-        ("learned", lambda table: ps.circuits.learn_tree(table, random_seed=1)),
+        ("learned", lambda table: ps.circuits.learn_tree(table, random_seed=0)),
         (
             lambda table: ps.circuits.skewed_tree(table.columns, 3),
             lambda table: ps.circuits.skewed_tree(table.columns, 3),
@@ -106,7 +106,7 @@ def test_sampling_is_that_of_a_model_by_hand():
     frame, labels = mixed()
     few = {"draws": 15, "tune": 10, "chains": 2}
     with pm.Model():
-        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame)
+        ps.SPN("x", observed=frame)
         idata = pm.sample(**few, cores=1, random_seed=2, progressbar=False)
     post = ps.SPNPosterior.from_idata(idata)
     with pm.Model() as around:
@@ -130,7 +130,7 @@ def test_numbers_are_conditioned_in_the_joint_network():
     X, size = frame.drop(columns="size"), frame["size"].fillna(0.0)
     regressor = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(X, size)
     joint = ps.Table.from_frame(X.assign(y=size))
-    post = by_hand(joint, ps.circuits.complete_tree(joint.columns))
+    post = by_hand(joint, None)
     mean, sd = regressor.predict(X, return_std=True)
     np.testing.assert_array_equal(mean, post.predict(X, "y").values)
     np.testing.assert_array_equal(sd, post.predict_sd(X, "y").values)
@@ -159,7 +159,7 @@ def test_classes_are_conditioned_in_the_joint_network():
     frame, labels = mixed()
     classifier = ps.sklearn.SPNClassifier(random_state=1, **SMALL).fit(frame, labels)
     joint = ps.Table.from_frame(frame.assign(y=pd.Categorical(labels)))
-    post = by_hand(joint, ps.circuits.complete_tree(joint.columns))
+    post = by_hand(joint, None)
     np.testing.assert_array_equal(classifier.predict_proba(frame), post.predict_proba(frame, "y").values)
     assert list(classifier.classes_) == ["high", "low"]
     np.testing.assert_array_equal(classifier.predict(frame), post.predict(frame, "y").values)
@@ -353,10 +353,10 @@ def test_arrays_stay_arrays_and_pipelines_go_on():
 
 def test_outliers_are_rows_below_the_threshold_of_the_posterior():
     frame, _ = mixed()
-    detector = ps.sklearn.SPNOutlierDetector(random_state=1, level=0.1, n_reference=199, **SMALL).fit(frame)
-    found = detector.posterior_.predictive_p_value(frame, n=199, level=0.1, random_seed=1)
+    detector = ps.sklearn.SPNOutlierDetector(random_state=1, level=0.15, n_reference=199, **SMALL).fit(frame)
+    found = detector.posterior_.predictive_p_value(frame, n=199, level=0.15, random_seed=1)
     np.testing.assert_array_equal(detector.score_samples(frame), found.log_density - found.threshold)
-    np.testing.assert_array_equal(detector.predict(frame) == -1, found.p_value <= 0.1)
+    np.testing.assert_array_equal(detector.predict(frame) == -1, found.p_value <= 0.15)
     assert detector.offset_ == 0.0 and 0.0 < np.mean(detector.predict(frame) == -1) < 0.3
     odd = frame[:3].assign(size=[40.0, np.nan, np.nan], visits=pd.array([2, 2, None], "Int64"))
     assert detector.predict(odd).tolist() == [-1, 1, 1]  # what is not known is not odd
@@ -547,7 +547,7 @@ def test_labels_that_are_integers_and_integer_arrays():
 
 def tree_with_levels(frame, labels, levels):
     joint = frame.assign(y=pd.Categorical(labels, categories=levels))
-    return ps.circuits.complete_tree(ps.Table.from_frame(joint).columns)
+    return ps.circuits.learn_tree(joint, random_seed=0)
 
 
 def array_with(cell):
