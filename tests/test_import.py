@@ -89,11 +89,8 @@ def test_the_top_offers_what_it_says_and_nothing_else():
 
 def of_public_classes():
     """Classes that users hold, and the functions that they find on them."""
-    from pymc_spn.networks.drawn_circuits import DrawnCircuit
-    from pymc_spn.networks.posterior_circuit import PosteriorCircuit
-
     public = [getattr(SPACES[space], name) for space, name in PUBLIC]
-    for cls in [c for c in public if inspect.isclass(c)] + [DrawnCircuit, PosteriorCircuit]:
+    for cls in [c for c in public if inspect.isclass(c)]:
         for name in dir(cls):
             member = inspect.getattr_static(cls, name)
             member = getattr(member, "__func__", member)

@@ -36,14 +36,20 @@ if TYPE_CHECKING:
     from pymc_spn.densities.monotone_parts import monotone_parts as monotone_parts
     from pymc_spn.densities.sums_of_squares_density import SumOfSquaresDensity as SumOfSquaresDensity
     from pymc_spn.maxima.most_probable import MostProbable as MostProbable
+    from pymc_spn.networks.drawn_circuits import DrawnCircuit as DrawnCircuit
+    from pymc_spn.networks.posterior_circuit import LabelledCircuit as LabelledCircuit
+    from pymc_spn.networks.posterior_circuit import PosteriorCircuit as PosteriorCircuit
 
 _PUBLIC = {
     "CircuitFit": "circuits.estimation.fitted_circuit",
     "CircuitProduct": "circuits.algebra.circuit_algebra",
     "ComposedCircuit": "circuits.algebra.composition",
+    "DrawnCircuit": "networks.drawn_circuits",
     "IntegralCircuit": "densities.integral_circuits",
+    "LabelledCircuit": "networks.posterior_circuit",
     "MostProbable": "maxima.most_probable",
     "ParameterisedCircuit": "circuits.structures.parameterised",
+    "PosteriorCircuit": "networks.posterior_circuit",
     "RegionTree": "circuits.structures.regions",
     "SumOfSquares": "circuits.algebra.sums_of_squares",
     "SumOfSquaresDensity": "densities.sums_of_squares_density",
