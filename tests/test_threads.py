@@ -280,6 +280,10 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "VariationalPosterior": (fresh(learned), OF_A_POSTERIOR),
     "PosteriorCircuit": (lambda: posterior().as_circuit(max_draws=3), OF_A_LEARNED_CIRCUIT),
     "DrawnCircuit": (lambda: posterior().draw_circuits(1, random_seed=1)[0], OF_A_LEARNED_CIRCUIT),
+    "LabelledCircuit": (
+        lambda: posterior().as_circuit(max_draws=3).condition("x0 > 0.2 or x1 == 1"),
+        OF_A_LEARNED_CIRCUIT | {"mpe": lambda c: c.mpe(max_boxes=5), "mean": lambda c: c.mean()},
+    ),
     "Circuit": (
         plain_circuit,
         {

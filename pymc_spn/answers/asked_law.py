@@ -105,9 +105,13 @@ class AskedLaw:
         """Columns that text may name, and whether single values of each have probability zero."""
         return self.columns, self._law.is_density.tolist()
 
-    def _table(self, rows: Any, unseen: str = "error") -> Table:
-        """Rows of all columns, coded and checked by their schema."""
-        return Table.from_frame(rows, schema=self._schema, unseen=unseen)
+    def _table(self, rows: Any, unseen: str = "error", without: int | None = None) -> Table:
+        """Rows of all columns, or of all but one, coded and checked by their schema."""
+        return Table.from_frame(rows, schema=self._columns_but(without), unseen=unseen)
+
+    def _columns_but(self, without: int | None) -> tuple[Column, ...]:
+        """All columns but one, or all."""
+        return tuple(column for d, column in enumerate(self._schema) if d != without)
 
     def _read(self, argument: str, event: Any, soft: bool = False) -> Events:
         """One event by the numbers of the columns."""

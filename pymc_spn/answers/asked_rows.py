@@ -9,7 +9,7 @@ import pandas as pd
 from pymc_spn.answers.asked_law import AskedLaw, joined_errors
 from pymc_spn.laws.column_of_rows import MixturesInRows
 from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
-from pymc_spn.tables import Table, decode
+from pymc_spn.tables import Table
 from pymc_spn.tables.column import as_name
 
 BLOCK_VALUES = 2_000_000  # values of leaves of all circuits held at a time (16 MB)
@@ -44,21 +44,22 @@ class AskedRows:
         self._step, self._ess, self._impossible = 1, [np.zeros(0)], [np.zeros(0, np.bool_)]
 
     @classmethod
-    def of_table(cls, asked: AskedLaw, df: Any, d: int) -> "AskedRows":
-        """Rows of a DataFrame, mapping or array, with or without the column."""
+    def of_table(cls, asked: AskedLaw, df: Any, d: int, unseen: str = "error") -> "AskedRows":
+        """Rows of a DataFrame, mapping, array or Table, with or without the column."""
         name = asked.columns[d].name
+        if len(asked.columns) == 1:
+            raise ValueError(f"target {name!r} is the only column: there is nothing to predict it from")
         if isinstance(df, Table):
-            df = decode(df.values, df.columns, df.index)
-        others = tuple(c for c in asked.columns if c.name != name)
-        if isinstance(df, pd.DataFrame):
+            others = [k for k, other in enumerate(df.names) if other != name]
+            columns = tuple(df.columns[k] for k in others)
+            df = Table(columns, df.values[:, others], df.index) if others else pd.DataFrame(index=df.index)
+        elif isinstance(df, pd.DataFrame):
             df = df.loc[:, [as_name(label) != name for label in df.columns]]
         elif isinstance(df, Mapping):
             df = {k: v for k, v in df.items() if as_name(k) != name}
         elif np.ndim(df) == 2 and np.shape(df)[1] == len(asked.columns):
             df = np.delete(np.asarray(df), d, axis=1)
-        if not others:
-            raise ValueError(f"target {name!r} is the only column: there is nothing to predict it from")
-        table = Table.from_frame(df, schema=others)
+        table = asked._table(df, unseen, without=d)
         return cls(asked, np.insert(table.values, d, np.nan, axis=1), table.index, d)
 
     @property

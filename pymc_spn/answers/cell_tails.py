@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.numerics.draw_averages import weighted
-from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
 from pymc_spn.tables.inputs import TableLike
 
@@ -49,7 +49,7 @@ def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
     The cost is that of the distribution functions of all leaves of a column in every row. Many cells are
     compared at once: of a thousand usual cells up to ten are expected to have a p-value of at most 0.01.
     """
-    table = Table.from_frame(df, schema=self._schema)
+    table = self._table(df)
     found, error = np.full((2, *table.values.shape), np.nan)
     for d in range(len(self.columns)):
         seen = ~np.isnan(table.values[:, d])

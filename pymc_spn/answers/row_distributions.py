@@ -10,10 +10,9 @@ from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
-from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +46,7 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
         condition excludes one. Rows whose density is zero have NaN and a warning.
     """
     d = _number_asked(self, target)
-    asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
+    asked = AskedRows.of_table(self, df, d, unseen)
     answer, errors = [np.zeros(0)], []
     for rows in asked.blocks(3 * self._law.n_circuits * len(asked.column.parts)):
         logs, mean, variance = asked.column.moments(rows, variance=True)
@@ -100,7 +99,7 @@ def predict_quantile(
         If q is not within 0 and 1; else as `predict_sd`.
     """
     levels, d = checked_levels(q), _number_asked(self, target)
-    asked = AskedRows.of_table(self, known_levels(df, self.columns, unseen), d)
+    asked = AskedRows.of_table(self, df, d, unseen)
     _refuse_many("q", np.size(levels), asked)
     q = np.atleast_1d(levels).astype(np.float64)
     has_masses = not self._law.is_density[d]
@@ -158,11 +157,10 @@ def predict_cdf(
         If x is no number, or None and the target is not among the columns; else as `predict_sd`.
     """
     at, d = None if x is None else checked_points(x), _number_asked(self, target)
-    df = known_levels(df, self.columns, unseen)
-    asked = AskedRows.of_table(self, df, d)
+    asked = AskedRows.of_table(self, df, d, unseen)
     _refuse_many("x", 1 if at is None else np.size(at), asked)
     if at is None:
-        points = Table.from_frame(df, schema=self.columns).values[:, [d]]
+        points = self._table(df, unseen).values[:, [d]]
     else:
         points = np.tile(np.atleast_1d(at) - self.columns[d].origin, (len(asked.index), 1))
     answer, error = _distribution_functions(asked, points)

@@ -13,7 +13,6 @@ from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.unseen_levels import known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,14 +53,13 @@ def predict_proba(
     column = self.columns[d]
     if column.levels is None:
         raise ValueError(f"target must be binary, categorical or ordinal, {target!r} is {column.kind}; use predict")
-    df = known_levels(df, self.columns, unseen)
 
     levels = list(column.levels)
 
     def of_levels(asked: AskedRows, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         return asked.column.levels(rows, len(levels))
 
-    return _predicted(self, "predict_proba", df, d, of_levels, {"level": levels}, per_draw)
+    return _predicted(self, "predict_proba", df, d, of_levels, {"level": levels}, per_draw, unseen)
 
 
 def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
@@ -107,7 +105,7 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
         logs, mean, _ = asked.column.moments(rows, variance=False)
         return logs, mean + column.origin
 
-    found = _predicted(self, "predict", known_levels(df, self.columns, unseen), d, means, {}, False, **attrs)
+    found = _predicted(self, "predict", df, d, means, {}, False, unseen, **attrs)
     if np.isinf(found.values).any():
         found.attrs["infinite_mean"] = [target]
     return found
@@ -121,10 +119,11 @@ def _predicted(
     ask: Callable[[AskedRows, slice], tuple[np.ndarray, np.ndarray]],
     coords: dict[str, Any],
     per_draw: bool,
+    unseen: str,
     **attrs: Any,
 ) -> "xr.DataArray":
     """Average over the circuits of a number (S, M), or of several, with log weights (S, M) of the circuits."""
-    asked, n_circuits = AskedRows.of_table(self, df, d), self._law.n_circuits
+    asked, n_circuits = AskedRows.of_table(self, df, d, unseen), self._law.n_circuits
     shape = tuple(len(values) for values in coords.values())  # () of means, (K,) of levels
     if per_draw:
         what = f"per_draw=True with {len(asked.index):,} rows and {n_circuits:,} draws"

@@ -247,7 +247,9 @@ def holds(event: Event, x: Any) -> Any:
     x = np.asarray(x)
     if isinstance(event, Interval):
         return ~((x < event.low) | (x > event.high))
-    return np.isnan(x) | (np.isin(x, list(event)) if isinstance(event, frozenset) else x == event)
+    if isinstance(event, float):
+        return np.isnan(x) | (x == event)
+    return np.isnan(x) | np.isin(x, event.values if isinstance(event, Likelihood) else list(event))
 
 
 def points_of(events: Events) -> dict[int, float]:

@@ -184,34 +184,40 @@ class MixedLaw(GridLaw):
         return Completed(values, impossible, float(effective_draws(whole).min(initial=np.inf)))
 
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """See `Law`: one search in each part, and the largest density and bound of them.
-
-        In a marginal the parts may overlap: the density of a row is then the sum over parts, and the bound the sum of
-        the bounds of parts that overlap, which is seldom tight enough for a certificate.
-        """
-        found = [part.most_probable(tolerance, max_boxes) for part in self.parts]
-        weights = np.array([logsumexp(part.log_weights) for part in self.parts])
-        weights -= logsumexp(weights)
-        rows = np.array([one.row for one in found])
-        reached = log_average(self.log_weights, self.log_density(rows)) - logsumexp(self.log_weights)
-        own = np.array([one.log_density for one in found]) + weights
-        reached = np.maximum(reached, own)  # a row may be rounded out of its part
-        bounds = np.array([one.upper_bound for one in found]) + weights
-        overlapping = groups_that_meet([self._known_of(part) for part in self.parts])
-        upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
-        best = int(np.argmax(reached))
-        log_density = float(reached[best])
-        return Best(rows[best], log_density, max(upper, log_density), sum(one.n_boxes for one in found))
-
-    def _known_of(self, part: Law) -> Events:
-        known = {d: part.known(d) for d in range(len(self.columns))}
-        return {d: event for d, event in known.items() if event is not None}
+        """See `Law`."""
+        return best_of_parts(self, tolerance, max_boxes)
 
     def refuse_row(self, where: str, row: np.ndarray) -> Any:
         """See `Law`."""
         if not self.possible(row[None])[0]:
             raise ValueError(f"{where}: the union that the posterior is conditioned on excludes it")
         super().refuse_row(where, row)
+
+
+def best_of_parts(law: Law, tolerance: float, max_boxes: int | None) -> Best:
+    """The densest row of a union: one search in each part, and the largest density and bound of them.
+
+    In a marginal the parts may overlap: the density of a row is then the sum over parts, and the bound the sum of the
+    bounds of parts that overlap, which is seldom tight enough for a certificate.
+    """
+    found = [part.most_probable(tolerance, max_boxes) for part in law.parts]
+    weights = np.array([logsumexp(part.log_weights) for part in law.parts])
+    weights -= logsumexp(weights)
+    rows = np.array([one.row for one in found])
+    reached = log_average(law.log_weights, law.log_density(rows)) - logsumexp(law.log_weights)
+    own = np.array([one.log_density for one in found]) + weights
+    reached = np.maximum(reached, own)  # a row may be rounded out of its part
+    bounds = np.array([one.upper_bound for one in found]) + weights
+    overlapping = groups_that_meet([_known_of(part) for part in law.parts])
+    upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
+    best = int(np.argmax(reached))
+    log_density = float(reached[best])
+    return Best(rows[best], log_density, max(upper, log_density), sum(one.n_boxes for one in found))
+
+
+def _known_of(part: Law) -> Events:
+    known = {d: part.known(d) for d in range(len(part.columns))}
+    return {d: event for d, event in known.items() if event is not None}
 
 
 class MixedOnGrids:

@@ -9,10 +9,11 @@ import numpy as np
 from pymc_spn.answers.answers import Answers
 from pymc_spn.circuits.laws.circuit_events import ColumnEvent, as_column_event
 from pymc_spn.circuits.laws.circuit_parts import part_given_one_of
+from pymc_spn.circuits.laws.joined_circuits import Part
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.events.events import Event
-from pymc_spn.laws.law import Law, Marks
+from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.intervals import Interval, Likelihood
 from pymc_spn.leaves.leaf_predictives import Leaves
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
     pass
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledCircuit(ParameterisedCircuit):
-    """A circuit with its parameters whose answers say where it comes from.
+    """A condition or marginal of a circuit of a posterior, whose answers say where it comes from.
 
     Parameters
     ----------
@@ -50,9 +52,8 @@ class LabelledCircuit(ParameterisedCircuit):
     def _marks(self) -> Marks:
         return Marks(scope_of(self.attrs.get("exactness", "")), self.attrs.get("learner"))
 
-    def _of(self, law: Law) -> "LabelledCircuit":
-        found = super()._of(law)
-        return LabelledCircuit(found.circuit, found.log_weights, found.leaf_parameters, attrs=self.attrs)
+    def _made(self, part: Part) -> "LabelledCircuit":
+        return LabelledCircuit(*part, attrs=self.attrs)
 
 
 @own_names

@@ -3,6 +3,8 @@
 from types import FunctionType
 from typing import Any
 
+from pymc_spn.numerics.methods_of_some import MethodOfSome
+
 
 def own_names[Class: type](cls: Class) -> Class:
     """Give a public class copies of the methods that it inherits within the package, named as its own.
@@ -10,11 +12,11 @@ def own_names[Class: type](cls: Class) -> Class:
     ``post.predict()`` without its arguments then says ``SPNPosterior.predict()`` and not the name of a mixin that no
     page knows. A copy runs the same code; only ``__qualname__`` differs.
     """
-    seen = set(vars(cls))
-    for base in cls.__mro__[1:]:
+    seen = {name for name, member in vars(cls).items() if not isinstance(member, MethodOfSome)}
+    for base in cls.__mro__:
         if not base.__module__.startswith("pymc_spn."):
             continue
-        for name, member in vars(base).items():
+        for name, member in list(vars(base).items()):
             if name in seen:
                 continue
             seen.add(name)
@@ -27,8 +29,8 @@ def own_names[Class: type](cls: Class) -> Class:
 
 
 def _renamed(member: Any, qualname: str) -> Any:
-    """A copy of a function, class method or static method under another name; None of other members."""
-    if isinstance(member, classmethod | staticmethod):
+    """A copy of a function or of a method of any kind under another name; None of other members."""
+    if isinstance(member, classmethod | staticmethod | MethodOfSome):
         inner = _renamed(member.__func__, qualname)
         return None if inner is None else type(member)(inner)
     if not isinstance(member, FunctionType):

@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
-from pymc_spn.tables.unseen_levels import known_levels
+from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +108,7 @@ class Table:
             if kinds is not None:
                 raise ValueError("kinds and schema exclude each other: a schema holds the kinds")
             schema = check_columns(schema, "schema")
-            data = known_levels(data, schema, unseen)
+            is_unseen_missing(unseen)
         if isinstance(data, Table):
             if names is not None:
                 raise TypeError("names is for 2-D arrays, got it with a Table")
@@ -119,7 +119,7 @@ class Table:
         if schema is None:
             schema = _infer_schema(frame, {} if kinds is None else kinds, not isinstance(data, np.ndarray))
         else:
-            frame = _match(frame, schema)
+            frame = known_levels(_match(frame, schema), schema, unseen)
         coded = np.empty((len(frame), len(schema)), order="F")
         for position, column in enumerate(schema):
             coded[:, position] = coding.encode(frame.iloc[:, position], column)

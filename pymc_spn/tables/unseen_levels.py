@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.coding import unseen_cells
+from pymc_spn.tables.coding import raise_at, unseen_cells
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name
 
 UNSEEN = ("error", "missing")
@@ -18,7 +19,7 @@ def known_levels(data: Any, columns: Sequence[Column], unseen: str) -> Any:
     Parameters
     ----------
     data : DataFrame, mapping of columns, array or Table
-        An array or a Table is returned as it is: its cells are codes or numbers.
+        An array or a Table is returned as it is: `Table.from_frame` gives its columns their names.
     columns : sequence of Column
         Of the first table; columns of the data that are not among them are left alone.
     unseen : {"error", "missing"}
@@ -33,9 +34,8 @@ def known_levels(data: Any, columns: Sequence[Column], unseen: str) -> Any:
     ValueError
         If `unseen` is neither.
     """
-    if not isinstance(unseen, str) or unseen not in UNSEEN:
-        raise ValueError(f'unseen must be "error" or "missing", got {quoted(unseen)}')
-    if unseen == "error" or not isinstance(data, pd.DataFrame | Mapping):
+    is_missing = is_unseen_missing(unseen)
+    if not is_missing or not isinstance(data, pd.DataFrame | Mapping):
         return data
     frame = pd.DataFrame(data)
     levels = {column.name: column for column in columns if column.kind in LEVEL_KINDS}
@@ -46,3 +46,37 @@ def known_levels(data: Any, columns: Sequence[Column], unseen: str) -> Any:
         if as_name(label) in levels:
             changed[label] = frame[label].mask(unseen_cells(frame[label], levels[as_name(label)]))
     return changed
+
+
+def is_unseen_missing(unseen: Any) -> bool:
+    """Whether the argument asks for unseen levels to be missing.
+
+    Raises
+    ------
+    ValueError
+        If it asks for nothing known.
+    """
+    if not isinstance(unseen, str) or unseen not in UNSEEN:
+        raise ValueError(f'unseen must be "error" or "missing", got {quoted(unseen)}')
+    return unseen == "missing"
+
+
+def known_codes(values: np.ndarray, columns: Sequence[Column], index: Any, unseen: str) -> np.ndarray:
+    """Coded rows (N, D) of the columns, checked as levels are: codes that are those of no level refused, or missing.
+
+    Raises
+    ------
+    ValueError
+        If a code is that of no level, and is not to be missing; and if `unseen` is neither.
+    """
+    is_missing, out = is_unseen_missing(unseen), np.array(values, np.float64)
+    for codes, column in zip(out.T, columns, strict=True):
+        if column.levels is None:
+            continue
+        bad = ~(np.isnan(codes) | (codes >= 0) & (codes < len(column.levels)) & (np.floor(codes) == codes))
+        if is_missing:
+            codes[bad] = np.nan
+        elif bad.any():
+            rule = f"unseen level (the circuit knows codes 0 to {len(column.levels) - 1})"
+            raise_at(pd.Series(codes, pd.Index(index)), column.name, bad, rule)
+    return out

@@ -174,7 +174,8 @@ def test_what_cannot_be_is_named():
     model, _ = of_numbers()
     with pm.Model(), pytest.raises(ValueError, match="the circuit of a CircuitDensity must have no gaussian_block"):
         ps.CircuitDensity("x", model.circuit, model.log_weights, model.leaf_parameters)
-    with pytest.raises(ValueError, match="mpe: a circuit must have no gaussian_block"):
+    assert not hasattr(model, "mpe") and not hasattr(model.marginal(["x", "y"]), "mpe")
+    with pytest.raises(AttributeError, match=r"mpe: .* which the gaussian_block\[\d\] leaf of '\w+' and '\w+'"):
         model.mpe()
     with pytest.raises(ValueError, match="the first circuit of a product must have no gaussian_block"):
         ps.circuits.multiply(model, model)
@@ -299,6 +300,11 @@ def test_conditions_and_marginals_are_circuits():
         wanted = 0.0 if np.isnan(row).all() else log_normals(rest, row)
         assert given.log_density(row[None]).values[0] == pytest.approx(wanted, rel=1e-11, abs=1e-12)
     np.testing.assert_allclose(given.cov(), moments_of(rest)[1], rtol=1e-10)
+    one = model.condition({"x": 0.4, "z": 0.1, "y": (0.5, 2.0)})  # whose leaves are over one column again
+    best, grid = one.mpe(), np.linspace(0.5, 2.0, 2001)[:, None]
+    assert best.certified and 0.0 <= float(best.log_density) - one.log_density(grid).values.max() + 1e-9 < 1e-4
+    with pytest.raises(ValueError, match=r"row 0: column 'y' cannot be 3\.0: the circuit is conditioned on it being"):
+        one.impute(np.array([[3.0]]))
     pair = model.marginal(["y", "z"])
     some = [(w, m[1:], c[1:, 1:]) for w, m, c in parts]
     for row in ROWS[:4, 1:]:

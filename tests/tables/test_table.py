@@ -368,6 +368,9 @@ def test_unseen_levels_are_missing_where_that_is_asked():
     )
     found = Table.from_frame(new, schema=table.columns, unseen="missing")
     np.testing.assert_array_equal(found.values, [[np.nan, 1, np.nan, 0, 3], [1, np.nan, 1, 1, 4]])
+    numbers = Table.from_frame(frame[[2, "x"]], kinds={2: "categorical"}).columns
+    found = Table.from_frame(np.array([[7.0, 3.0], [2.0, 4.0]]), schema=numbers, unseen="missing")
+    np.testing.assert_array_equal(found.values, [[np.nan, 3], [1, 4]])
     with pytest.raises(ValueError, match="unseen level"):
         Table.from_frame(new, schema=table.columns)
     with pytest.raises(ValueError, match=r"column 't', row 0 .* unseen level .*, got 3"):  # no level of text at all

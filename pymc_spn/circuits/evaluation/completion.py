@@ -77,6 +77,13 @@ class Parameterised:
         # leaves without kernels, in the order in which the layout reads their logs; parts of leaves stand behind them
         self._tabulated = np.flatnonzero((self.layout.leaf_code == TABULATED) & (self.wide.number < 0))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the forms, which are made again."""
+        return {"circuit": self.circuit, "log_weights": self.log_weights, "leaf_parameters": self.parameters}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
     @cached_property
     def evaluator(self) -> Evaluator:
         """For log densities of rows, of leaves that have kernels."""

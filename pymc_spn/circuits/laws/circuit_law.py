@@ -1,9 +1,8 @@
 """An explicit circuit with its parameters as a tractable law, given what is known of a row."""
 
 from collections.abc import Sequence
-from copy import copy
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -28,14 +27,15 @@ from pymc_spn.circuits.laws.circuit_information import (
     information_of_pair,
     table_of_informations,
 )
-from pymc_spn.circuits.laws.circuit_parts import Part, mixed_parts, part_of
+from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.circuit_rows import ExplicitLeavesInRows
 from pymc_spn.circuits.laws.event_draws import draw_within
-from pymc_spn.circuits.laws.most_probable_rows import best_row
+from pymc_spn.circuits.laws.most_probable_rows import best_row, without_bounds
 from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.leaves.scipy_leaves import SCIPY
 from pymc_spn.tables import Column
 
@@ -82,6 +82,46 @@ class CircuitLaw(Law):
     def has_density(self) -> np.ndarray:
         """See `Law`: leaves of one column may be of both kinds."""
         return densities_of(self.whole.circuit)[list(self.kept)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What the law is made of, without what answers prepared."""
+        return {
+            "whole": self.whole,
+            "columns": self.schema,
+            "marks": self.marks,
+            "kept": self.kept,
+            "evidence": self.evidence,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).__init__(self, **state)
+
+    def _changed(self) -> Self:
+        """A copy that shares what is prepared."""
+        law = object.__new__(type(self))
+        law.__dict__.update(self.__dict__)
+        return law
+
+    def marked(self, marks: Marks) -> Self:
+        """The law with other marks."""
+        law = self._changed()
+        law.marks = marks
+        return law
+
+    def reduced(self) -> "CircuitLaw":
+        """The same law of a smaller circuit: without columns at a value, and those that are summed out and free."""
+        spread = spread_of(self.evidence)
+        held = sorted({*self.kept, *spread})
+        if len(held) == len(self.schema):
+            return self
+        base, number = self._with(held, points_of(self.evidence)), {d: k for k, d in enumerate(held)}
+        kept, known = [number[d] for d in self.kept], {number[d]: event for d, event in spread.items()}
+        return CircuitLaw(base.inner, base.columns, self.marks, kept, known)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether something excludes values of the columns."""
+        return any(self.known(d) is not None for d in range(len(self.columns)))
 
     def _with(self, kept: Sequence[int], evidence: Events) -> "CircuitLaw":
         return CircuitLaw(self.whole, self.schema, self.marks, kept, evidence)
@@ -136,16 +176,15 @@ class CircuitLaw(Law):
 
     def mixed(self, parts: "Sequence[Law]") -> "CircuitLaw":
         """See `Law`: one circuit, a sum over those of the parts."""
-        own = [part for part in parts if isinstance(part, CircuitLaw)]
-        shares = np.exp([part.log_weights[0] for part in own])
-        found, _ = mixed_parts([part.part for part in own], shares / shares.sum())
-        return CircuitLaw(Parameterised(*found), self.columns, self.marks)
+        from pymc_spn.circuits.laws.circuit_unions import CircuitUnion
+
+        return CircuitUnion([part for part in parts if isinstance(part, CircuitLaw)])
 
     def in_precision(self, dtype: Any) -> "CircuitLaw":
         """The law with log densities in numbers of float64 or float32."""
         if checked_dtype(dtype) == self._precision:
             return self
-        law = copy(self)
+        law = self._changed()
         law._precision, law.cell_tolerance = checked_dtype(dtype), SINGLE
         return law
 
@@ -291,20 +330,36 @@ class CircuitLaw(Law):
         values[:, some] = filled.reshape(n, int(some.sum()), rows.shape[1])
         return Completed(values, impossible, 1.0)
 
+    @cached_property
+    def _summed_out(self) -> Events:
+        """What is known of columns that are no answer, and likelihoods: a search takes it as part of the circuit."""
+        known = spread_of(self.evidence).items()
+        return {d: e for d, e in known if d not in self.kept or isinstance(e, Likelihood)}
+
+    @cached_property
+    def _searched(self) -> "CircuitLaw":
+        """The law over the columns of a search, given what is summed out alone."""
+        if self._summed_out:
+            return self._with(self.kept, self._summed_out | points_of(self.evidence))
+        return self._with(sorted({*self.kept, *points_of(self.evidence)}), {})
+
+    @property
+    def no_best_row(self) -> str:
+        """Why no search finds the most probable row; empty if one does."""
+        return without_bounds(self._searched.inner)
+
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
         """See `Law`."""
-        points, rest = points_of(self.evidence), spread_of(self.evidence)
-        if any(d not in self.kept for d in rest):  # what is summed out within an event
-            row, known, base, own = np.full(len(self.kept), np.nan), {}, self.inner, list(range(len(self.kept)))
+        base, points = self._searched, points_of(self.evidence)
+        known = {base.kept.index(d): e for d, e in self.evidence.items() if d in base.kept and d not in base.evidence}
+        row = np.array([points.get(d, np.nan) if d not in base.evidence else np.nan for d in base.kept])
+        found = best_row(base.inner, row, known, tolerance, max_boxes)
+        if spread_of(known):
+            log_known = float(self.log_weights[0] - base.log_weights[0])
         else:
-            asked = sorted({*self.kept, *points})
-            base = self._with(asked, {}).inner
-            row = np.array([points.get(d, np.nan) for d in asked])
-            known, own = {asked.index(d): e for d, e in self.evidence.items()}, [asked.index(d) for d in self.kept]
-        found = best_row(base, row, known, tolerance, max_boxes)
-        log_known = float(base.log_density(row[None])[0]) if points else 0.0
-        log_known = float(self.log_weights[0]) if rest and known else log_known
+            log_known = 0.0 if np.isnan(row).all() else float(base.inner.log_density(row[None])[0])
         low, high = found.log_density - log_known, found.upper_bound - log_known
+        own = [base.kept.index(d) for d in self.kept]
         return Best(found.x[own], float(low), float(high), found.n_boxes)
 
     # ---- refusals

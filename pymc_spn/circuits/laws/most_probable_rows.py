@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_leaves_without_a_mode
-from pymc_spn.circuits.evaluation.parameters import refuse_distributions
+from pymc_spn.circuits.evaluation.parameters import families_in_use, names_of_leaf
 from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvent,
     ColumnEvents,
@@ -17,6 +17,7 @@ from pymc_spn.circuits.laws.circuit_events import (
 )
 from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.events.events import Events, Interval, spread_of
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.maxima.box_search import BoxResult, search
 from pymc_spn.maxima.most_probable import (
     LEAST_POSITIVE,
@@ -44,7 +45,9 @@ def best_row(
     Centred forms and boxes without an interior maximum: Moore, R. E., Kearfott, R. B. and Cloud, M. J. (2009).
     Introduction to interval analysis. SIAM.
     """
-    refuse_distributions(given.circuit, "mpe: a circuit")
+    lacking = without_bounds(given)
+    if lacking:
+        raise ValueError(lacking)
     inside = _above_spikes(given, known)
     if inside:
         return _search_row(given, row, inside, tolerance, max_boxes)
@@ -55,6 +58,21 @@ def best_row(
     best = found if found.log_density > first.log_density else first
     upper_bound = max(min(first.upper_bound, found.upper_bound), best.log_density)
     return BoxResult(best.x, best.log_density, upper_bound, found.n_boxes)
+
+
+def without_bounds(given: Parameterised) -> str:
+    """Why a circuit has no most probable row that a search finds, by its first leaf without bounds; empty if it has."""
+    for name in families_in_use(given.circuit):
+        if LEAF_FAMILIES[name].kernels is not None:
+            continue
+        leaf, own = given.circuit.leaves_of(name)[0], given.parameters[name][0]
+        law = f"{name} leaf ({own[0].dist.name})" if LEAF_FAMILIES[name].holds_objects else f"{name} leaf"
+        names = names_of_leaf(given.circuit, leaf)
+        return (
+            f"mpe: the search needs bounds of every leaf over intervals, which the {law} of {names} does not have; "
+            "condition on values of such columns, or sum them out by marginal, and ask mpe of that"
+        )
+    return ""
 
 
 def _first_answer(given: Parameterised, row: np.ndarray, tolerance: float) -> BoxResult:

@@ -10,21 +10,24 @@ import pandas as pd
 
 from pymc_spn.answers.answers import Answers
 from pymc_spn.answers.asked_law import AskedLaw
+from pymc_spn.answers.event_questions import mpe
 from pymc_spn.answers.row_questions import log_density
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import codes_of_rows
 from pymc_spn.laws.law import Law, Marks
+from pymc_spn.numerics.methods_of_some import MethodOfSome
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.inputs import EventLike, TableLike
-from pymc_spn.tables.unseen_levels import known_levels
+from pymc_spn.tables.unseen_levels import known_codes, known_levels
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.circuits.evaluation.completion import Parameterised
     from pymc_spn.circuits.laws.circuit_law import CircuitLaw
+    from pymc_spn.circuits.laws.joined_circuits import Part
 
 
 @own_names
@@ -80,14 +83,15 @@ class ParameterisedCircuit(Answers):
     ===================== ===========================================================
 
     Of the last two a sequence of distributions stands in the place of the rows. They answer all questions except
-    `mpe`, as exactly as SciPy works out their densities, distribution functions and moments, and a value at which the
-    density is infinite does not belong to them. `fit_em` keeps them as they are; products of circuits and
-    `CircuitDensity` need the other families.
+    `mpe`, which a circuit with such leaves does not have, as exactly as SciPy works out their densities, distribution
+    functions and moments, and a value at which the density is infinite does not belong to them. `fit_em` keeps them
+    as they are; products of circuits and `CircuitDensity` need the other families.
 
     Where all columns are `Column` objects, rows are read as by a posterior. Columns that are names only hold numbers,
-    levels as codes 0..K-1, in a DataFrame and in an array, whose columns are those of the circuit by position. NaN
-    marks a missing cell. The log density of a row is exact to rounding: rows run in linear space, divided by their
-    largest leaves, and again in logs where that would lose anything.
+    levels as codes 0..K-1, in a DataFrame and in an array, whose columns are those of the circuit by position; of a
+    Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log density of a row is
+    exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs where that would
+    lose anything.
 
     Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
     triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
@@ -113,6 +117,12 @@ class ParameterisedCircuit(Answers):
         for held in (self.log_weights, *(own[name] for name in leaf_parameters)):
             held.flags.writeable = False
 
+    mpe = MethodOfSome(mpe)
+
+    def _lacks(self, question: str) -> str:
+        """Why a question has no answer; empty if it has one."""
+        return self._law.no_best_row
+
     @property
     def _given(self) -> "Parameterised":
         """Circuit and parameters in the forms that the answers need; made again if an array was exchanged."""
@@ -130,10 +140,15 @@ class ParameterisedCircuit(Answers):
         from pymc_spn.circuits.laws.circuit_law import CircuitLaw, labelled_columns
 
         whole, held = self._given, self.__dict__.get("_held_law")
-        if held is None or held.whole is not whole:
-            held = CircuitLaw(whole, labelled_columns(whole), self._marks)
+        if held is None or held[0] is not whole:
+            held = whole, CircuitLaw(whole, labelled_columns(whole), self._marks)
             self.__dict__["_held_law"] = held
-        return held
+        return held[1]
+
+    def _know(self, law: "CircuitLaw") -> None:
+        """Answer by the law of which circuit and parameters are those: it knows what excludes values."""
+        if law.is_given:
+            self.__dict__["_held_law"] = self._given, law.reduced().marked(self._marks)
 
     @property
     def _marks(self) -> Marks:
@@ -143,15 +158,23 @@ class ParameterisedCircuit(Answers):
     def _of(self, law: Law) -> "Self | ParameterisedCircuit":  # what a fit knows is not kept
         if not law.columns:
             raise ValueError(f"given must leave a column, got values of all of them: {law.in_words()}")
-        return ParameterisedCircuit(*law.part)  # type: ignore[attr-defined]
+        found = self._made(law.part)  # type: ignore[attr-defined]
+        found._know(law)  # type: ignore[arg-type]
+        return found
 
-    def _table(self, rows: Any, unseen: str = "error") -> Table:
-        """Rows of columns that are names only hold codes."""
+    def _made(self, part: "Part") -> "ParameterisedCircuit":
+        """What holds a part of the circuit."""
+        return ParameterisedCircuit(*part)
+
+    def _table(self, rows: Any, unseen: str = "error", without: int | None = None) -> Table:
+        """Rows of columns that are names only hold codes, which are checked as levels are."""
         if all(isinstance(column, Column) for column in self.circuit.columns):
-            return super()._table(rows, unseen)
-        rows = known_levels(rows, (), unseen)  # of names only, levels are codes
-        values, index = codes_of_rows(self.circuit.columns, rows, "df")
-        return Table(self._schema, values, pd.Index(index))
+            return super()._table(rows, unseen, without)
+        columns = [column for d, column in enumerate(self.circuit.columns) if d != without]
+        rows = known_levels(rows, [c for c in columns if isinstance(c, Column)], unseen)
+        values, index = codes_of_rows(columns, rows, "df", "the columns" if without is not None else "")
+        schema = self._columns_but(without)
+        return Table(schema, known_codes(values, schema, index, unseen), pd.Index(index))
 
     def log_density(
         self,
@@ -244,13 +267,20 @@ class ParameterisedCircuit(Answers):
         return xr.Dataset(answers, attrs=self._attrs())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what the first question prepared."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Without what the first question prepared, but with what is known."""
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        held = self.__dict__.get("_held_law")
+        if held is not None and held[1].is_given and held[0] is self._given:
+            state["_known"] = held[1]
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrays that may be written come out of pickles and deep copies."""
-        self.__dict__.update(state)
+        law = state.get("_known")
+        self.__dict__.update({name: held for name, held in state.items() if name != "_known"})
         self._hold(self.log_weights, {name: np.asarray(rows) for name, rows in self.leaf_parameters.items()})
+        if law is not None:
+            self._know(law)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.circuit!r})"
