@@ -64,10 +64,9 @@ def main():
     complete, train, gaps, test = split_and_blank(wine_table(), rng)
     print(f"{len(train)} training rows with {int(gaps.to_numpy().sum())} blanked cells, {len(test)} held out\n")
 
-    # 1. the model: columns' kinds come from the dtypes, missing cells are summed out
-    table = ps.Table.from_frame(train)
+    # 1. the model: columns' kinds come from the dtypes, their splits from the rows, missing cells are summed out
     with pm.Model():
-        ps.SPN("wine", ps.circuits.complete_tree(table.columns), observed=table)
+        ps.SPN("wine", observed=train)
         begin = time.perf_counter()
         idata = pm.sample(
             arguments.draws,
