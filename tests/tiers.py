@@ -8,8 +8,8 @@ REST = {
         parameterised_circuit piecewise_linear prometheus rows_together tree_circuits uniform_ends
     """,
     "leaves": """
-        beta_leaves families family_contract interval_moments large_counts plain_leaves scipy_leaves skewed_leaves
-        triangular_leaves weibull_leaves
+        beta_leaves elliptical_leaves families family_contract interval_moments large_counts plain_leaves
+        scipy_leaves skewed_leaves triangular_leaves weibull_leaves
     """,
     "events": """
         event_text soft_evidence unions

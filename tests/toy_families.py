@@ -1,4 +1,4 @@
-"""Families of leaves that are added as the documents say: over one column, over any number, over two of levels."""
+"""Families of leaves that are added as the documents say: over one column and over two of levels."""
 
 from contextlib import contextmanager
 
@@ -28,81 +28,6 @@ RAYLEIGH = UnivariateFamily(
     log_interval=rayleigh_log_interval,
     lowest=0.0,
 )
-
-
-class GaussianBlock(LeafFamily):
-    """Normal columns that depend on each other: means (d,), then the covariance (d, d) row by row."""
-
-    box_tolerance = 1e-4
-
-    def __init__(self, n_columns=0):
-        self.n_columns = n_columns
-        self.name = f"gaussian_block[{n_columns}]" if n_columns else "gaussian_block"
-
-    def over(self, n_columns):
-        return GaussianBlock(n_columns)
-
-    @property
-    def column_families(self):
-        return (EXPLICIT["gaussian"],) * self.n_columns
-
-    def problem(self, parameters):
-        d = self.n_columns
-        if parameters.shape[1] != d + d * d:
-            return 0, f"rows must be {d} means and {d * d} covariances"
-        covariance = self.moments_of_rows(parameters)[1]
-        wrong = np.array([not np.allclose(c, c.T) or np.linalg.eigvalsh(c).min() <= 0.0 for c in covariance], bool)
-        return (int(np.argmax(wrong)), "covariances must be symmetric and positive definite") if wrong.any() else None
-
-    def moments_of_rows(self, parameters):
-        d = self.n_columns
-        return parameters[:, :d], parameters[:, d:].reshape(-1, d, d)
-
-    def log_density_of_rows(self, parameters, rows):
-        out = np.zeros(len(rows))
-        for at, mean, covariance, seen in self._alike(parameters, rows):
-            if seen.any():
-                law = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
-                out[at] = law.logpdf(rows[np.ix_(at, seen)])
-        return out
-
-    def _given(self, parameters, rows, columns):
-        u, d = list(columns), self.n_columns
-        mean, covariance = np.empty((len(rows), len(u))), np.empty((len(rows), len(u), len(u)))
-        for at, m, c, seen in self._alike(parameters, rows):
-            o = [j for j in range(d) if j not in u and seen[j]]
-            slope = np.linalg.solve(c[np.ix_(o, o)], c[np.ix_(o, u)])
-            mean[at] = m[u] + (rows[np.ix_(at, o)] - m[o]) @ slope
-            covariance[at] = c[np.ix_(u, u)] - slope.T @ c[np.ix_(o, u)]
-        return mean, covariance
-
-    def _alike(self, parameters, rows):
-        """Rows with one leaf and the same gaps: which, their leaf, and what is seen."""
-        keys = np.hstack([np.broadcast_to(parameters, (len(rows), parameters.shape[1])), ~np.isnan(rows)])
-        found, which = np.unique(keys, axis=0, return_inverse=True)
-        for k, key in enumerate(found):
-            (mean,), (covariance,) = self.moments_of_rows(key[None, : -self.n_columns])
-            yield np.flatnonzero(which.ravel() == k), mean, covariance, key[-self.n_columns :] > 0.0
-
-    def column_of_rows(self, parameters, rows, column):
-        mean, covariance = self._given(parameters, rows, [column])
-        return EXPLICIT["gaussian"], np.column_stack([mean, np.sqrt(covariance[:, 0])])
-
-    def columns_of_rows(self, parameters, rows, columns):
-        if len(columns) == 1:
-            return self.column_of_rows(parameters, rows, columns[0])
-        mean, covariance = self._given(parameters, rows, columns)
-        block = LEAF_FAMILIES[f"gaussian_block[{len(columns)}]"]
-        return block, np.hstack([mean, covariance.reshape(len(rows), -1)])
-
-    def log_probability_of_boxes(self, parameters, low, high):
-        mean, covariance = self.moments_of_rows(np.broadcast_to(parameters, (len(low), parameters.shape[1])))
-        laws = [stats.multivariate_normal(*law) for law in zip(mean, covariance, strict=True)]
-        with np.errstate(divide="ignore"):
-            return np.log([law.cdf(b, lower_limit=a) for law, a, b in zip(laws, low, high, strict=True)])
-
-    def statistics_of_rows(self, rows):
-        return np.array([len(rows), *rows.sum(axis=0), *(rows.T @ rows).ravel()])
 
 
 class JointTable(LeafFamily):
@@ -169,7 +94,7 @@ class JointTable(LeafFamily):
 def toys():
     """These families in the registry, and out of it again."""
     before, known = dict(LEAF_FAMILIES), list(IN_CIRCUITS)
-    for family in (RAYLEIGH, GaussianBlock(), JointTable()):
+    for family in (RAYLEIGH, JointTable()):
         register(family)
     try:
         yield

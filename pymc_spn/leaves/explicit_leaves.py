@@ -22,6 +22,8 @@ from pymc_spn.leaves.levels import BERNOULLI, CATEGORICAL
 from pymc_spn.leaves.log_normal import LOG_NORMAL
 from pymc_spn.leaves.log_student_t import LOG_STUDENT_T
 from pymc_spn.leaves.lomax import LOMAX
+from pymc_spn.leaves.multivariate_gaussian import MULTIVARIATE_GAUSSIAN
+from pymc_spn.leaves.multivariate_student_t import MULTIVARIATE_STUDENT_T
 from pymc_spn.leaves.negative_binomial import NEGATIVE_BINOMIAL
 from pymc_spn.leaves.poisson import POISSON
 from pymc_spn.leaves.scipy_leaves import SCIPY_LEAVES
@@ -33,7 +35,7 @@ from pymc_spn.leaves.weibull import WEIBULL
 _OWN: tuple[LeafFamily, ...] = (
     GAUSSIAN, STUDENT_T, LOG_STUDENT_T, LOG_NORMAL, GAMMA, WEIBULL, LOMAX, EXPONENTIAL, LAPLACE, UNIFORM, TRIANGULAR,
     BETA, POISSON, NEGATIVE_BINOMIAL, GEOMETRIC, BETA_GEOMETRIC, BINOMIAL, BETA_BINOMIAL, HYPERGEOMETRIC, BERNOULLI,
-    CATEGORICAL, *SCIPY_LEAVES,
+    CATEGORICAL, *SCIPY_LEAVES, MULTIVARIATE_GAUSSIAN, MULTIVARIATE_STUDENT_T,
 )  # fmt: skip
 
 
@@ -60,7 +62,7 @@ def is_over(name: object, n_columns: int) -> bool:
     """Whether there is a family of this name for leaves over so many columns."""
     try:
         return isinstance(name, str) and LEAF_FAMILIES[name].n_columns == n_columns
-    except KeyError:
+    except (KeyError, ValueError):
         return False
 
 

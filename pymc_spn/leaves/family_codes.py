@@ -17,7 +17,9 @@ NAMES = (
     LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
     BETA, WEIBULL, TABULATED, ROUNDED_GAUSSIAN, ROUNDED_COUNT,
 ) = range(len(NAMES))  # fmt: skip
-IN_CIRCUITS = [*NAMES[:TABULATED], "scipy_continuous", "scipy_discrete"]  # what a circuit may hold
+IN_CIRCUITS = [
+    *NAMES[:TABULATED], "scipy_continuous", "scipy_discrete", "multivariate_gaussian", "multivariate_student_t",
+]  # what a circuit may hold  # fmt: skip
 CODE = {name: code for code, name in enumerate(NAMES)}
 ROUNDED = (
     ROUNDED_GAUSSIAN,

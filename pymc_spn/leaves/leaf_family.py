@@ -33,7 +33,7 @@ class LeafFamily(ABC):
     ----------
     name : str
         In the registry. A family over any number of columns is registered once; a circuit names it with the number,
-        ``"gaussian_block[3]"``, which is what its `over` returns.
+        ``"multivariate_gaussian[3]"``, which is what its `over` returns.
     n_columns : int
     column_families : tuple of UnivariateFamily
         Of the law of each column: whether it has a density, and whether its values are numbers.

@@ -16,9 +16,11 @@ from pymc_spn.answers.answers import Answers
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
+from pymc_spn.leaves.leaf_family import LeafFamily
 from tests.toy_families import toys
 
 NAN = np.nan
+PAIR, TRIPLE = "multivariate_gaussian[2]", "multivariate_gaussian[3]"
 
 
 @pytest.fixture(autouse=True)
@@ -74,17 +76,17 @@ def of_numbers():
     """Blocks over x and z, and over z, x and y in this order, beside leaves over one column; a list of (w, m, c)."""
     rng = np.random.default_rng(1)
     circuit = circuit_of(
-        [("sum", (1, 4, 2)), ("product", (3, 5)), ("product", (6, 7, 8)), ("leaf", (0, 2), "gaussian_block[2]"),
-         ("leaf", (2, 0, 1), "gaussian_block[3]"), ("leaf", (1,), "gaussian"),
+        [("sum", (1, 4, 2)), ("product", (3, 5)), ("product", (6, 7, 8)), ("leaf", (0, 2), PAIR),
+         ("leaf", (2, 0, 1), TRIPLE), ("leaf", (1,), "gaussian"),
          ("leaf", (0,), "gaussian"), ("leaf", (1,), "gaussian"), ("leaf", (2,), "gaussian")],
-        ("x", "y", "z"), ("gaussian", "gaussian_block[2]", "gaussian_block[3]"),
+        ("x", "y", "z"), ("gaussian", PAIR, TRIPLE),
     )  # fmt: skip
     two, three = (rng.normal(size=2), covariance(rng, 2)), (rng.normal(size=3) + 1.0, covariance(rng, 3))
     single = np.column_stack([rng.normal(size=4), rng.gamma(3.0, 0.4, 4)])
     parameters = {
         "gaussian": single,
-        "gaussian_block[2]": np.concatenate([two[0], two[1].ravel()])[None],
-        "gaussian_block[3]": np.concatenate([three[0], three[1].ravel()])[None],
+        PAIR: np.concatenate([two[0], two[1].ravel()])[None],
+        TRIPLE: np.concatenate([three[0], three[1].ravel()])[None],
     }
     mean, cov = np.zeros(3), np.zeros((3, 3))
     mean[[0, 2]], cov[np.ix_([0, 2], [0, 2])], mean[1], cov[1, 1] = *two, single[0, 0], single[0, 1] ** 2
@@ -139,20 +141,26 @@ def test_a_circuit_is_kept_by_json_pickles_and_copies_and_told_from_others():
     data["further_columns"] = [[3, 2], [4, 1, 0]]
     assert Circuit.from_json(data) != circuit
     assert circuit.scope(4) == ("x", "y", "z") and circuit.columns_of(4) == (2, 0, 1)
-    assert circuit.to_networkx().nodes[3] == {"kind": "leaf", "columns": ("x", "z"), "family": "gaussian_block[2]"}
+    assert circuit.to_networkx().nodes[3] == {
+        "kind": "leaf",
+        "columns": ("x", "z"),
+        "family": PAIR,
+    }
     many = [f"x{d}" for d in range(130)]
-    wide = circuit_of([("leaf", tuple(range(130)), "gaussian_block[130]")], many, ("gaussian_block[130]",))
+    wide = circuit_of(
+        [("leaf", tuple(range(130)), "multivariate_gaussian[130]")], many, ("multivariate_gaussian[130]",)
+    )
     assert wide.scope(0) == tuple(many)
 
 
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([("sum", (1, 2)), ("leaf", (0, 1), "gaussian_block[2]"), ("leaf", (0,), "gaussian")], "circuit is not smooth"),
-        ([("product", (1, 2)), ("leaf", (0, 1), "gaussian_block[2]"), ("leaf", (1,), "gaussian")],
+        ([("sum", (1, 2)), ("leaf", (0, 1), PAIR), ("leaf", (0,), "gaussian")], "circuit is not smooth"),
+        ([("product", (1, 2)), ("leaf", (0, 1), PAIR), ("leaf", (1,), "gaussian")],
          "children 1 and 2 of product 0 both contain 'y'"),
-        ([("leaf", (0, 0), "gaussian_block[2]")], r"further_columns\[0\] must be distinct"),
-        ([("leaf", (0, 2), "gaussian_block[2]")], r"further_columns\[0\] must be in 0..1, got \(2,\)"),
+        ([("leaf", (0, 0), PAIR)], r"further_columns\[0\] must be distinct"),
+        ([("leaf", (0, 2), PAIR)], r"further_columns\[0\] must be in 0..1, got \(2,\)"),
         ([("leaf", (0, 1), "gaussian_lump[2]")], "families must be among"),
     ],
 )  # fmt: skip
@@ -163,24 +171,29 @@ def test_scopes_are_those_of_all_columns(nodes, message):
 
 
 def test_what_cannot_be_is_named():
-    nodes, families = [("leaf", (0, 1), "gaussian_block[3]")], ("gaussian_block[3]",)
+    nodes, families = [("leaf", (0, 1), TRIPLE)], (TRIPLE,)
     circuit = circuit_of(nodes, ("x", "y"), families)
-    with pytest.raises(ValueError, match=r"gaussian_block\[3\] leaves are over 3 columns, leaf 0 is over 'x' and 'y'"):
-        circuit.with_parameters([], {"gaussian_block[3]": np.zeros((1, 12))})
+    with pytest.raises(
+        ValueError, match=r"multivariate_gaussian\[3\] leaves are over 3 columns, leaf 0 is over 'x' and 'y'"
+    ):
+        circuit.with_parameters([], {TRIPLE: np.zeros((1, 12))})
     with pytest.raises(ValueError, match="leaf_support must be None at leaves over several columns"):
         Circuit([2], [0, 0], [], [0], [0], families, ("x", "y"), [(0.0, 1.0)], {0: [1]})
     with pytest.raises(ValueError, match=r"further_columns must be given for leaves, got 7"):
         Circuit([2], [0, 0], [], [0], [0], families, ("x",), None, {7: [1]})
     model, _ = of_numbers()
-    with pm.Model(), pytest.raises(ValueError, match="the circuit of a CircuitDensity must have no gaussian_block"):
+    with (
+        pm.Model(),
+        pytest.raises(ValueError, match="of a CircuitDensity must have no multivariate_gaussian"),
+    ):
         ps.CircuitDensity("x", model.circuit, model.log_weights, model.leaf_parameters)
     assert not hasattr(model, "mpe") and not hasattr(model.marginal(["x", "y"]), "mpe")
-    with pytest.raises(AttributeError, match=r"mpe: .* which the gaussian_block\[\d\] leaf of '\w+' and '\w+'"):
+    with pytest.raises(AttributeError, match=r"mpe: .* which the multivariate_gaussian\[\d\] leaf of '\w+' and '\w+'"):
         model.mpe()
-    with pytest.raises(ValueError, match="the first circuit of a product must have no gaussian_block"):
+    with pytest.raises(ValueError, match="the first circuit of a product must have no multivariate_gaussian"):
         ps.circuits.multiply(model, model)
     bad = dict(model.leaf_parameters)
-    bad["gaussian_block[2]"] = bad["gaussian_block[2]"] * [[1.0, 1.0, -1.0, -1.0, -1.0, -1.0]]
+    bad[PAIR] = bad[PAIR] * [[1.0, 1.0, -1.0, -1.0, -1.0, -1.0]]
     with pytest.raises(ValueError, match=r"positive definite, got .* leaf 3 of 'x' and 'z'"):
         ParameterisedCircuit(model.circuit, model.log_weights, bad)
 
@@ -414,7 +427,7 @@ def test_questions_about_tables_of_rows():
 
 def test_builders_and_fits_take_such_leaves():
     model, parts = of_numbers()
-    pair = ps.circuits.leaf(("x", "z"), "gaussian_block[2]", model.leaf_parameters["gaussian_block[2]"][0])
+    pair = ps.circuits.leaf(("x", "z"), PAIR, model.leaf_parameters[PAIR][0])
     first = ps.circuits.product_of([pair, ps.circuits.leaf("y", "gaussian", model.leaf_parameters["gaussian"][0])])
     alone = [(1.0, parts[0][1][[0, 2]], parts[0][2][np.ix_([0, 2], [0, 2])])]
     assert float(pair.log_density(np.array([[0.3, NAN]]))[0]) == pytest.approx(
@@ -424,7 +437,7 @@ def test_builders_and_fits_take_such_leaves():
     np.testing.assert_allclose(pair.moments(np.array([[NAN, 0.3]]))["mean"][0, 0], mean[0])
     assert pair.condition({"z": 0.3}).circuit.families == ("gaussian",)
     assert pair.sample(3, random_seed=0).shape == (3, 2)
-    block = ps.circuits.leaf(("z", "x", "y"), "gaussian_block[3]", model.leaf_parameters["gaussian_block[3]"][0])
+    block = ps.circuits.leaf(("z", "x", "y"), TRIPLE, model.leaf_parameters[TRIPLE][0])
     both = ps.circuits.mixture_of([first, block], [0.4, 0.6])
     swapped = [(0.4, *parts[0][1:]), (0.6, *parts[1][1:])]
     rows = ROWS[:5][:, [0, 2, 1]]  # columns of the first part, one after the other
@@ -432,44 +445,99 @@ def test_builders_and_fits_take_such_leaves():
     np.testing.assert_allclose(both.log_density(rows), [log_normals(swapped, row) for row in ROWS[:5]], rtol=1e-11)
     observed = both.sample(400, random_seed=11).to_numpy(float)
     fit = ps.fit_em(both.circuit, observed, start=(both.log_weights, both.leaf_parameters), restarts=1)
-    np.testing.assert_array_equal(fit.leaf_parameters["gaussian_block[3]"], both.leaf_parameters["gaussian_block[3]"])
+    np.testing.assert_array_equal(fit.leaf_parameters[TRIPLE], both.leaf_parameters[TRIPLE])
     assert fit.log_density(observed).sum() >= both.log_density(observed).sum() - 1e-6
     again = type(fit).from_json(json.loads(json.dumps(fit.to_json())))
     np.testing.assert_array_equal(again.log_density(observed), fit.log_density(observed))
 
 
 def test_random_structures_keep_the_columns_of_a_tuple_together():
-    leaves = {("c", "a"): ["gaussian_block[2]"], "b": ["gaussian", "laplace"], "d": "gaussian"}
+    leaves = {("c", "a"): [PAIR], "b": ["gaussian", "laplace"], "d": "gaussian"}
     circuit = ps.circuits.rat_spn(list("abcd"), leaves, depth=2, n_leaves=2, n_sums=2, random_seed=0)
-    wide = circuit.leaves_of("gaussian_block[2]").tolist()
+    wide = circuit.leaves_of(PAIR).tolist()
     assert wide == list(circuit.further_columns) and {circuit.columns_of(v) for v in wide} == {(2, 0)}
     assert {circuit.columns_of(v) for v in circuit.leaves_of("laplace").tolist()} == {(1,)}
     for wrong, message in (
-        ({("a", "e"): "gaussian_block[2]"}, "columns must be among .* got 'e'"),
-        ({("a", "b"): "gaussian_block[2]", "b": "gaussian"}, "columns must stand in one place, got 'b'"),
+        ({("a", "e"): PAIR}, "columns must be among .* got 'e'"),
+        ({("a", "b"): PAIR, "b": "gaussian"}, "columns must stand in one place, got 'b'"),
         ({("a", "b"): "gaussian"}, "families over 2 columns for .* got 'gaussian'"),
-        ({("a", "b"): ["gaussian_block[2]"] * 5}, "1 to n_leaves=4 families"),
-        ({("a", "b"): "gaussian_block[2]", "c": "gaussian"}, "families for every column, 'd' is missing"),
+        ({("a", "b"): [PAIR] * 5}, "1 to n_leaves=4 families"),
+        ({("a", "b"): PAIR, "c": "gaussian"}, "families for every column, 'd' is missing"),
     ):
         with pytest.raises(ValueError, match=message):
             ps.circuits.rat_spn(list("abcd"), wrong)
 
 
-def test_a_planted_mistake_is_seen():
+def test_student_leaves_answer_as_scipys():
+    """Two leaves over x, y and z with a count beside one of them: mixtures of SciPy's multivariate t."""
+    name, rng = "multivariate_student_t[3]", np.random.default_rng(12)
+    dof, place = np.array([4.0, 9.0]), rng.normal(size=(2, 3))
+    scale = np.array([covariance(rng, 3) for _ in range(2)])
+    leaves = np.column_stack([dof, place, scale.reshape(2, 9)])
+    first, second = (
+        ps.circuits.product_of([ps.circuits.leaf(("x", "y", "z"), name, own), ps.circuits.leaf("n", "poisson", (2.0,))])
+        for own in leaves
+    )
+    model = ps.circuits.mixture_of([first, second], [0.3, 0.7])
+    weights = np.array([0.3, 0.7])
+
+    def log_t(row, k):
+        seen = ~np.isnan(row)
+        return stats.multivariate_t.logpdf(row[seen], place[k][seen], scale[k][np.ix_(seen, seen)], dof[k])
+
+    rows = np.array([[0.3, 0.2, -1.0], [NAN, 1.0, 0.5], [0.4, NAN, NAN], [30.0, NAN, -20.0]])
+    wanted = np.logaddexp.reduce([np.log(w) + [log_t(r, k) for r in rows] for k, w in enumerate(weights)])
+    frame = pd.DataFrame(rows, columns=["x", "y", "z"]).assign(n=NAN)
+    np.testing.assert_allclose(model.log_density(frame), wanted, rtol=1e-11)
+    again = Circuit.from_json(json.loads(json.dumps(model.circuit.to_json())))
+    again = again.with_parameters(model.log_weights, model.leaf_parameters)
+    np.testing.assert_array_equal(again.log_density(frame), model.log_density(frame))
+
+    # given x the others have one more degree of freedom
+    shares = weights * np.exp([log_t(np.array([0.4, NAN, NAN]), k) for k in (0, 1)])
+    shares /= shares.sum()
+    slope = scale[:, 1:, 0] / scale[:, :1, 0]
+    centre = place[:, 1:] + slope * (0.4 - place[:, :1])
+    growth = (dof + (0.4 - place[:, 0]) ** 2 / scale[:, 0, 0]) / (dof + 1.0)
+    rest = growth[:, None, None] * (scale[:, 1:, 1:] - slope[:, :, None] * scale[:, :1, 1:])
+    laws = [stats.multivariate_t(centre[k], rest[k], dof[k] + 1.0) for k in (0, 1)]
+    given = model.condition({"x": 0.4, "n": 2})
+    assert given.circuit.families == ("multivariate_student_t[2]",)
+    at = rng.normal(size=(5, 2))
+    wanted = np.log(sum(w * law.pdf(at) for w, law in zip(shares, laws, strict=True)))
+    np.testing.assert_allclose(given.log_density(at), wanted, rtol=1e-10)
+    line = [stats.t(dof[k] + 1.0, centre[k, 1], np.sqrt(rest[k, 1, 1])) for k in (0, 1)]
+    one = sum(w * (law.cdf(1.0) - law.cdf(0.0)) for w, law in zip(shares, line, strict=True))
+    found = Answers(model._law).probability({"z": (0.0, 1.0)}, given={"x": 0.4})
+    assert float(found) == pytest.approx(one, rel=1e-11) and found.attrs["exactness"].startswith("exact")
+    box = [law.cdf([1.0, 0.8], lower_limit=[-1.0, -2.0], random_state=1) for law in laws]
+    found = Answers(model._law).probability({"y": (-1.0, 1.0), "z": (-2.0, 0.8)}, given={"x": 0.4})
+    assert found.attrs["tolerance"] < 5e-4
+    assert float(found) == pytest.approx(shares @ box, abs=found.attrs["tolerance"])
+    spread = rest * ((dof + 1.0) / (dof - 1.0))[:, None, None]
+    mean, total = moments_of(list(zip(shares, centre, spread, strict=True)))
+    np.testing.assert_allclose(given.mean(), mean, rtol=1e-10)
+    np.testing.assert_allclose(given.cov(), total, rtol=1e-10)
+    drawn = model.impute(pd.DataFrame({"x": np.full(6000, 0.4), "y": NAN, "z": NAN, "n": 2.0}), random_seed=13)
+    along = np.array([1.0, -0.7])
+    lines = [stats.t(dof[k] + 1.0, along @ centre[k], np.sqrt(along @ rest[k] @ along)) for k in (0, 1)]
+    cdf = lambda x: sum(w * law.cdf(x) for w, law in zip(shares, lines, strict=True))  # noqa: E731
+    assert stats.kstest(drawn[["y", "z"]].to_numpy() @ along, cdf).pvalue > 1e-3
+
+
+def test_a_planted_mistake_is_seen(monkeypatch):
     """A family that leaves its correlations out of the law of one column given the others."""
     model, parts = of_numbers()
-    kind = type(LEAF_FAMILIES["gaussian_block"])
+    kind = type(LEAF_FAMILIES["multivariate_gaussian"])
     whole = kind.column_of_rows
 
     def alone(self, parameters, rows, column):
         return whole(self, parameters, np.full_like(rows, NAN), column)
 
-    kind.column_of_rows = alone
-    try:
-        found = float(model.probability({"z": (0.0, 1.0), "x": 0.3}))
-        done = model.impute(np.tile(ROWS[2], (6000, 1)), random_seed=3).to_numpy(float)
-    finally:
-        kind.column_of_rows = whole
+    monkeypatch.setattr(kind, "column_of_rows", alone)
+    monkeypatch.setattr(kind, "draw_missing", LeafFamily.draw_missing)  # which asks for one column after the other
+    found = float(model.probability({"z": (0.0, 1.0), "x": 0.3}))
+    done = model.impute(np.tile(ROWS[2], (6000, 1)), random_seed=3).to_numpy(float)
     assert abs(found - by_hand(parts, {"z": (0.0, 1.0), "x": 0.3}, None)) > 1e-3
     along = np.array([1.0, -0.7])
     law = given_row(parts, ROWS[2])

@@ -23,7 +23,11 @@ PARAMETERS = {
 
 
 BLOCK = [1.0, -2.0, 0.25, 1.2, 1.2, 9.0]  # standard deviations 0.5 and 3, correlation 0.8
-TOYS = {"rayleigh": [2.0], "gaussian_block[2]": BLOCK, "joint_table": [0.1, 0.2, 0.05, 0.3, 0.05, 0.3]}
+WIDE = {
+    "multivariate_gaussian[2]": BLOCK,
+    "multivariate_student_t[3]": [5.0, 1.0, -2.0, 0.5, 0.25, 1.2, 0.1, 1.2, 9.0, -0.4, 0.1, -0.4, 1.0],
+}
+TOYS = {"rayleigh": [2.0], "joint_table": [0.1, 0.2, 0.05, 0.3, 0.05, 0.3]}
 
 
 @pytest.fixture
@@ -35,15 +39,13 @@ def with_toys():
 
 def example(name, n):
     """Parameters (n, P) of one leaf, n times."""
-    if name in TOYS:
-        return np.tile(TOYS[name], (n, 1))
-    own = PARAMETERS[name]
-    if EXPLICIT[name].holds_objects:
+    own = (PARAMETERS | WIDE | TOYS)[name]
+    if LEAF_FAMILIES[name].holds_objects:
         return np.full((n, 1), own, object)
     return np.tile(np.array(own), (n, 1))
 
 
-@pytest.mark.parametrize("name", [*PARAMETERS, *TOYS])
+@pytest.mark.parametrize("name", [*PARAMETERS, *WIDE, *TOYS])
 def test_every_family_answers_what_the_contract_promises(with_toys, name):
     family, n = LEAF_FAMILIES[name], 400
     p = example(name, n)
@@ -80,9 +82,9 @@ def test_every_family_answers_what_the_contract_promises(with_toys, name):
     assert family.statistics_of_rows(rows) is not None
 
 
-def test_correlated_gaps_are_drawn_given_what_is_seen(with_toys):
-    family = LEAF_FAMILIES["gaussian_block[2]"]
-    p = example("gaussian_block[2]", 4000)
+def test_correlated_gaps_are_drawn_given_what_is_seen():
+    family = LEAF_FAMILIES["multivariate_gaussian[2]"]
+    p = example("multivariate_gaussian[2]", 4000)
     rows = np.full((4000, 2), np.nan)
     rows[:, 0] = 1.6
     drawn = family.draw_missing(p, rows, np.random.default_rng(4))
@@ -93,7 +95,7 @@ def test_correlated_gaps_are_drawn_given_what_is_seen(with_toys):
     np.testing.assert_allclose(both, family.statistics_of_rows(drawn), rtol=1e-12)
     assert family.problem(np.array([[0.0, 0.0, 1.0, 1.5, 1.5, 1.0]])) == (
         0,
-        "covariances must be symmetric and positive definite",
+        "covariance must be symmetric and positive definite",
     )
 
 
@@ -131,7 +133,9 @@ def test_a_circuit_takes_a_family_that_was_added(with_toys):
 
 
 def test_the_registry_has_each_family_once():
-    assert set(EXPLICIT) == set(IN_CIRCUITS) == set(PARAMETERS)
+    wide = {name.partition("[")[0] for name in WIDE}
+    assert set(EXPLICIT) == set(PARAMETERS) == set(IN_CIRCUITS) - wide
+    assert wide == {name for name, family in LEAF_FAMILIES.items() if family.n_columns == 0}
     assert set(KERNELS) == set(range(TABULATED))
     with pytest.raises(ValueError, match="family must have a name of its own, 'gamma' is known"):
         register(EXPLICIT["gamma"])

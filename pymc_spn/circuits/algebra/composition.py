@@ -75,7 +75,8 @@ def leaf(
         family = distribution
         n_columns = len(column) if isinstance(column, tuple) else 1
         if not is_over(family, n_columns) or LEAF_FAMILIES[family].holds_objects:
-            known = tuple(f for f in IN_CIRCUITS if is_over(f, n_columns) and not LEAF_FAMILIES[f].holds_objects)
+            names = (f"{f}[{n_columns}]" if is_over(f"{f}[{n_columns}]", n_columns) else f for f in IN_CIRCUITS)
+            known = tuple(f for f in names if is_over(f, n_columns) and not LEAF_FAMILIES[f].holds_objects)
             raise ValueError(
                 f"distribution must be among {known} or a distribution of scipy.stats, got {quoted(family)}"
             )

@@ -56,33 +56,35 @@ class ParameterisedCircuit(Answers):
 
     Notes
     -----
-    ===================== ===========================================================
-    family                row
-    ===================== ===========================================================
-    gaussian, log_normal  mean, standard deviation (of the value or of its log)
-    exponential, poisson  rate
-    geometric             probability p of stopping: mass p (1 - p)^k at k = 0, 1, ..
-    bernoulli             probability of level 1
-    categorical           one probability per level, padded with 0
-    student_t             location, scale, degrees of freedom
-    log_student_t         the same of the value's log
-    lomax                 shape, scale
-    negative_binomial     alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
-    beta_geometric        alpha, beta: geometric with a Beta(alpha, beta) probability
-    laplace               location, scale
-    gamma                 shape, rate
-    weibull               shape, scale: P(X > x) = exp(-(x / scale)^shape)
-    beta                  alpha, beta; 0 and 1 do not belong to it
-    uniform               low, high; both ends belong to it
-    triangular            lower, mode, upper; the mode may be at an end, which then belongs to it
-    binomial              number of trials, probability of success
-    hypergeometric        population, successes in it, draws without replacement
-    beta_binomial         number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
-    scipy_continuous      a frozen distribution of `scipy.stats`: ``stats.skewnorm(4.0)``
-    scipy_discrete        the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
-    ===================== ===========================================================
+    ========================= ===========================================================
+    family                    row
+    ========================= ===========================================================
+    gaussian, log_normal      mean, standard deviation (of the value or of its log)
+    exponential, poisson      rate
+    geometric                 probability p of stopping: mass p (1 - p)^k at k = 0, 1, ..
+    bernoulli                 probability of level 1
+    categorical               one probability per level, padded with 0
+    student_t                 location, scale, degrees of freedom
+    log_student_t             the same of the value's log
+    lomax                     shape, scale
+    negative_binomial         alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
+    beta_geometric            alpha, beta: geometric with a Beta(alpha, beta) probability
+    laplace                   location, scale
+    gamma                     shape, rate
+    weibull                   shape, scale: P(X > x) = exp(-(x / scale)^shape)
+    beta                      alpha, beta; 0 and 1 do not belong to it
+    uniform                   low, high; both ends belong to it
+    triangular                lower, mode, upper; the mode may be at an end, which then belongs to it
+    binomial                  number of trials, probability of success
+    hypergeometric            population, successes in it, draws without replacement
+    beta_binomial             number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
+    scipy_continuous          a frozen distribution of `scipy.stats`: ``stats.skewnorm(4.0)``
+    scipy_discrete            the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
+    multivariate_gaussian[d]  mean (d,), covariance (d, d) row by row, over d >= 2 columns
+    multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
+    ========================= ===========================================================
 
-    Of the last two a sequence of distributions stands in the place of the rows. They answer all questions except
+    Of SciPy's two a sequence of distributions stands in the place of the rows. They answer all questions except
     `mpe`, which a circuit with such leaves does not have, as exactly as SciPy works out their densities, distribution
     functions and moments, and a value at which the density is infinite does not belong to them. `fit_em` keeps them
     as they are; products of circuits and `CircuitDensity` need the other families.

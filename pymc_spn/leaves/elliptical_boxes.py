@@ -1,0 +1,122 @@
+"""Probabilities of boxes over several columns of Gaussian and Student t leaves, by a fixed quasi-Monte-Carlo rule.
+
+The probability is that of the first column's interval times that of the second's given the first, and so on. Each
+factor is an interval of a univariate distribution. The points of a lattice draw the columns before it within their
+intervals. The columns with the smallest probability come first, so that small probabilities keep their digits. Genz
+(1992), doi:10.1080/10618600.1992.10477010; Genz and Bretz (2002), doi:10.1198/106186002394, for the Student t, here
+with its conditionals in the place of a drawn scale. The points are the same in every call.
+"""
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from pymc_spn.leaves.gaussian import GAUSSIAN
+from pymc_spn.leaves.student_t import STUDENT_T
+from pymc_spn.leaves.tail_probabilities import UNDERFLOW
+
+TOLERANCE = 1e-4  # of a probability; tests compare it with quadrature
+N_SHIFTS = 8
+N_POINTS = (512, 4096, 32768)  # of each shift; the next rule serves boxes of which the shifts do not agree
+AGREE, SHARE = 2e-5, 1e-4  # standard error over the shifts, and as a share of the probability
+BLOCK = 1 << 20  # numbers of one array
+FAR = 1e-100  # a tail of less probability counts as being at its beginning
+CANCELS = 1e-3  # the share of a tail below which the difference of two tails loses digits
+
+
+def lattice(n: int, d: int) -> np.ndarray:
+    """Points (d, N_SHIFTS n) of the unit cube: shifted multiples of roots of primes, folded so that 0 and 1 agree."""
+    candidates = np.arange(2, 16 + int(d * (np.log(d + 3.0) + 2.0)))
+    primes = candidates[[all(p % q for q in range(2, int(p**0.5) + 1)) for p in candidates]][:d]
+    steps = np.sqrt(primes.astype(np.float64)) if d > 1 else np.full(1, 1.0 / n)
+    shifts = np.random.default_rng(0).random((d, N_SHIFTS, 1))
+    points = (shifts + steps[:, None, None] * np.arange(n)) % 1.0
+    return np.abs(2.0 * points.reshape(d, -1) - 1.0)
+
+
+def log_interval(dof: np.ndarray | None, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Log probability of intervals of the standard Student t, or of the normal distribution without ``dof``."""
+    zero, one = np.zeros(low.shape), np.ones(low.shape)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if dof is None:
+            return GAUSSIAN.log_interval(np.stack([zero, one], axis=-1), low, high)
+        return STUDENT_T.log_interval(np.stack([zero, one, zero + dof], axis=-1), low, high)
+
+
+def step(
+    dof: np.ndarray | None, low: np.ndarray, high: np.ndarray, u: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Log probability of intervals, and the u-quantiles within them if ``u`` is given."""
+    mirrored = low > -high  # work in the lower tail, where distribution functions keep their digits
+    near, far = np.where(mirrored, -low, high), np.where(mirrored, -high, low)
+    above, below = (ndtr(z) if dof is None else stdtr(dof, z) for z in (near, far))
+    mass = above - below
+    lost = (mass < CANCELS * above) | (above < UNDERFLOW)
+    with np.errstate(divide="ignore"):
+        logs = np.log(mass)
+    if np.any(lost):
+        own = None if dof is None else np.broadcast_to(dof, lost.shape)[lost]
+        logs[lost] = log_interval(own, low[lost], high[lost])
+    if u is None:
+        return logs, None
+    p = below + np.where(mirrored, 1.0 - u, u) * mass
+    z = np.clip(ndtri(p) if dof is None else stdtrit(dof, p), far, near)
+    z = np.where(above < FAR, near, z)
+    return logs, np.where(mirrored, -z, z)
+
+
+def log_probability(dof: np.ndarray | None, low: np.ndarray, high: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Log probability (n,) of boxes around location 0.
+
+    Parameters
+    ----------
+    dof : (n,) float64 or None
+        Degrees of freedom; None for Gaussian leaves.
+    low, high : (n, k) float64
+        Less the location; low < high.
+    scale : (n, k, k) float64
+    """
+    sd = np.sqrt(np.diagonal(scale, axis1=1, axis2=2))
+    low, high = low / sd, high / sd
+    order = np.argsort(log_interval(None if dof is None else dof[:, None], low, high), axis=1, kind="stable")
+    low, high, sd = (np.take_along_axis(a, order, axis=1) for a in (low, high, sd))
+    row = np.arange(len(low))[:, None, None]
+    factor = np.linalg.cholesky(scale[row, order[:, :, None], order[:, None]] / (sd[:, :, None] * sd[:, None]))
+    out, left = np.empty(len(low)), np.arange(len(low))
+    for n in N_POINTS:
+        if left.size == 0:
+            break
+        points = lattice(n, low.shape[1] - 1)
+        size = max(BLOCK // points.size, 1)
+        unsure = []
+        for at in np.split(left, range(size, left.size, size)):
+            own = None if dof is None else dof[at]
+            logs = over_points(own, low[at], high[at], factor[at], points).reshape(at.size, N_SHIFTS, n)
+            logs = np.logaddexp.reduce(logs, axis=2) - np.log(n)
+            out[at] = np.logaddexp.reduce(logs, axis=1) - np.log(N_SHIFTS)
+            p = np.exp(out[at])
+            error = np.exp(logs - np.where(p > 0.0, out[at], 0.0)[:, None]).std(axis=1) / np.sqrt(N_SHIFTS)
+            unsure.append(at[error * p > np.minimum(AGREE, SHARE * p)])
+        left = np.concatenate(unsure)
+    return out
+
+
+def over_points(
+    dof: np.ndarray | None, low: np.ndarray, high: np.ndarray, factor: np.ndarray, points: np.ndarray
+) -> np.ndarray:
+    """Logs (n, points) of the products of conditional probabilities, given the factor (n, k, k) of the scale."""
+    n, k = low.shape
+    logs, square = np.zeros((n, points.shape[1])), np.zeros((n, points.shape[1]))
+    drawn = np.zeros((k - 1, n, points.shape[1]))
+    for j in range(k):
+        centre = np.einsum("ni,inp->np", factor[:, j, :j], drawn[:j])
+        own, width = None, np.ones((n, 1))
+        if dof is not None:
+            own = dof[:, None] + j
+            width = np.sqrt((dof[:, None] + square) / own)
+        first, last = ((end[:, j, None] - centre) / (factor[:, j, j, None] * width) for end in (low, high))
+        log_p, z = step(own, first, last, points[j] if j < k - 1 else None)
+        logs += log_p
+        if z is not None:
+            drawn[j] = width * z
+            square += np.square(drawn[j])
+    return logs
