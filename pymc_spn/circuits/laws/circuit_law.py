@@ -114,7 +114,7 @@ class CircuitLaw(Law):
         held = sorted({*self.kept, *spread})
         if len(held) == len(self.schema):
             return self
-        base, number = self._with(held, points_of(self.evidence)), {d: k for k, d in enumerate(held)}
+        base, number = self._with(held, {**points_of(self.evidence)}), {d: k for k, d in enumerate(held)}
         kept, known = [number[d] for d in self.kept], {number[d]: event for d, event in spread.items()}
         return CircuitLaw(base.inner, base.columns, self.marks, kept, known)
 
