@@ -185,6 +185,9 @@ def test_boxes_of_many_columns_are_within_their_tolerance():
     gaussian, student = MultivariateGaussian(k), MultivariateStudentT(k)
     p = gaussian.leaves_of(np.zeros(1), np.zeros((1, k)), scale[None])
     assert np.exp(gaussian.log_probability_of_boxes(p, *ends))[0] == pytest.approx(wanted, abs=1e-4)
+    near = gaussian.leaves_of(np.zeros(1), np.zeros((1, k)), (np.outer(load, load) + 1e-12 * np.eye(k))[None])
+    wanted = special.ndtr(high / load[-1]) - special.ndtr(low / load[-1])  # all columns are nearly the factor itself
+    assert np.exp(gaussian.log_probability_of_boxes(near, *ends))[0] == pytest.approx(wanted, abs=1e-4)
     dof = 4.0
     s, weight = special.roots_legendre(60)
     s, weight = 2.0 * (s + 1.0), 2.0 * weight  # root of a chi-squared number over its degrees of freedom
