@@ -74,6 +74,10 @@ class Conjugate(NamedTuple):
         Log predictive mass of a cell, of densities; may be below `IMPOSSIBLE`.
     draw_in_cell : function (rng, low, high, offset, power, centre, curvature, slope), optional
         A coded value within a cell, of densities.
+    draw_parameters : function (rng, p0, p1, p2, p3), optional
+        Two parameters, of densities: mean and root of the precision, or a rate and 0.
+    log_cell_given, draw_in_cell_given : function (low, high, offset, first, second) and (rng, low, ...), optional
+        `log_cell` and `draw_in_cell` with these parameters in place of the predictive.
     log_whole_number : function (u, is_first, log_scale, power, centre, curvature), optional
         Log predictive mass of the unit cell round a whole number, of the first one with all that is below it.
     """
@@ -100,4 +104,7 @@ class Conjugate(NamedTuple):
     add_base: Any = None
     log_cell: Any = None
     draw_in_cell: Any = None
+    draw_parameters: Any = None
+    log_cell_given: Any = None
+    draw_in_cell_given: Any = None
     log_whole_number: Any = None

@@ -275,6 +275,20 @@ def _draw_in_cell(rng, low, high, offset, power, centre, curvature, slope):
     return beta * math.expm1(w) - offset
 
 
+def _draw_parameters(rng, p0, p1, p2, p3):
+    return rng.standard_gamma(p0) / p1, 0.0
+
+
+def _log_cell_given(low, high, offset, first, second):
+    start = max(low + offset, 0.0)
+    return math.log(-math.expm1(-first * (high + offset - start))) - first * start
+
+
+def _draw_in_cell_given(rng, low, high, offset, first, second):
+    start = max(low + offset, 0.0)
+    return low - math.log1p(rng.random() * math.expm1(-first * (high + offset - start))) / first
+
+
 CONJUGATE = Conjugate(
     reading=NOT_NEGATIVE,
     prior_form=GAMMA_PRIOR,
@@ -295,6 +309,9 @@ CONJUGATE = Conjugate(
     peak=highest_at_origin,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
+    draw_parameters=_draw_parameters,
+    log_cell_given=_log_cell_given,
+    draw_in_cell_given=_draw_in_cell_given,
 )
 PREDICTIVE = Predictive(
     prior=Exponential,

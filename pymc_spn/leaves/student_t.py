@@ -21,6 +21,7 @@ from pymc_spn.leaves.interval_moments import (
 from pymc_spn.leaves.kernel_forms import REAL, STUDENT, first, located, student, widen
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import NormalGamma
+from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
 from pymc_spn.leaves.student_cells import draw_student, log_student_integral
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p, half_step_log_gamma
@@ -341,6 +342,19 @@ def _draw_in_cell(rng, low, high, offset, power, centre, curvature, slope):
     return centre + draw_student(rng, (low - centre) * root, (high - centre) * root, power) / root
 
 
+def _draw_parameters(rng, p0, p1, p2, p3):
+    root = max(math.sqrt(rng.standard_gamma(p2) / p3), 1e-150)  # not 0, in which gamma variates of small shapes end
+    return p0 + rng.standard_normal() / (root * math.sqrt(p1)), root
+
+
+def _log_cell_given(low, high, offset, first, second):
+    return log_normal_mass((low - first) * second, (high - first) * second, (high - low) * second)
+
+
+def _draw_in_cell_given(rng, low, high, offset, first, second):
+    return draw_normal(rng, low, high, first, second)
+
+
 def _log_whole_number(u, is_first, log_scale, power, centre, curvature):
     root = math.sqrt(curvature)
     low = -math.inf if is_first else (u - 0.5 - centre) * root
@@ -368,6 +382,9 @@ CONJUGATE = Conjugate(
     peak=highest_at_origin,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
+    draw_parameters=_draw_parameters,
+    log_cell_given=_log_cell_given,
+    draw_in_cell_given=_draw_in_cell_given,
     log_whole_number=_log_whole_number,
 )
 PREDICTIVE = Predictive(

@@ -122,9 +122,8 @@ class TopDownSPNStep(OwnerStep):
         _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
-        self.rounding = self._round_cells(schema, table, kernel)
         self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
-        self.chain = Chain(schema, table, kernel, frontier)
+        self.chain = Chain(schema, table, kernel, frontier, _rounded_sweeps(schema, table, kernel))
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
         self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
@@ -134,7 +133,7 @@ class TopDownSPNStep(OwnerStep):
         own = {name for name, *_ in self.own_values.values()}
         moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
         others = {v.name for v in moving if v in model.value_vars} - own
-        self.may_race = not others and self.cells is None and self.rounding is None
+        self.may_race = not others and self.cells is None and self.chain.rounding is None
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
@@ -160,7 +159,7 @@ class TopDownSPNStep(OwnerStep):
         }
         if self.cells is not None:
             stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
-        if self.rounding is not None:
+        if self.chain.rounding is not None:
             stats[f"{self.spn}_exact"] = (np.dtype((EXACT, (self.exact_chunk,))), [])
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
@@ -168,16 +167,6 @@ class TopDownSPNStep(OwnerStep):
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws, self.n_tuning_sweeps = True, 0, 0
         self.digits, self.exact = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT)
-
-    def _round_cells(self, schema, table, kernel):
-        """Sweeps over trees and exact values where values are rounded."""
-        if not schema.rounded:
-            return None
-        from pymc_spn.networks.records.rounded_cells import RoundedCells
-
-        if kernel not in ("auto", "exact"):
-            raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {quoted(kernel)}')
-        return RoundedCells(schema, table)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
         """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
@@ -254,8 +243,6 @@ class TopDownSPNStep(OwnerStep):
         given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
         missing = self._install_cells(point)
         if self.digits.size == 0:
-            if self.rounding is not None:
-                chain.sampler.coded = self.rounding.exact()
             chain.start(self.rng, given, self.n_tuning_sweeps)
         else:
             chain.set_hyperparameters(given)
@@ -264,7 +251,7 @@ class TopDownSPNStep(OwnerStep):
         moved = accepted = 0.0
         new = point.copy()
         for _ in range(self.sweeps):
-            moved = self.rounding.sweep(self.rng, chain.sampler) if self.rounding else chain.sweep(self.rng)
+            moved = chain.sweep(self.rng)
             if self.cells is not None:
                 missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
                 new[f"{self.spn}_missing"] = missing
@@ -277,8 +264,8 @@ class TopDownSPNStep(OwnerStep):
         new[self.ticket] = np.asarray(state[0])
         if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
             self.digits = chain.sampler.digits(self.digits_dtype)
-            if self.rounding is not None:
-                self.exact = self.rounding.codes(chain.sampler)
+            if chain.rounding is not None:
+                self.exact = chain.rounding.cells.codes(chain.sampler)
         stats = {
             f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
             self.spn + FINGERPRINT: self.fingerprint,
@@ -290,7 +277,7 @@ class TopDownSPNStep(OwnerStep):
         }
         if self.cells is not None:
             stats[f"{self.spn}_cells_accepted"] = accepted
-        if self.rounding is not None:
+        if chain.rounding is not None:
             stats[f"{self.spn}_exact"] = self._chunk(self.exact, self.exact_chunk)
         self.n_draws += not self.tune
         return new, [stats]
@@ -354,6 +341,18 @@ class BottomUpSPNStep(TopDownSPNStep):
     def competence(var, has_grad):
         """Never picked by itself."""
         return Competence.INCOMPATIBLE
+
+
+def _rounded_sweeps(schema, table, kernel):
+    """Sweeps over trees and exact values where values are rounded."""
+    if not schema.rounded:
+        return None
+    from pymc_spn.networks.records.rounded_cells import RoundedCells
+    from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+
+    if kernel not in ("auto", "exact"):
+        raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {quoted(kernel)}')
+    return RoundedSweeps(RoundedCells(schema, table))
 
 
 def _refuse_other_data(name, observed, table):

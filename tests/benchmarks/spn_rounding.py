@@ -6,18 +6,27 @@ The values of airfoil stand on coarse grids: six chord lengths, four velocities.
 the ceiling, minus the sum of the logs of the grids; a density that takes recorded values for exact ones does, and grows
 as the prior lets the leaves shrink. The thickness of the boundary layer is left out: it is computed, repeats, and is
 printed to so many digits that its cells say nothing.
+
+What cells cost is measured with it, at scales that are learned: CPU time of sweeps of two chains in turns, one of which
+takes the values for exact.
 """
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
 
 import pymc_spn as ps
+from pymc_spn.networks.distributions import PRIORS
+from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.tables.resolution import resolution
 from tests.benchmarks.report import finish, markdown_table, parser
-from tests.benchmarks.spn_problem import read_table
+from tests.benchmarks.spn_problem import network_schema, read_table
 
 
 def main():
@@ -43,7 +52,48 @@ def main():
         rows.append([f"{scale:g}", exact, cells, ceiling, narrow, seconds / found[0][1]])
     header = ["leaf scale", "recorded values as exact, nats", "as cells, nats", "ceiling, nats"]
     header += ["smallest exact spread in a leaf, cells", "time of a draw, ratio"]
-    finish(options, [(f"{options.table}: mean held-out log score", markdown_table(header, rows))], rows)
+    costs = [cost_at_learned_scales(table, n_children) for n_children in (4, "infinite")]
+    parts = [(f"{options.table}: mean held-out log score", markdown_table(header, rows))]
+    header = [
+        "children of a sum node",
+        "exact: leaves",
+        "exact: CPU ms a sweep",
+        "cells: leaves",
+        "cells: CPU ms a sweep",
+    ]
+    header += ["columns integrated", "ratio"]
+    parts.append(
+        (f"{options.table}, all {len(table.values)} rows: cost at learned scales", markdown_table(header, costs))
+    )
+    finish(options, parts, {"scores": rows, "costs": costs})
+
+
+def cost_at_learned_scales(table, n_children, sweeps=150):
+    """Occupied leaves and median CPU milliseconds of the last third of the sweeps, values exact and as cells."""
+    schema, n_columns = network_schema(table, n_children), len(table.columns)
+    owned = np.zeros((4, max(n_columns, 2)), np.bool_)
+    owned[0, :2] = owned[1, :n_columns] = True
+    owned[2:, schema.gaussian_columns] = True
+    priors = np.array([PRIORS[group] for group in HYPERPARAMETERS])
+    begin = (np.ones(2), np.full(n_columns, 0.3), np.full(n_columns, 1.5), np.full(n_columns, 0.05))
+    rounded = replace(schema, rounded=True)
+    chains = [
+        Chain(schema, table.values, "exact"),
+        Chain(rounded, table.values, "exact", rounding=RoundedSweeps(RoundedCells(rounded, table.values))),
+    ]
+    rngs, seconds, n_leaves = [np.random.default_rng(k) for k in range(2)], np.empty((2, sweeps)), np.empty((2, sweeps))
+    for chain, rng in zip(chains, rngs, strict=True):
+        chain.begin(rng, begin)
+    for i in range(sweeps):
+        for k, (chain, rng) in enumerate(zip(chains, rngs, strict=True)):
+            start = time.process_time()
+            chain.sweep(rng)
+            seconds[k, i] = time.process_time() - start
+            n_leaves[k, i] = chain.sampler.n_occupied_leaves()
+            chain.update_hyperparameters(rng, owned, priors)
+    (exact, cells), (few, many) = (np.median(x[:, 2 * sweeps // 3 :], axis=1) for x in (seconds, n_leaves))
+    integrated = f"{chains[1].rounding.integrated.sum()} of {rounded.rounded_columns.size}"
+    return [str(n_children), few, 1e3 * exact, many, 1e3 * cells, integrated, cells / exact]
 
 
 def scored(options, train, test, scale, rounded):

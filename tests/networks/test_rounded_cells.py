@@ -19,10 +19,13 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.leaves.families import PREDICTIVES, Exponential, Gaussian, LogNormal
 from pymc_spn.leaves.leaf_predictives import by_family
+from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
+from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
+from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from tests.called_kernels import called
 from tests.hand_made_records import schema_of, states_of
 from tests.reference import (
@@ -31,6 +34,7 @@ from tests.reference import (
     LOG_NORMAL,
     POISSON,
     Problem,
+    Splits,
     all_states,
     canonical,
     count_keys,
@@ -48,7 +52,9 @@ from tests.reference_queries import network_value
 from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
 from tests.sampled_runs import draw
 
-draw_in_cell, log_cell = map(called, (draw_in_cell, log_cell))
+draw_in_cell, log_cell, draw_normal, log_normal_mass = map(
+    called, (draw_in_cell, log_cell, draw_normal, log_normal_mass)
+)
 
 PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)
@@ -58,6 +64,7 @@ PROBLEMS = {
     "finite": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL, EXPONENTIAL]], X),
     "infinite": Problem(PAIR, "infinite", 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL]], np.where(X == 1.5, nan, X)),
     "counts": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT, POISSON], [LOG_NORMAL]], X),
+    "splits": Problem(Splits([((0,), (1,)), ((1,), (0,))]), 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL]], X),
 }
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -127,6 +134,25 @@ def test_draws_within_cells_follow_the_predictive():
                 assert stats.kstest(share, "uniform").pvalue > 1e-4
 
 
+def test_masses_of_cells_of_normals_and_draws_within_them():
+    """Against scipy, by tails where these are smaller; draws by each of the four proposals, and from the middle out."""
+    ends = [(-0.3, 0.2), (-4.0, 3.0), (0.1, 6.0), (1e-3, 2e-3), (3.0, 3.4), (3.0, 9.0), (-31.0, -30.0), (24.9, 25.2)]
+    rng = np.random.default_rng(1)
+    for low, high in [*ends, (26.0, 80.0), (400.0, 400.001)]:
+        near, far = (low, high) if low + high > 0.0 else (-high, -low)
+        exact = stats.norm.logsf(near) + np.log1p(-np.exp(stats.norm.logsf(far) - stats.norm.logsf(near)))
+        if high - low < 0.01:
+            x = low + (high - low) * (NODES + 1.0) / 2.0
+            exact = logsumexp(stats.norm.logpdf(x), b=WEIGHTS * (high - low) / 2.0)
+        assert log_normal_mass(low, high, high - low) == pytest.approx(exact, rel=1e-12, abs=1e-12)
+    for low, high in ends:
+        x = np.array([draw_normal(rng, 2.0 + low / 3.0, 2.0 + high / 3.0, 2.0, 3.0) for _ in range(300)])
+        z = np.clip((x - 2.0) * 3.0, low, high)
+        whole = log_normal_mass(low, high, high - low)
+        share = [np.exp(log_normal_mass(low, a, a - low) - whole) if a > low else 0.0 for a in z]
+        assert stats.kstest(share, "uniform").pvalue > 1e-4
+
+
 # ---- enumeration
 def cell_integral(problem, column, entry, rows, power_of=None):
     """Integral over the cells of the rows that share a leaf of their joint marginal, times one row's value if asked."""
@@ -172,27 +198,50 @@ def exact_posterior(name):
     return dict(zip(keys, p.tolist(), strict=True)), float(p @ means)
 
 
-def chain_of(name, draws, seed, thin=4, exact=True):
+FORMS = {  # which of the rounded columns are integrated, and the kernel where none is
+    "integrated": ([True, True], "exact"),
+    "given": ([False, False], "exact"),
+    "given, frontier": ([False, False], "frontier"),
+    "mixed": ([True, False], "exact"),
+    "mixed, other": ([False, True], "exact"),
+}
+
+
+CHAINS = [
+    *[("finite", form) for form in FORMS],
+    *[(name, form) for name in ("infinite", "counts", "splits") for form in ("integrated", "given")],
+]
+
+
+def sweeps_of(cells, form, kind=RoundedSweeps):
+    """Sweeps of a form; columns with masses beside densities have one alone."""
+    sweeps = kind(cells)
+    sweeps.integrated = sweeps.has_masses | FORMS[form][0]
+    return sweeps
+
+
+def chain_of(name, draws, seed, thin=4, form="integrated", kind=RoundedSweeps):
     """Digits along a chain, and the exact values of row 1 in column 0."""
     problem, rng = PROBLEMS[name], np.random.default_rng(seed)
     schema = rounded_schema(problem)
     cells = RoundedCells(schema, problem.X)
     sampler = fixed_sampler(problem, schema, cells)
+    sweeps = sweeps_of(cells, form, kind) if form else None
     digits, values = np.empty((draws, *sampler.slots.shape), np.int8), np.empty(draws)
     for i in range(draws):
         for _ in range(thin):
-            if exact:
-                cells.sweep(rng, sampler)
-            else:
+            if sweeps is None:  # recorded values taken for exact
                 sampler.sweep(rng)
+            else:
+                sweeps.sweep(rng, sampler, FORMS[form][1], 1)
         digits[i] = sampler.digits()
         values[i] = sampler.coded[1, 0] * schema.scale[0] + schema.centre[0]
     return digits, values
 
 
-def variation(name, draws, chains, exact=True, thin=4):
+def variation(name, draws, chains, form="integrated", thin=4, kind=RoundedSweeps):
     problem, (posterior, mean) = PROBLEMS[name], exact_posterior(name)
-    found = [chain_of(name, draws, seed, thin, exact) for seed in range(chains)]
+    found = [chain_of(name, draws, seed, thin, form, kind) for seed in range(chains)]
     score = np.mean([total_variation(count_keys(digits, problem), posterior) for digits, _ in found])
     rng = np.random.default_rng(0)
     independent = np.mean([independent_total_variation(posterior, draws, rng) for _ in range(200)])
@@ -201,22 +250,63 @@ def variation(name, draws, chains, exact=True, thin=4):
     return score / independent, (values.mean() - mean) / error if error > 0.0 else np.inf
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_reaches_enumeration_with_cells_by_quadrature(name):
-    ratio, z = variation(name, 2500, 4)
+@pytest.mark.parametrize(("name", "form"), CHAINS)
+def test_reaches_enumeration_with_cells_by_quadrature(name, form):
+    ratio, z = variation(name, 2500, 4, form)
     assert ratio < 1.35 and abs(z) < 5
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_reaches_enumeration_in_160_000_draws(name):
-    ratio, z = variation(name, 40_000, 4)
+@pytest.mark.parametrize(("name", "form"), CHAINS)
+def test_reaches_enumeration_in_160_000_draws(name, form):
+    ratio, z = variation(name, 40_000, 4, form)
     assert ratio < 1.3 and abs(z) < 5
+
+
+class Unconditional(RoundedSweeps):
+    """The mistake: exact values anywhere in their cells, whatever the other values of their leaves."""
+
+    def _draw_exact(self, rng, sampler, given):
+        super()._draw_exact(rng, sampler, given)
+        sampler.coded = self.cells.exact(rng.integers(0, LATTICE, self.cells.low.shape))
+        sampler.compact()
+
+
+@pytest.mark.parametrize("form", ["given", "integrated"])
+def test_exact_values_drawn_without_the_others_of_their_leaves_are_noticed(form):
+    assert abs(variation("finite", 2500, 2, form, kind=Unconditional)[1]) > 10.0
 
 
 @pytest.mark.parametrize("name", ["finite", "counts"])
 def test_recorded_values_taken_for_exact_are_noticed(name):
-    assert variation(name, 2500, 2, exact=False)[0] > 3.0
+    assert variation(name, 2500, 2, form=None)[0] > 3.0
+
+
+def test_columns_with_leaves_narrower_than_cells_are_integrated():
+    """By counts of rows; columns that have leaves with masses always are, and every start is planned anew."""
+    rng = np.random.default_rng(7)
+    x = np.stack([np.round(rng.normal(size=200), 2), rng.integers(0, 3, 200) * 1.0], axis=1)
+    problem = Problem(
+        PAIR, 4, 1.0, 1.0, [[GAUSSIAN], [("gaussian", {"mu0": 0.0, "rho0": 0.1, "a0": 2.0, "b0": 1e-3})]], x
+    )
+    schema = replace(schema_of(problem), resolution=(0.01, 1.0), rounded=True)
+    chain = Chain(schema, x, "exact", rounding=RoundedSweeps(RoundedCells(schema, x)))
+    chain.begin(
+        rng,
+        (
+            np.ones(2),
+            np.ones(2),
+            *(np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio")),
+        ),
+    )
+    for _ in range(5):
+        chain.sweep(rng)
+    chain.settle()
+    assert chain.rounding.integrated.tolist() == [False, True]
+    counts = rounded_schema(PROBLEMS["counts"])
+    sweeps = RoundedSweeps(RoundedCells(counts, X))
+    sweeps.plan(fixed_sampler(PROBLEMS["counts"], counts, sweeps.cells))
+    assert sweeps.integrated[0]
 
 
 # ---- answers of one state, by brute force
@@ -227,7 +317,7 @@ def test_densities_of_cells_and_leave_one_out_of_a_state(name):
     cells = RoundedCells(schema, problem.X)
     sampler = fixed_sampler(problem, schema, cells)
     for _ in range(7):
-        cells.sweep(rng, sampler)
+        RoundedSweeps(cells).sweep(rng, sampler)
     codes = cells.codes(sampler)
     np.testing.assert_allclose(cells.exact(codes), sampler.coded, rtol=0, atol=1e-15)
     exact = replace(problem, X=sampler.coded * schema.scale + schema.centre)

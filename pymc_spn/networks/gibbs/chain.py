@@ -32,12 +32,15 @@ class Chain:
         One of `KERNELS`.
     frontier : int, optional
         Largest region that the frontier kernel sums out; half the columns, at most 5, by default.
+    rounding : RoundedSweeps, optional
+        Sweeps over exact values where recorded ones stand for cells (`records.rounded_sweeps`).
     """
 
-    def __init__(self, schema, values, kernel="auto", frontier=None):
+    def __init__(self, schema, values, kernel="auto", frontier=None, rounding=None):
         self.schema, self.values, self.kernel = schema, np.array(values, np.float64), kernel
         coded = schema.code(self.values)
         self._sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
+        self.rounding = rounding
         self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
         self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
         self.explicit = None
@@ -76,6 +79,8 @@ class Chain:
     def begin(self, rng, hyperparameters):
         """One start, without a race."""
         self.ahead = None
+        if self.rounding is not None:
+            self._sampler.coded = self.rounding.cells.exact()
         self._sampler.reset()
         self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
         self.set_hyperparameters(hyperparameters)
@@ -126,7 +131,10 @@ class Chain:
         self.n_bottom_up = 0
         if self.turns is not None:
             self.turns.is_behind = True
-        moved = self.sampler.sweep(rng, kernel, self.frontier)
+        if self.rounding is None:
+            moved = self.sampler.sweep(rng, kernel, self.frontier)
+        else:
+            moved = self.rounding.sweep(rng, self.sampler, kernel, self.frontier)
         if not self.is_settled:
             self.planned = None
         return moved
@@ -158,15 +166,17 @@ class Chain:
         kernels both choose as follows: a row costs the exact kernel 5 to 8 ns for each occupied leaf and the frontier
         kernel 0.6 us for each column where leaves are few, 1.4 to 1.8 where there are 150 to 220 (abalone, cpu_small,
         ailerons), so they cost the same near 350 leaves a column; up to 290 the exact kernel also stands higher after
-        as many seconds.
+        as many seconds. Of rounded columns those with narrow leaves are integrated (`RoundedSweeps.plan`).
         """
         n_rows, n_columns = self.values.shape
+        if self.rounding is not None:
+            self.rounding.plan(self.sampler)
         if self.kernel not in ("auto", "alternating"):
             return ("exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel), 0
         n_leaves = self.sampler.n_occupied_leaves()
         fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
         turns = 0
-        if self.schema.missing != "draw" and np.isfinite(self.n_nodes):
+        if self.rounding is None and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
             ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
             turns = n_turns(ratio) if self.kernel == "alternating" or ratio >= WORTH_IT else 0
         return ("exact" if fits else "frontier"), turns

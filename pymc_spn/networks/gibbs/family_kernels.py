@@ -64,6 +64,9 @@ peak_of = by_family("peak_of", "family", _pieces("peak"), *_BARE)
 with_base = by_family("with_base", "family", _pieces("add_base"), *_BARE, otherwise=_term_alone)
 log_cell_of = by_family("log_cell_of", "family", _pieces("log_cell"), *_BARE)
 draw_in_cell_of = by_family("draw_in_cell_of", "family", _pieces("draw_in_cell"), *_BARE)
+draw_parameters_of = by_family("draw_parameters_of", "family", _pieces("draw_parameters"), *_BARE)
+log_cell_given_of = by_family("log_cell_given_of", "family", _pieces("log_cell_given"), *_BARE)
+draw_in_cell_given_of = by_family("draw_in_cell_given_of", "family", _pieces("draw_in_cell_given"), *_BARE)
 log_whole_number_of = by_family("log_whole_number_of", "family", _pieces("log_whole_number"), *_BARE)
 
 

@@ -158,6 +158,13 @@ def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
     float
         Sum of the shifts of the observed columns, in nats.
     """
+    evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y)
+    return shift_leaves(tree, palette, edges, scratch)
+
+
+@bare_inner_kernel
+def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
+    """The logs alone, in ``log_value``."""
     last = 0
     in_logs = False
     for d in range(y.size):
@@ -180,7 +187,6 @@ def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
     if in_logs:
         last = max(last, arguments_in_logs(tree, palette, edges, leaves, scratch, y))
     log_density_of(leaves.log_scale[:last], leaves.power[:last], scratch.scaled[:last], scratch.log_value[:last])
-    shift = 0.0
     for d in range(y.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
@@ -200,7 +206,17 @@ def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
             else:
                 for i in range(begin, end):
                     scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
-        last = max(last, end)
+
+
+@bare_inner_kernel
+def shift_leaves(tree, palette, edges, scratch):
+    """Leaf values of the observed columns from their logs; returns the sum of the shifts."""
+    last = 0
+    shift = 0.0
+    for d in range(tree.leaf_region.size):
+        r = tree.leaf_region[d]
+        if not scratch.missing[r]:
+            last = max(last, edges.begin[r] + edges.top[r])
     for c in range(palette.place_ptr.size - 1):
         if not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
             shift += shift_column(tree, palette, edges, scratch, c)

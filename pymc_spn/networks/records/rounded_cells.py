@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell, log_whole_number
-from pymc_spn.networks.gibbs.exact import draw_subtree
+from pymc_spn.networks.gibbs.cell_masses import log_cell, log_whole_number
 from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF
-from pymc_spn.networks.gibbs.occupancy import FRESH, attach, detach, n_prior_slots, new_edge
-from pymc_spn.networks.gibbs.sampler import COMPACT_EVERY, Sampler, place_columns
+from pymc_spn.networks.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
+from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
@@ -81,78 +80,6 @@ def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, 
     return evaluate_row(
         tree, palette, masses, edges, nodes, leaves, scratch, cells.seen[n], known.event, known.event_log
     )
-
-
-@bare_kernel
-def rounded_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first, cells, known):
-    """Redraw tree and exact values of every row.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    tree, palette, masses, edges, nodes, leaves, scratch
-        Groups of a `Network`.
-    y : (N, P) float64
-        Coded table with the exact values, changed in place.
-    slots : (N, R) int32
-        State, changed in place.
-    first : int
-        Row to begin with.
-    cells : CellArrays
-    known : KnownEvents
-        Without events.
-
-    Returns
-    -------
-    next_row : int
-        N when the sweep is complete, else the row at which a region ran full.
-    moved : int
-        Rows whose leaves changed.
-    """
-    moved = 0
-    for n in range(first, y.shape[0]):
-        if edges.full[0]:
-            return n, moved
-        row = slots[n]
-        for r in range(row.size):
-            scratch.old[r] = row[r]
-        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        logs = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known)[1]
-        if scratch.missing[0]:
-            continue
-        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs)
-        changed = False
-        for r in range(row.size):
-            changed |= row[r] != scratch.old[r]
-        moved += changed
-        draw_exact_values(rng, tree, palette, edges, leaves, scratch, cells, n, row, y[n])
-        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-    return y.shape[0], moved
-
-
-@bare_inner_kernel
-def draw_exact_values(rng, tree, palette, edges, leaves, scratch, cells, n, row, y):
-    """Exact values of a row from the predictives of the leaves that it got, on the lattices of its cells."""
-    for k in range(cells.columns.size):
-        low = cells.low[n, k]
-        high = cells.high[n, k]
-        if np.isnan(low):
-            continue
-        x = 0.0
-        for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
-            r = tree.leaf_region[d]
-            scratch.old[r] = FRESH  # its statistics are not those that were saved
-            if row[r] < 0:
-                continue
-            i = edges.begin[r] + row[r]
-            if edges.n_data[i] == 0:  # a new leaf: what it predicts is the prior
-                i = edges.begin[r] + leaves.entry[i] - palette.entry_ptr[d]
-            x = draw_in_cell(rng, palette, leaves, d, i, low, high)
-        width = high - low
-        code = min(np.floor((x - low) / width * LATTICE), LATTICE - 1.0)
-        x = low + (code + cells.offset[k]) / LATTICE * width
-        for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
-            y[d] = x
 
 
 @bare_kernel
@@ -274,6 +201,7 @@ class RoundedCells:
         exact: Iterable[int] = (),
         events: Mapping[int, Any] | None = None,
     ) -> None:
+        self.schema = schema
         self.columns = np.setdiff1d(schema.rounded_columns, np.array(list(exact), np.int64))
         compiled, width = schema.compiled, schema.cell_widths[self.columns]
         x = values[:, self.columns]
@@ -323,25 +251,11 @@ class RoundedCells:
         share = (sampler.coded[:, first] - self.low) / (self.high - self.low)
         return np.nan_to_num(np.floor(share * LATTICE)).astype(np.uint16)
 
-    def sweep(self, rng: np.random.Generator, sampler: Sampler) -> float:
-        """Redraw tree and exact values of every row; returns the fraction of rows that moved."""
-        if sampler.n_sweeps % COMPACT_EVERY == 0:
-            sampler.compact()
-        sampler.n_sweeps += 1
-        row = moved = 0
-        while True:
-            known = self._known(sampler.net)
-            row, changed = rounded_sweep(rng, *sampler.net, sampler.coded, sampler.slots, row, self._cells(), known)
-            moved += changed
-            if row == len(self.seen):
-                return moved / max(row, 1)
-            sampler.compact()
-
     def shares(
         self, net: Any, given: tuple[np.ndarray, np.ndarray], regions: np.ndarray, log: np.ndarray, out: np.ndarray
     ) -> None:
         """`column_shares` of the rows, together with events."""
-        shares_of_cells(*net, self._cells(), self._known(net, given), regions, log, out)
+        shares_of_cells(*net, self.arrays(), self.known(net, given), regions, log, out)
 
     def draw(
         self,
@@ -353,7 +267,7 @@ class RoundedCells:
         leaves: np.ndarray,
     ) -> None:
         """`draw_rows` that complete the rows, together with events."""
-        draw_rows_of_cells(rng, *net, self._cells(), which, self._known(net, given), values, leaves)
+        draw_rows_of_cells(rng, *net, self.arrays(), which, self.known(net, given), values, leaves)
 
     def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
@@ -364,8 +278,8 @@ class RoundedCells:
         self, net: Any, given: tuple[np.ndarray, np.ndarray], out: np.ndarray, without: np.ndarray
     ) -> None:
         """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
-        known = self._known(net, given)
-        leave_out_cells_of_rows(*net, self._cells(), known, left_out_flows(net), out, without)
+        known = self.known(net, given)
+        leave_out_cells_of_rows(*net, self.arrays(), known, left_out_flows(net), out, without)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
@@ -373,13 +287,13 @@ class RoundedCells:
 
     def _evaluate(self, net, y, slots, options, given=None):
         out = np.empty(len(self.seen))
-        log_density_of_cells(*net, y, slots, options, self._cells(), self._known(net, given), out)
+        log_density_of_cells(*net, y, slots, options, self.arrays(), self.known(net, given), out)
         return out + self.log_jacobians.sum(axis=1)
 
-    def _cells(self) -> CellArrays:
+    def arrays(self) -> CellArrays:
         return CellArrays(self.seen, self.columns, self.offset, self.low, self.high)
 
-    def _known(self, net: Any, given: tuple[np.ndarray, np.ndarray] | None = None) -> KnownEvents:
+    def known(self, net: Any, given: tuple[np.ndarray, np.ndarray] | None = None) -> KnownEvents:
         """Events, by default none, with room for the cells of a row."""
         n_places, n_leaves = self.seen.shape[1], net.leaves.entry.size
         if given is None:
