@@ -48,10 +48,10 @@ def main():
     rows = []
     for scale in options.scales:
         found = [scored(options, train, test, scale, rounded) for rounded in (False, True)]
-        (exact, *_), (cells, seconds, narrow) = found
-        rows.append([f"{scale:g}", exact, cells, ceiling, narrow, seconds / found[0][1]])
+        (exact, _), (cells, narrow) = found
+        rows.append([f"{scale:g}", exact, cells, ceiling, narrow])
     header = ["leaf scale", "recorded values as exact, nats", "as cells, nats", "ceiling, nats"]
-    header += ["smallest exact spread in a leaf, cells", "time of a draw, ratio"]
+    header += ["smallest exact spread in a leaf, cells"]
     costs = [cost_at_learned_scales(table, n_children) for n_children in (4, "infinite")]
     parts = [(f"{options.table}: mean held-out log score", markdown_table(header, rows))]
     header = [
@@ -97,7 +97,7 @@ def cost_at_learned_scales(table, n_children, sweeps=150):
 
 
 def scored(options, train, test, scale, rounded):
-    """Mean log score, CPU seconds a draw, and how narrow the leaves of the widest-celled column get, in cells."""
+    """Mean log score, and how narrow the leaves of the widest-celled column get, in cells."""
     with pm.Model():
         ps.SPN(
             "x",
@@ -109,16 +109,14 @@ def scored(options, train, test, scale, rounded):
             resolution="auto" if rounded else 0.0,
             rounded=rounded,
         )
-        begin = time.process_time()
         idata = pm.sample(
             options.draws, tune=options.tune, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
-        seconds = (time.process_time() - begin) / (options.draws + options.tune)
     post = ps.SPNPosterior.from_idata(idata)
     score = float(post.log_density(test).mean())
     if not rounded:
-        return score, seconds, np.nan
+        return score, np.nan
     group = ps.unpack(idata)["x"]
     codes, digits = group["exact"].values[0, -1], group["digits"].values[0, -1]
     schema = post._states.schema
@@ -132,7 +130,7 @@ def scored(options, train, test, scale, rounded):
             held = (digits[:, path] == key).all(axis=1)
             values = train.iloc[:, d].to_numpy()[held] / schema.resolution[d] + codes[held, k] / 65536
             spreads += [values.std()] if held.sum() >= 10 else []
-    return score, seconds, float(min(spreads))
+    return score, float(min(spreads))
 
 
 if __name__ == "__main__":
