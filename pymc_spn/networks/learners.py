@@ -18,6 +18,9 @@ from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
+RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
+MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 2_000_000  # of a restart
+
 
 def fit_variational(
     df: TableLike,
@@ -29,9 +32,9 @@ def fit_variational(
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
-    max_children: int = 4,
-    restarts: int = 3,
-    max_steps: int = 500,
+    max_children: int = 8,
+    restarts: int | None = None,
+    max_steps: int | None = None,
     tolerance: float = 1e-5,
     name: str = "x",
     random_seed: int | np.random.Generator | None = None,
@@ -62,10 +65,12 @@ def fit_variational(
     max_children : int
         Children with which a sum node starts at most. Ascent empties children and opens none. At infinite width all
         further children keep their prior, and their mass counts in every answer.
-    restarts : int
-        K-means starts; the one with the highest bound is kept.
-    max_steps : int
-        Steps of a restart at most.
+    restarts : int, optional
+        K-means starts; the one with the highest bound is kept. None makes 3, and 1 if the table has more than 10,000
+        rows.
+    max_steps : int, optional
+        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 4,000 rows: as
+        many as look at two million rows, but 40.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
     name : str
@@ -98,6 +103,10 @@ def fit_variational(
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
     structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, progressbar)
+    if restarts is None:
+        restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
+    if max_steps is None:
+        max_steps = min(MAX_STEPS, max(MIN_STEPS, ROW_VISITS // max(len(table.values), 1)))
     for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")

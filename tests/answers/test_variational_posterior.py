@@ -13,7 +13,7 @@ from scipy.special import betaln
 
 import pymc_spn as ps
 from pymc_spn.networks.variational import weight_kernels
-from pymc_spn.networks.variational.active_tree import pruned
+from pymc_spn.networks.variational.active_tree import pruned, statistics_of_kept
 from tests.answers.variational_fits import fitted, states_of_fit, table
 from tests.network_problems import mixed_frame
 
@@ -268,13 +268,15 @@ def test_dropping_empty_edges_costs_only_what_they_held():
     states = states_of_fit(fitted(2))
     schema, fit = states.schema, states.fit
     tree, statistics = fit.tree(schema.structure, schema.compiled), fit.statistics
-    smaller, kept = pruned(tree, statistics, schema.structure, schema.compiled, np.ones(tree.option.size, np.bool_))
+    smaller, number = pruned(tree, schema.structure, schema.compiled, np.ones(tree.option.size, np.bool_))
+    kept = statistics_of_kept(tree, statistics, number)
     assert all(np.array_equal(a, b) for a, b in zip(tree, smaller, strict=True))
     assert all(np.array_equal(a, b) for a, b in zip(statistics, kept, strict=True))
     root = tree.edge_begin[1]
     keep = np.ones(tree.option.size, np.bool_)
     keep[root - 1] = False
-    smaller, kept = pruned(tree, statistics, schema.structure, schema.compiled, keep)
+    smaller, number = pruned(tree, schema.structure, schema.compiled, keep)
+    kept = statistics_of_kept(tree, statistics, number)
     assert smaller.option.size < tree.option.size - 1
     assert kept.edge_count[0] == statistics.edge_count[0]
 

@@ -1,21 +1,26 @@
 """Variational Bayes against brute force: every step of the bound, the flows, the predictive, the log evidence."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import pymc_spn as ps
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.gibbs.palette import log_jacobian
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS
-from pymc_spn.networks.variational import coordinate_ascent
-from pymc_spn.networks.variational.clustered_start import tree_of_digits
+from pymc_spn.networks.variational import assignments, coordinate_ascent
+from pymc_spn.networks.variational.active_tree import tree_of_digits
 from pymc_spn.networks.variational.fit import fit_of
-from pymc_spn.networks.variational.flow_kernels import expect_leaves
+from pymc_spn.networks.variational.path_kernels import expect_leaves
+from pymc_spn.networks.variational.summaries import summaries_of
 from pymc_spn.networks.variational.weight_kernels import mean_weights
 from pymc_spn.networks.variational_posterior import VariationalPosterior
+from pymc_spn.numerics import threads
 from pymc_spn.tables import Table
 from tests.hand_made_records import problem_of, schema_of
 from tests.reference import log_evidence, state_from_digits
@@ -25,6 +30,7 @@ PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missi
 PROBLEMS += ["skewed", "infinite_skewed"]
 NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
 PRIORS = np.ones((4, 3))
+ALL_EDGES = assignments.ListSearch(breadth=99, descent=99, enter=1e-30, leave=1e-30)
 
 
 def hyperparameters_of(problem, schema):
@@ -54,11 +60,11 @@ def start_of(problem, schema, seed):
         }
         if reached <= {(r, p[:-1]) for r, p in active} and len(trees_of_row(problem, 0, active)) > 1:
             break
-    schema_tree = tree_of_digits(schema.structure, schema.compiled, schema.code(problem.X), digits.astype(np.int32))
+    schema_tree = tree_of_digits(schema.structure, schema.compiled, digits.astype(np.int32))
     return schema_tree, Variational.of_state(problem, state)
 
 
-def ascend(problem, schema, start, max_steps=200, tolerance=1e-12):
+def ascend(problem, schema, start, max_steps=200, tolerance=1e-12, search=ALL_EDGES, n_batches=1):
     compiled, structure = schema.compiled, schema.structure
     return coordinate_ascent.ascend(
         structure,
@@ -72,6 +78,8 @@ def ascend(problem, schema, start, max_steps=200, tolerance=1e-12):
         PRIORS,
         max_steps,
         tolerance,
+        search=search,
+        n_batches=n_batches,
     )
 
 
@@ -145,7 +153,7 @@ def leaves_with_known_means(tree, count, s1, s2, levels, prior, coefficient, lev
     ("place", "mistake"), [("expect_weights", log_mean_weights), ("expect_leaves", leaves_with_known_means)]
 )
 def test_planted_mistakes_leave_the_brute_force(monkeypatch, place, mistake):
-    monkeypatch.setattr(coordinate_ascent, place, mistake)
+    monkeypatch.setattr(assignments, place, mistake)
     problem = problem_of("mixed")
     schema = schema_of(problem)
     start, reference = start_of(problem, schema, 0)
@@ -165,12 +173,11 @@ def test_flows_add_up_and_the_fixed_point_has_two_forms_of_the_bound(name):
     schema = schema_of(problem)
     start, reference = start_of(problem, schema, 2)
     run = ascend(problem, schema, start, tolerance=1e-15)
-    tree, hyper = run.tree, run.hyperparameters
-    placed = place_columns(schema.structure, schema.code(problem.X))
-    factorials = coordinate_ascent.base_logs(schema.structure, schema.compiled, problem.X)
-    statistics, _, log_value = coordinate_ascent.assign(
-        tree, run.statistics, schema.compiled, placed, factorials, hyper
-    )
+    tree = run.tree
+    pieces, summaries = run.pieces, summaries_of(tree, schema.structure, schema.compiled, run.statistics)
+    logs = assignments.expected_logs(tree, run.statistics, summaries, schema.compiled, run.hyperparameters)
+    (piece,) = assignments.assigned(tree, summaries, logs, pieces, ALL_EDGES)
+    statistics, log_value = piece.statistics, piece.log_value
     flow = np.add.reduceat(statistics.edge_count, tree.node_ptr[:-1][np.diff(tree.node_ptr) > 0])
     assert flow[0] == pytest.approx((~np.isnan(problem.X).all(axis=1)).sum(), abs=1e-12)
     if not np.isnan(problem.X).any():  # nothing is lost on the way down
@@ -185,3 +192,83 @@ def test_flows_add_up_and_the_fixed_point_has_two_forms_of_the_bound(name):
             divergence += divergence_of_leaf(*reference.leaf(problem.region_list[index], edge_path))
     collapsed = log_value + log_jacobian(schema.compiled, problem.X) - divergence
     assert collapsed == pytest.approx(run.bounds[-1], abs=1e-6)
+
+
+def ascend_in_pieces(monkeypatch, name, seed, search, n_batches, max_steps=200):
+    """A run whose table stands in a piece for each row, of which several make a batch."""
+    monkeypatch.setattr(assignments, "ROWS", 1)
+    problem = problem_of(name)
+    schema = schema_of(problem)
+    return ascend(problem, schema, start_of(problem, schema, seed)[0], max_steps, search=search, n_batches=n_batches)
+
+
+@pytest.mark.parametrize("name", ["mixed", "infinite_missing", "splits", "skewed"])
+def test_batches_and_short_lists_keep_the_bound_rising_below_the_evidence(monkeypatch, name):
+    evidence = log_evidence(problem_of(name))
+    for seed in range(3):
+        first = ascend_in_pieces(monkeypatch, name, seed, ALL_EDGES, 1).bounds[0]
+        for search in (ALL_EDGES, coordinate_ascent.USUAL, assignments.ListSearch(0, 1, 0.3, 0.2)):
+            for n_batches in (1, 2):
+                run = ascend_in_pieces(monkeypatch, name, seed, search, n_batches)
+                assert np.diff(run.bounds).min() > -1e-11
+                assert run.bounds[0] == first
+                assert run.bounds[-1] < evidence
+
+
+@cache
+def three_clusters():
+    rng = np.random.default_rng(3)
+    cluster = rng.integers(0, 3, 400)
+    a, b = rng.normal(5.0 * cluster, 1.0), rng.normal(cluster == 1, 0.3)
+    return pd.DataFrame({"a": a, "b": b, "c": (cluster + rng.integers(0, 2, 400)).astype(str)})
+
+
+def test_log_values_of_short_lists_are_entropy_plus_expectations():
+    """With the planted mistake that shares leave a list after the entropy has been summed."""
+    table = Table.from_frame(three_clusters())
+    post = ps.fit_variational(table, random_seed=1, restarts=1, max_steps=3, progressbar=False)
+    schema, fit = post._law.states.schema, post._law.states.fit
+    structure, compiled = schema.structure, schema.compiled
+    tree, hyper = fit.tree(structure, compiled), tuple(fit.hyperparameters[k] for k in HYPERPARAMETERS)
+    values = place_columns(structure, schema.code(table.values))
+    nowhere = np.full((len(values), structure.n_regions), -1, np.int32)
+    pieces = assignments.pieces_of(tree, values, np.zeros_like(values), nowhere, compiled, hyper)
+    summaries = summaries_of(tree, structure, compiled, fit.statistics)
+    logs = assignments.expected_logs(tree, fit.statistics, summaries, compiled, hyper)
+    count = tree.leaf >= 0
+
+    def gap(piece, statistics):
+        c, m, v, _ = logs.coefficient.T
+        n = statistics.edge_count[count]
+        expected = statistics.edge_count @ logs.weight + statistics.levels @ logs.level
+        expected += (c * n - v * (statistics.s2 - 2.0 * m * statistics.s1 + m * m * n)).sum()
+        return piece.log_value - piece.entropy - expected
+
+    (whole,) = assignments.assigned(tree, summaries, logs, pieces, ALL_EDGES)
+    (usual,) = assignments.assigned(
+        tree, summaries, logs, pieces, coordinate_ascent.USUAL._replace(breadth=99, descent=99)
+    )
+    (harsh,) = assignments.assigned(tree, summaries, logs, pieces, assignments.ListSearch(1, 1, 0.2, 0.2))
+    assert gap(whole, whole.statistics) == pytest.approx(0.0, abs=1e-8)
+    assert gap(usual, usual.statistics) == pytest.approx(0.0, abs=1e-8)
+    assert gap(harsh, harsh.statistics) == pytest.approx(0.0, abs=1e-8)
+    assert harsh.log_value < usual.log_value < whole.log_value
+    assert usual.log_value > whole.log_value - 3e-3 * len(values)
+    assert harsh.edges.size < usual.edges.size < whole.edges.size
+    assert abs(gap(whole, harsh.statistics)) > 1.0
+
+
+def test_threads_give_equal_bits_and_batches_end_near_the_whole_table(monkeypatch):
+    monkeypatch.setattr(assignments, "ROWS", 50)
+    fits = {}
+    for n in (1, 2, 3):
+        monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
+        fits[n] = ps.fit_variational(three_clusters(), max_children=3, random_seed=1, progressbar=False)
+        assert np.nanmin(np.diff(fits[n].trace().values)) > -1e-9
+        np.testing.assert_array_equal(fits[n].trace().values, fits[1].trace().values)
+        np.testing.assert_array_equal(fits[n].log_density(three_clusters()), fits[1].log_density(three_clusters()))
+    monkeypatch.setattr(assignments, "ROWS", 400)  # one piece is one batch
+    whole = ps.fit_variational(three_clusters(), max_children=3, random_seed=1, progressbar=False)
+    assert whole.bound == pytest.approx(fits[1].bound, abs=4.0)
+    difference = whole.log_density(three_clusters()) - fits[1].log_density(three_clusters())
+    assert float(np.abs(difference).mean()) < 0.02

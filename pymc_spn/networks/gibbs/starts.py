@@ -31,14 +31,17 @@ def kmeans_digits(structure, compiled, coded, rng):
     return cluster_regions(structure, compiled, coded, copies, entries, rng)
 
 
-def cluster_regions(structure, compiled, coded, n_clusters, stride, rng):
-    """Digits (N, R) from recursive k-means with so many clusters (R,) of a region's rows, labelled 0, stride, ..."""
+def cluster_regions(structure, compiled, coded, n_clusters, stride, rng, min_rows=MIN_ROWS):
+    """Digits (N, R) from recursive k-means with so many clusters (R,) of a region's rows, labelled 0, stride, ...
+
+    Groups of less than `min_rows` rows are not split.
+    """
     missing = np.isnan(coded)
     wholly = [missing[:, structure.order[a:b]].all(1) for a, b in zip(structure.begin, structure.end, strict=True)]
     digits = np.full((len(coded), structure.n_regions), -1, np.int32)
     tree = structure.parent, structure.split, structure.n_splits, structure.begin, structure.end
     points = _points(structure, compiled, coded)
-    split_rows(rng, *tree, np.array(wholly), n_clusters, stride, points, digits)
+    split_rows(rng, *tree, np.array(wholly), n_clusters, min_rows, stride, points, digits)
     return digits
 
 
@@ -62,7 +65,7 @@ def _points(structure, compiled, coded):
 
 
 @kernel
-def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, stride, points, digits):
+def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, min_rows, stride, points, digits):
     """Split the rows of every sum node by k-means, from the root down."""
     n_rows, n_regions = digits.shape
     edge = np.zeros((n_regions, n_rows), np.int64)
@@ -84,7 +87,7 @@ def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, s
             members = rows[begin:end]
             labels = np.zeros(members.size, np.int64)
             k = min(n_clusters[r], members.size // 2)
-            if members.size >= MIN_ROWS and k > 1:
+            if members.size >= min_rows and k > 1:
                 labels = k_means(rng, points, members, first[r], last[r], k, ROUNDS)
             for i in range(members.size):
                 digits[members[i], r] = labels[i] * stride[r]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.network import level_counts, spread
+from pymc_spn.networks.gibbs.network import spread
 
 
 class ActiveTree(NamedTuple):
@@ -34,6 +34,8 @@ class ActiveTree(NamedTuple):
     edge_begin: np.ndarray  # (R+1,) edges of region r
     node_begin: np.ndarray  # (R+1,) sum nodes of region r
     node_ptr: np.ndarray  # (V+1,) edges of node k: node_ptr[k]:node_ptr[k+1]
+    node_of_edge: np.ndarray  # (E,) int32
+    region_of_edge: np.ndarray  # (E,) int32
     option: np.ndarray  # (E,) split of a product, palette entry of a leaf within its place
     leaf: np.ndarray  # (E,) leaf of an edge, -1 for a product
     leaf_place: np.ndarray  # (L,)
@@ -99,6 +101,8 @@ def active_tree(structure, palette, edges):
         edge_begin=_pointer(n_edges),
         node_begin=_pointer(n_nodes),
         node_ptr=_pointer(np.concatenate(sizes)),
+        node_of_edge=np.repeat(np.arange(n_nodes.sum(), dtype=np.int32), np.concatenate(sizes)),
+        region_of_edge=region.astype(np.int32),
         option=option,
         leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
         leaf_place=leaf_place,
@@ -119,53 +123,42 @@ def edges_of(tree):
     return found
 
 
-def read_network(net, structure, palette):
-    """The occupied edges of a sampler's network as an active tree, with the statistics of its state.
+def tree_of_digits(structure, palette, digits):
+    """Active tree whose edges are those that digits (N, R) occupy, and each row's edges (N, R), -1 where it has none.
 
     A sum node that is reached but whose rows all lack its columns gets one child, so that other rows may come to it.
     """
-    edges, counts, s1, s2, levels = [], [], [], [], []
-    number = []  # of the region's slots among its edges
-    for r in range(net.tree.parent.size):
-        begin, top, d = net.edges.begin[r], net.edges.top[r], net.tree.column[r]
-        slots = np.flatnonzero(net.edges.n_data[begin : begin + top] > 0)
-        node = net.edges.node[begin + slots].astype(np.int64)
-        option = (
-            net.leaves.entry[begin + slots] - net.palette.entry_ptr[d] if d >= 0 else net.edges.split[begin + slots]
-        )
+    n_options = structure.n_splits.copy()
+    n_options[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
+    edges, paths, begin = [], np.full(digits.shape, -1, np.int32), 0
+    for r in range(structure.n_regions):
+        label = digits[:, r].astype(np.int64)
+        rows = np.flatnonzero(label >= 0)
+        above = np.zeros(rows.size, np.int64)
+        reached = np.zeros(1, np.int64)
         if r > 0:
-            node = number[net.tree.parent[r]][node]
-            above_node, above_option = edges[net.tree.parent[r]]
-            reached = (
-                np.flatnonzero(above_option == net.tree.split[r]) if net.tree.n_splits[net.tree.parent[r]] > 1 else None
-            )
-            reached = np.arange(above_node.size) if reached is None else reached
-        else:
-            reached = np.zeros(1, np.int64)
+            parent = structure.parent[r]
+            first = sum(node.size for node, _ in edges[:parent])
+            above = paths[rows, parent] - first
+            reached = np.flatnonzero(edges[parent][1] == structure.split[r])
+        width = int(label.max(initial=0)) + 1
+        key, number = np.unique(above * width + label[rows], return_inverse=True)
+        paths[rows, r] = begin + number
+        node, option = key // width, key % width % n_options[r]
         bare = np.setdiff1d(reached, node)
-        slots = np.concatenate([slots, np.full(bare.size, -1)])
-        node, option = np.concatenate([node, bare]), np.concatenate([option, np.zeros(bare.size, np.int64)])
-        order = np.argsort(node, kind="stable")
-        slots, node, option = slots[order], node[order], option[order]
-        own = np.full(top, -1, np.int64)
-        own[slots[slots >= 0]] = np.flatnonzero(slots >= 0)
-        number.append(own)
+        if bare.size:
+            node, option = np.concatenate([node, bare]), np.concatenate([option, np.zeros(bare.size, np.int64)])
+            order = np.argsort(node, kind="stable")
+            position = np.argsort(order)
+            paths[rows, r] = begin + position[number]
+            node, option = node[order], option[order]
         edges.append((node, option))
-        at = begin + slots  # of a bare edge any slot: its numbers are set to 0
-        held = slots >= 0
-        counts.append(np.where(held, net.edges.n_data[at], 0).astype(np.float64))
-        if d >= 0:
-            s1.append(np.where(held, net.leaves.s1[at], 0.0))
-            s2.append(np.where(held, net.leaves.s2[at], 0.0))
-            if net.palette.n_levels[d] > 0:
-                cells = level_counts(net, d).T[slots] * held[:, None]
-                levels.append(cells.ravel())
-    tree = active_tree(structure, palette, edges)
-    return tree, Statistics(*(np.concatenate(x) if x else np.zeros(0) for x in (counts, s1, s2, levels)))
+        begin += node.size
+    return active_tree(structure, palette, edges), paths
 
 
-def pruned(tree, statistics, structure, palette, keep):
-    """The tree without some edges and all that is below them, and the statistics of the rest.
+def pruned(tree, structure, palette, keep):
+    """The tree without some edges and all that is below them; the new number (E,) of each edge, -1 of dropped ones.
 
     Parameters
     ----------
@@ -184,11 +177,15 @@ def pruned(tree, statistics, structure, palette, keep):
         kept.append(own)
         number.append(np.where(own, np.cumsum(own) - 1, -1))
     edge = np.concatenate(kept)
+    return active_tree(structure, palette, edges), np.where(edge, np.cumsum(edge) - 1, -1).astype(np.int32)
+
+
+def statistics_of_kept(tree, statistics, number):
+    """The statistics of the edges that have a new number."""
+    edge = number >= 0
     leaf = edge[tree.leaf >= 0]
     cells = np.repeat(leaf, np.diff(tree.level_ptr))
-    return active_tree(structure, palette, edges), Statistics(
-        statistics.edge_count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells]
-    )
+    return Statistics(statistics.edge_count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells])
 
 
 def _pointer(sizes):

@@ -11,6 +11,7 @@ which needs no Kullback-Leibler divergences and is a sum of a few closed forms.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,13 +19,26 @@ import numpy as np
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
 from pymc_spn.networks.gibbs.sampler import place_columns
-from pymc_spn.networks.gibbs.statistics import entry_priors
-from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned
-from pymc_spn.networks.variational.flow_kernels import assign_softly, expect_leaves
+from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned, statistics_of_kept
+from pymc_spn.networks.variational.assignments import (
+    AssignedRows,
+    ListSearch,
+    assigned,
+    expected_logs,
+    kept,
+    pieces_of,
+    total_of,
+)
 from pymc_spn.networks.variational.hyperparameter_ascent import climb_hyperparameters, leaf_vector, log_leaf_integrals
-from pymc_spn.networks.variational.weight_kernels import expect_weights, log_weight_integral
+from pymc_spn.networks.variational.summaries import no_summaries, summaries_of
+from pymc_spn.networks.variational.weight_kernels import log_weight_integral
 from pymc_spn.numerics.read_only_views import read_only_view
 
+# Searches take few steps: trying all children in every step takes ten times as long and ends no higher.
+USUAL = ListSearch(breadth=2, descent=1, enter=1e-3, leave=1e-4)
+CAREFUL = USUAL._replace(leave=1e-15)  # drops what is below rounding of the bound
+BATCHES = 4  # of a table, one after the other: a step then gains two to three times as much
+SEARCHES, SEARCH_EVERY = 4, 10  # first steps, and of the later ones one of so many
 EMPTY = 1e-3  # rows: an edge that holds less may be dropped, together with all that is below it
 WORTH = 0.1  # share of all edges that must be empty before they are dropped
 
@@ -42,6 +56,7 @@ class Ascent(NamedTuple):
     bounds: np.ndarray
     log_prior: float
     converged: bool
+    pieces: list[AssignedRows]
 
 
 def base_logs(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
@@ -64,13 +79,15 @@ def ascend(
     coded: np.ndarray,
     base_log: np.ndarray,
     jacobian: float,
-    start: tuple[ActiveTree, Statistics],
+    start: tuple[ActiveTree, np.ndarray],
     hyperparameters: tuple,
     learned: np.ndarray,
     priors: np.ndarray,
     max_steps: int,
     tolerance: float,
     stepped: Callable[[], None] = lambda: None,
+    search: ListSearch = USUAL,
+    n_batches: int = BATCHES,
 ) -> Ascent:
     """Raise the bound until a step gains less than ``tolerance`` nats a row.
 
@@ -82,7 +99,8 @@ def ascend(
         Coded table with a column for each place; `base_logs`.
     jacobian : float
         Log density of the coded table relative to the original one, in nats.
-    start : (ActiveTree, Statistics)
+    start : ActiveTree, (N, R) int32
+        The tree and every row's edges in it, -1 where it has none.
     hyperparameters : concentration (2,), leaf_scale, leaf_shape, precision_ratio (D,) each
     learned : (4, max(2, D)) bool
     priors : (4, 3) float64
@@ -91,63 +109,77 @@ def ascend(
     tolerance : float
     stepped : callable
         Called after every step.
+    search : ListSearch
+    n_batches : int
+        Parts of the table after each of which a step sets weights and parameters anew; less where the table is small.
     """
-    tree, statistics = start
     hyper = tuple(np.array(h, np.float64) for h in hyperparameters)
-    entropy, bounds, converged = 0.0, [], False
-    bound, log_prior, hyper = _set_parameters(tree, statistics, compiled, hyper, learned, priors)
-    bounds.append(bound + entropy + jacobian)
-    for _ in range(max_steps):
-        after: Any = None
-        keep = _worth_keeping(tree, statistics.edge_count)
-        if keep.sum() < (1.0 - WORTH) * keep.size:
-            smaller = pruned(tree, statistics, structure, compiled, keep)
-            after = _step(smaller[0], smaller[1], compiled, coded, base_log, hyper, learned, priors)
-            # dropping edges costs what they held; the rare step that gains less is taken again with all edges
-            after = after if after[2] + jacobian >= bounds[-1] else None
-        if after is None:
-            after = _step(tree, statistics, compiled, coded, base_log, hyper, learned, priors)
-        tree, statistics, bound, log_prior, hyper = after
-        bounds.append(bound + jacobian)
+    fixed = structure, compiled, learned, priors, n_batches
+    tree, paths = start
+    state = _AscentState(tree, pieces_of(tree, coded, base_log, paths, compiled, hyper), hyper, 0.0, 0.0)
+    state = _with_parameters(state, compiled, learned, priors)
+    bounds, converged = [state.bound + jacobian], False
+    stands = False  # whether the last step, one without a search, gained next to nothing
+    for number in range(max_steps):
+        seeks = stands or number < SEARCHES or number % SEARCH_EVERY == 0
+        now = search if seeks else search._replace(breadth=0)
+        after = _step(state, now, *fixed)
+        if after.bound < state.bound:
+            # what leaves a list costs what it held: the step that gains less is taken again and drops next to nothing
+            after, seeks = _step(state, CAREFUL, *fixed), True
+        state = after
+        bounds.append(state.bound + jacobian)
         stepped()
-        if bounds[-1] - bounds[-2] < tolerance * len(coded):
+        stands = bounds[-1] - bounds[-2] < tolerance * len(coded)
+        if stands and seeks:
             converged = True
             break
-    return Ascent(tree, statistics, hyper, np.array(bounds), log_prior, converged)
-
-
-def _step(tree, statistics, compiled, coded, base_log, hyper, learned, priors):
-    """New assignments, then weights, parameters and hyperparameters; with the bound, without the Jacobian."""
-    statistics, entropy, _ = assign(tree, statistics, compiled, coded, base_log, hyper)
-    bound, log_prior, hyper = _set_parameters(tree, statistics, compiled, hyper, learned, priors)
-    return tree, statistics, bound + entropy, log_prior, hyper
-
-
-def assign(tree, statistics, compiled, coded, base_log, hyper):
-    """Best assignments given the parameters that fit the statistics: their statistics, entropy and log value."""
-    concentration, *leaf_hyperparameters = hyper
-    prior = entry_priors(compiled, *leaf_hyperparameters)
-    log_weight = np.empty(tree.option.size)
-    expect_weights(tree, statistics.edge_count, concentration, log_weight)
-    coefficient, level_log = np.empty((tree.leaf_family.size, 4)), np.empty(int(tree.level_ptr[-1]))
-    leaf_count = statistics.edge_count[tree.leaf >= 0]
-    expect_leaves(tree, leaf_count, statistics.s1, statistics.s2, statistics.levels, prior, coefficient, level_log)
-    out = Statistics(*(np.empty(x.size) for x in statistics))
-    entropy, log_value = assign_softly(tree, coded, base_log, log_weight, coefficient, level_log, *out)
-    return out, entropy, log_value
-
-
-def _set_parameters(tree, statistics, compiled, hyper, learned, priors):
-    """Integrals over weights and parameters plus log prior, after the hyperparameters have moved uphill."""
-    hyper = tuple(h.copy() for h in hyper)
-    state = leaf_vector(tree, statistics, hyper[1].size)
-    log_prior = climb_hyperparameters(
-        tree, statistics.edge_count, state, compiled, read_only_view(learned), priors, *hyper
+    return Ascent(
+        state.tree, total_of(state.pieces), state.hyper, np.array(bounds), state.log_prior, converged, state.pieces
     )
-    bound = log_leaf_integrals(state, compiled, *hyper[1:]) + log_prior
+
+
+class _AscentState(NamedTuple):
+    tree: ActiveTree
+    pieces: list[AssignedRows]
+    hyper: tuple
+    bound: float  # without the Jacobian
+    log_prior: float
+
+
+def _step(state, search, structure, compiled, learned, priors, n_batches):
+    """New assignments of one batch of rows after the other, then new hyperparameters."""
+    tree, pieces = state.tree, state.pieces
+    statistics = total_of(pieces)
+    keep = _worth_keeping(tree, statistics.edge_count)
+    if search is not CAREFUL and keep.sum() < (1.0 - WORTH) * keep.size:
+        smaller, number = pruned(tree, structure, compiled, keep)
+        pieces, statistics = kept(tree, pieces, number), statistics_of_kept(tree, statistics, number)
+        tree = smaller
+    seeks = search.breadth > 0
+    summaries = summaries_of(tree, structure, compiled, statistics) if seeks else no_summaries(tree)
+    pieces = list(pieces)
+    n_batches = min(n_batches, len(pieces))
+    for a, b in pairwise(np.arange(n_batches + 1) * len(pieces) // n_batches):
+        statistics = statistics if a == 0 else total_of(pieces)
+        logs = expected_logs(tree, statistics, summaries, compiled, state.hyper)
+        pieces[a:b] = assigned(tree, summaries, logs, pieces[a:b], search)
+    return _with_parameters(_AscentState(tree, pieces, state.hyper, 0.0, 0.0), compiled, learned, priors)
+
+
+def _with_parameters(state, compiled, learned, priors):
+    """The state with hyperparameters moved uphill, and its bound: entropy, integrals and log prior."""
+    hyper = tuple(h.copy() for h in state.hyper)
+    tree, statistics = state.tree, total_of(state.pieces)
+    vector = leaf_vector(tree, statistics, hyper[1].size)
+    log_prior = climb_hyperparameters(
+        tree, statistics.edge_count, vector, compiled, read_only_view(learned), priors, *hyper
+    )
+    bound = log_leaf_integrals(vector, compiled, *hyper[1:]) + log_prior
     for which in range(2):
         bound += log_weight_integral(tree, statistics.edge_count, hyper[0], which)
-    return bound, log_prior, hyper
+    bound += sum(piece.entropy for piece in state.pieces)
+    return state._replace(hyper=hyper, bound=bound, log_prior=log_prior)
 
 
 def _worth_keeping(tree, count):
@@ -155,5 +187,7 @@ def _worth_keeping(tree, count):
     sizes = np.diff(tree.node_ptr)
     begin = tree.node_ptr[:-1][sizes > 0]
     most = np.maximum.reduceat(count, begin) if begin.size else np.zeros(0)
-    fullest = count == np.repeat(most, sizes[sizes > 0])
-    return (count >= EMPTY) | fullest
+    fullest = np.flatnonzero(count == np.repeat(most, sizes[sizes > 0]))
+    keep = count >= EMPTY
+    keep[fullest[np.unique(tree.node_of_edge[fullest], return_index=True)[1]]] = True  # of equals the first
+    return keep
