@@ -25,6 +25,7 @@ from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.learners import STARTS, fit_variational
 from pymc_spn.networks.posterior import SPNPosterior
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -60,8 +61,11 @@ def read_splits(data, name, seed):
     return [Table(table.columns, table.values[rows], pd.RangeIndex(rows.size)) for rows in cuts]
 
 
-def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None):
-    """Posterior from one chain of the default sampler; with palettes, all but their leaf scale is learned."""
+def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None, sweeps=None):
+    """Posterior from one chain of the default sampler; with palettes, all but their leaf scale is learned.
+
+    With a number of sweeps in the place of the budget it is the state after them alone.
+    """
     palette, grids = complete_palette(train.columns, train.values, leaves, 0.0)
     centre, scale = choose_coding(palette, train.values, train.columns)
     schema = NetworkSchema(
@@ -82,19 +86,19 @@ def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None):
     chain = Chain(schema, train.values)
     begin = time.process_time()
     chain.start(rng, tuple(values))
-    draws = []
-    while time.process_time() - begin < budget or not draws:
+    draws, n_sweeps = [], 0
+    while (time.process_time() - begin < budget or not draws) if sweeps is None else n_sweeps < sweeps:
         chain.sweep(rng)
         chain.set_hyperparameters(chain.update_hyperparameters(rng, owned, priors))
-        if time.process_time() - begin > WARM_UP * budget:
+        n_sweeps += 1
+        if n_sweeps == sweeps or (sweeps is None and time.process_time() - begin > WARM_UP * budget):
             draws.append((chain.sampler.digits(), [np.array(h) for h in chain.sampler.hyperparameters]))
-    n_sweeps = len(draws)
     draws = [draws[i] for i in np.unique(np.linspace(0, len(draws) - 1, min(KEPT, len(draws))).astype(int))]
     digits = np.stack([d for d, _ in draws])[None]
     own = {g: np.stack([h[i] for _, h in draws])[None] for i, g in enumerate(HYPERPARAMETERS)}
     one = np.zeros(1, np.int64)
     record = Record(schema, train.values, np.arange(len(train.values)), digits, one, np.arange(len(draws)), own, {})
-    return SPNPosterior(RecordedStates(record)), f"{n_sweeps} sweeps"
+    return SPNPosterior(RecordedLaw(RecordedStates(record))), f"{n_sweeps} sweeps"
 
 
 def tuned(train, validation, structure, budget, seed):
