@@ -48,7 +48,7 @@ class NetworkEstimator(PosteriorEstimator):
         resolution: Resolution = "auto",
         max_children: int = 8,
         restarts: int | None = None,
-        max_steps: int = 500,
+        max_steps: int | None = None,
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
@@ -166,7 +166,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         Palettes by column name, as in `SPN`.
     resolution : "auto", float or dict
         Recording grids of numbers, as in `SPN`.
-    max_children, restarts, max_steps : int
+    max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.
     draws, tune, chains, cores : int
         Of sampling, as in ``pm.sample``; `cores` is the number of processes and does not change the result.

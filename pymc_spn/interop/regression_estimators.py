@@ -59,7 +59,7 @@ cores, random_state, progressbar
         resolution: Resolution = "auto",
         max_children: int = 8,
         restarts: int | None = None,
-        max_steps: int = 500,
+        max_steps: int | None = None,
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
