@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse, schema_fields
-from pymc_spn.tables.tree_files import hint_of_groups
+from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -140,12 +139,4 @@ def is_unpacked(idata: "xr.DataTree", name: str) -> bool:
 def find_schema(idata: "xr.DataTree", name: str | None) -> DagSchema:
     """The schema that was asked for, or the only one."""
     found = dag_schemas(idata)
-    if not found:
-        raise ValueError("the tree holds no draws of a ps.DagOrder or ps.DagPartition" + hint_of_groups(idata))
-    if name is None:
-        if len(found) > 1:
-            raise ValueError(f"the tree holds several sampled graphs, give name=, one of {quoted(sorted(found))}")
-        return next(iter(found.values()))
-    if name not in found:
-        raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")
-    return found[name]
+    return found[chosen_name(found, name, idata, "sampled graphs", "no draws of a ps.DagOrder or ps.DagPartition")]

@@ -9,9 +9,8 @@ from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.indian_chefs.recorded_graphs import without_record
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of, refuse_other_data
-from pymc_spn.tables.tree_files import hint_of_groups, read_record
+from pymc_spn.tables.tree_files import chosen_name, read_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,17 +35,8 @@ def find_network(idata: "xr.DataTree", name: str | None) -> BeliefNetworkSchema:
     ValueError
         If there is none, several and no name is given, or none of that name.
     """
-    names = belief_network_names(idata)
-    if not names:
-        raise ValueError(
-            f"the tree holds no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
-            + hint_of_groups(idata)
-        )
-    if name is None and len(names) > 1:
-        raise ValueError(f"the tree holds several belief networks, give name=, one of {quoted(names)}")
-    name = names[0] if name is None else name
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
+    nothing = f"no belief network: no variable <name>{NETWORK_SCHEMA} with draws <name>{PARAMETERS}"
+    name = chosen_name(belief_network_names(idata), name, idata, "belief networks", nothing)
     return BeliefNetworkSchema.from_vector(idata["constant_data"].dataset[name + NETWORK_SCHEMA].values)
 
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pymc_spn.indian_chefs.process import GRAPH, SCHEMA
-from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.tree_files import hint_of_groups
+from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,16 +26,7 @@ def is_unpacked(idata: "xr.DataTree", name: str) -> bool:
 
 def name_of_graph(idata: "xr.DataTree", name: str | None) -> str:
     """The graph that is meant: the only one, or one of that name."""
-    names = graph_names(idata)
-    if not names:
-        raise ValueError("the tree holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
-    if name is None:
-        if len(names) > 1:
-            raise ValueError(f"the tree holds several graphs, give name=, one of {quoted(names)}")
-        return names[0]
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    return name
+    return chosen_name(graph_names(idata), name, idata, "graphs", "no draws of a ps.IndianChefsProcess")
 
 
 def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":

@@ -62,8 +62,7 @@ class MixedLaw(GridLaw):
 
     def in_words(self) -> str:
         """What is known, for messages."""
-        words = " or ".join(part.in_words() for part in self.parts[:3])
-        return words + (f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else "")
+        return in_words_of_parts(self)
 
     # ---- new laws
 
@@ -192,6 +191,12 @@ class MixedLaw(GridLaw):
         if not self.possible(row[None])[0]:
             raise ValueError(f"{where}: the union that the posterior is conditioned on excludes it")
         super().refuse_row(where, row)
+
+
+def in_words_of_parts(law: Law) -> str:
+    """What is known of a union: that of one of its parts."""
+    words = " or ".join(part.in_words() for part in law.parts[:3])
+    return words + (f" or {len(law.parts) - 3} others" if len(law.parts) > 3 else "")
 
 
 def best_of_parts(law: Law, tolerance: float, max_boxes: int | None) -> Best:

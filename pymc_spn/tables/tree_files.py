@@ -12,7 +12,7 @@ from pymc_spn.tables.fingerprints import AGAIN, BY_LISTS, GAPS
 from pymc_spn.tables.saved_files import CHECKSUM, NO_NETCDF, check_bytes, refuse_file, refusing_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import xarray as xr
 
@@ -174,6 +174,35 @@ def with_sample_dimensions(idata: "xr.DataTree") -> "xr.DataTree":
 def hint_of_groups(idata: "xr.DataTree") -> str:
     """Return what to do about results without the groups that `pm.sample` writes, for the end of a message."""
     return "" if "constant_data" in idata.children else f"; {WHOLE}"
+
+
+def chosen_name(names: "Iterable[str]", name: str | None, idata: "xr.DataTree", kind: str, nothing: str) -> str:
+    """The name that was asked for, or the only one.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of what a tree of data holds.
+    name : str or None
+    idata : DataTree
+    kind : str
+        What they are, in the plural.
+    nothing : str
+        What the tree lacks if there are none.
+
+    Raises
+    ------
+    ValueError
+        If there are none, several and no name is given, or none of that name.
+    """
+    names = sorted(names)
+    if not names:
+        raise ValueError(f"the tree holds {nothing}{hint_of_groups(idata)}")
+    if name is None and len(names) > 1:
+        raise ValueError(f"the tree holds several {kind}, give name=, one of {quoted(names)}")
+    if name is not None and name not in names:
+        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
+    return names[0] if name is None else name
 
 
 def read_record(record: "xr.DataArray", kinds: str) -> "xr.DataArray":

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of
 from pymc_spn.tables.stored_arrays import checked
-from pymc_spn.tables.tree_files import draws_of_record, hint_of_groups, read_record, reading
+from pymc_spn.tables.tree_files import chosen_name, draws_of_record, hint_of_groups, read_record, reading
 from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.leaves import FAMILIES
@@ -103,18 +102,8 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
 
 def find_name(idata: "xr.DataTree", name: str | None) -> str:
     """The name that was asked for, or the only one."""
-    names = tree_names(idata)
-    if not names:
-        raise ValueError(
-            f"the DataTree holds no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}" + hint_of_groups(idata)
-        )
-    if name is None:
-        if len(names) > 1:
-            raise ValueError(f"the DataTree holds several decision trees, give name=, one of {quoted(names)}")
-        return names[0]
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    return name
+    nothing = f"no decision tree: no <name>{SCHEMA} with draws <name>{RECORD}"
+    return chosen_name(tree_names(idata), name, idata, "decision trees", nothing)
 
 
 def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:

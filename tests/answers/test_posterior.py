@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import pymc_spn as ps
 from pymc_spn.networks.gibbs.exact import evaluate_regions_by_logs
 from pymc_spn.networks.records import predictive_kernels
-from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
+from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import (
     chunk_length,
     chunks_per_state,
@@ -100,7 +100,7 @@ def test_far_away_rows_have_finite_logs():
 def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name):
     states = states_of(sampled_tree(name))
     tree, rng = states.structure, np.random.default_rng(0)
-    position = positions_in_parent(tree)
+    position = tree.positions_in_parent()
     for row in states.coded_rows(new_rows(name)):
         net = states.network(5)
         flags, event = np.zeros(row.size, np.bool_), np.zeros(net.leaves.entry.size)

@@ -10,7 +10,7 @@ from pymc_spn.circuits.laws.circuit_law import CircuitLaw
 from pymc_spn.circuits.laws.circuit_parts import mixed_parts
 from pymc_spn.events.events import Events
 from pymc_spn.laws.law import Best, Law, Marks
-from pymc_spn.laws.mixed_law import best_of_parts
+from pymc_spn.laws.mixed_law import best_of_parts, in_words_of_parts
 
 
 class CircuitUnion(CircuitLaw):
@@ -51,8 +51,7 @@ class CircuitUnion(CircuitLaw):
 
     def in_words(self) -> str:
         """See `Law`."""
-        words = " or ".join(part.in_words() for part in self.parts[:3])
-        return words + (f" or {len(self.parts) - 3} others" if len(self.parts) > 3 else "")
+        return in_words_of_parts(self)
 
     def marked(self, marks: Marks) -> "CircuitUnion":
         """See `CircuitLaw`."""

@@ -200,6 +200,23 @@ class RegionTree:
         splits = f", up to {self.n_splits.max()} splits a region" if self.n_splits.max() > 1 else ""
         return f"RegionTree({len(self.columns)} columns, {self.n_regions} regions, n_children {shown}{splits})"
 
+    def n_options(self, n_entries: np.ndarray) -> np.ndarray:
+        """Kinds (R,) of the children of a region's sum nodes: splits, or palette entries, of columns n_entries (D,)."""
+        out = self.n_splits.copy()
+        out[self.leaf_region] = n_entries[self.leaf_column]
+        return out
+
+    def positions_in_parent(self) -> np.ndarray:
+        """Where each column of each region stands among those of its parent region, all regions one after another."""
+        held = [self.order[a:b] for a, b in zip(self.begin, self.end, strict=True)]
+        place = np.zeros(len(self.columns), np.int64)
+        positions = [place[held[0]]]
+        for r in range(1, len(held)):
+            above = held[self.parent[r]]
+            place[above] = np.arange(above.size)
+            positions.append(place[held[r]])
+        return np.concatenate(positions)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""

@@ -75,8 +75,7 @@ class Sampler:
 
     def set_digits(self, digits):
         """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
-        n_options = self.structure.n_splits.copy()
-        n_options[self.structure.leaf_region] = np.diff(self.net.palette.entry_ptr)
+        n_options = self.structure.n_options(np.diff(self.compiled.entry_ptr))
         self.options[:] = 0
         several = n_options > 1
         self.options[:, several] = np.maximum(digits[:, several], 0) % n_options[several]
@@ -117,6 +116,12 @@ class Sampler:
         self.net = resized(self.net, self.structure, self.compiled, capacity)
         self.work = make_frontier_work(self.net)
 
+    def begin_sweep(self):
+        """Count a sweep, and compact the state from time to time."""
+        if self.n_sweeps % COMPACT_EVERY == 0:
+            self.compact()
+        self.n_sweeps += 1
+
     def sweep(self, rng, kernel="exact", frontier=None):
         """One sweep over all rows.
 
@@ -132,9 +137,7 @@ class Sampler:
         float
             Fraction of rows that moved.
         """
-        if self.n_sweeps % COMPACT_EVERY == 0:
-            self.compact()
-        self.n_sweeps += 1
+        self.begin_sweep()
         row = moved = 0
         while row < len(self.coded):
             end = min(row + ROWS_AT_A_TIME, len(self.coded))

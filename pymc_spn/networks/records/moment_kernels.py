@@ -9,18 +9,6 @@ from pymc_spn.networks.records.predictive_kernels import prior_slot_mass, relati
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 
-def positions_in_parent(structure):
-    """Where each column of each region stands among those of its parent region, all regions one after another."""
-    held = [structure.order[a:b] for a, b in zip(structure.begin, structure.end, strict=True)]
-    place = np.zeros(len(structure.columns), np.int64)
-    positions = [place[held[0]]]
-    for r in range(1, len(held)):
-        above = held[structure.parent[r]]
-        place[above] = np.arange(above.size)
-        positions.append(place[held[r]])
-    return np.concatenate(positions)
-
-
 @kernel
 def moments(
     tree,
@@ -47,7 +35,7 @@ def moments(
     begin, size, order
         Of the region tree.
     position : int64
-        From `positions_in_parent`.
+        From `RegionTree.positions_in_parent`.
     logs : bool
         What `evaluate_row` returned.
     leaf_mean, leaf_variance : (L,) float64

@@ -14,10 +14,9 @@ import numpy as np
 from pymc_spn.networks.records import record_checks as checks
 from pymc_spn.networks.schema import FORMAT as FORMAT_OF_SCHEMA
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
-from pymc_spn.tables.tree_files import hint_of_groups
+from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,8 +56,7 @@ def n_labels(structure: Any, palette: Any, n_rows: int) -> np.ndarray:
 
     Arguments as for `digits_dtype`. The options are splits, or palette entries; a digit modulo their number says which.
     """
-    n_options = structure.n_splits.copy()
-    n_options[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
+    n_options = structure.n_options(np.diff(palette.entry_ptr))
     return np.where(structure.n_children > 0, np.maximum(structure.n_children, n_options), n_rows * n_options)
 
 
@@ -175,19 +173,8 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
 
 def find_name(idata: "xr.DataTree", name: str | None) -> str:
     """The name that was asked for, or the only one."""
-    names = network_names(idata)
-    if not names:
-        raise ValueError(
-            "the tree holds no sum-product network: no variable <name>_schema with draws <name>_digits"
-            + hint_of_groups(idata)
-        )
-    if name is None:
-        if len(names) > 1:
-            raise ValueError(f"the tree holds several sum-product networks, give name=, one of {quoted(names)}")
-        return names[0]
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    return name
+    nothing = "no sum-product network: no variable <name>_schema with draws <name>_digits"
+    return chosen_name(network_names(idata), name, idata, "sum-product networks", nothing)
 
 
 def read_schema(idata: "xr.DataTree", name: str) -> NetworkSchema:

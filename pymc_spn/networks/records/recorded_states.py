@@ -17,7 +17,7 @@ from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
-from pymc_spn.networks.records.moment_kernels import moments, positions_in_parent
+from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS
@@ -317,7 +317,7 @@ class RecordedStates:
         means = np.empty((self.n_draws, n_columns))
         covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
         tree = self.structure
-        position = positions_in_parent(tree)
+        position = tree.positions_in_parent()
         for s in range(self.n_draws):
             net = self.network(s)
             logs = predictive_kernels.evaluate_row(*net, coded, *self.event_logs(s, net, events))[1]

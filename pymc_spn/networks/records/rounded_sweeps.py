@@ -16,7 +16,7 @@ import numpy as np
 
 from pymc_spn.networks.gibbs.family_kernels import draw_in_cell_given_of, has_cells, is_located, is_of_logs
 from pymc_spn.networks.gibbs.leaf_kernels import refresh_leaf
-from pymc_spn.networks.gibbs.sampler import COMPACT_EVERY, ROWS_AT_A_TIME, Sampler
+from pymc_spn.networks.gibbs.sampler import ROWS_AT_A_TIME, Sampler
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_rows import (
     DistinctCells,
@@ -185,9 +185,7 @@ class RoundedSweeps:
         return moved
 
     def _integrating_sweep(self, rng: np.random.Generator, sampler: Sampler) -> float:
-        if sampler.n_sweeps % COMPACT_EVERY == 0:
-            sampler.compact()
-        sampler.n_sweeps += 1
+        sampler.begin_sweep()
         n, row, moved = len(sampler.coded), 0, 0
         while row < n:
             net, given = sampler.net, self._parameters(sampler)

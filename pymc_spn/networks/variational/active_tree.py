@@ -72,9 +72,7 @@ def active_tree(structure, palette, edges):
     n_regions = structure.n_regions
     place = np.full(n_regions, -1, np.int64)
     place[structure.leaf_region] = np.arange(structure.leaf_region.size)
-    n_entries = np.diff(wide.entry_ptr)
-    n_options = structure.n_splits.copy()
-    n_options[structure.leaf_region] = n_entries
+    n_options = structure.n_options(np.diff(palette.entry_ptr))
     width = structure.n_children.copy()
     finite_leaf = (place >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_options[finite_leaf])
@@ -128,9 +126,8 @@ def tree_of_digits(structure, palette, digits):
 
     A sum node that is reached but whose rows all lack its columns gets one child, so that other rows may come to it.
     """
-    n_options = structure.n_splits.copy()
-    n_options[structure.leaf_region] = np.diff(palette.entry_ptr)[structure.leaf_column]
-    edges, paths, begin = [], np.full(digits.shape, -1, np.int32), 0
+    n_options = structure.n_options(np.diff(palette.entry_ptr))
+    edges, paths, begin = [], np.full(digits.shape, -1, np.int32), np.zeros(structure.n_regions + 1, np.int64)
     for r in range(structure.n_regions):
         label = digits[:, r].astype(np.int64)
         rows = np.flatnonzero(label >= 0)
@@ -138,22 +135,21 @@ def tree_of_digits(structure, palette, digits):
         reached = np.zeros(1, np.int64)
         if r > 0:
             parent = structure.parent[r]
-            first = sum(node.size for node, _ in edges[:parent])
-            above = paths[rows, parent] - first
+            above = paths[rows, parent] - begin[parent]
             reached = np.flatnonzero(edges[parent][1] == structure.split[r])
         width = int(label.max(initial=0)) + 1
         key, number = np.unique(above * width + label[rows], return_inverse=True)
-        paths[rows, r] = begin + number
+        paths[rows, r] = begin[r] + number
         node, option = key // width, key % width % n_options[r]
         bare = np.setdiff1d(reached, node)
         if bare.size:
             node, option = np.concatenate([node, bare]), np.concatenate([option, np.zeros(bare.size, np.int64)])
             order = np.argsort(node, kind="stable")
             position = np.argsort(order)
-            paths[rows, r] = begin + position[number]
+            paths[rows, r] = begin[r] + position[number]
             node, option = node[order], option[order]
         edges.append((node, option))
-        begin += node.size
+        begin[r + 1] = begin[r] + node.size
     return active_tree(structure, palette, edges), paths
 
 

@@ -5,10 +5,8 @@ import math
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.starts import cluster_regions
+from pymc_spn.networks.gibbs.starts import MIN_ROWS, cluster_regions
 from pymc_spn.networks.variational.active_tree import tree_of_digits
-
-MIN_ROWS = 8  # a group of less, or of less than the root of the number of rows, is not split
 
 
 def clustered_tree(structure, compiled, coded, max_children, rng):
@@ -20,8 +18,7 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     get one leaf in a node, since a mixture of such leaves is one leaf, unless their palette has several entries.
     """
     n_entries = np.diff(compiled.entry_ptr)[structure.leaf_column]
-    n_options = structure.n_splits.copy()
-    n_options[structure.leaf_region] = n_entries
+    n_options = structure.n_options(np.diff(compiled.entry_ptr))
     at_most = np.maximum(max_children, n_options)
     copies = np.where(
         structure.n_children > 0, np.minimum(np.maximum(structure.n_children, n_options), at_most), at_most

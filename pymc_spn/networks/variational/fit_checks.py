@@ -59,8 +59,7 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
 def _edges(schema: Any, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Region, node and option (E,) of the edges."""
     structure = schema.structure
-    n_options = structure.n_splits.copy()
-    n_options[structure.leaf_region] = np.diff(schema.compiled.entry_ptr)[structure.leaf_column]
+    n_options = structure.n_options(np.diff(schema.compiled.entry_ptr))
     region = checked("region", data["region"], (None,), 0, structure.n_regions - 1, whole=True)
     if (np.diff(region) < 0).any():
         refuse("region", "be in ascending order", region.tolist())

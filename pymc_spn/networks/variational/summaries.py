@@ -45,11 +45,6 @@ def summaries_of(tree, structure, palette, statistics):
     )
     place_of_column = np.searchsorted(structure.leaf_column, np.arange(palette.n_levels.size))
     columns = [structure.order[a:b] for a, b in zip(structure.begin, structure.end, strict=True)]
-    position = [np.zeros(c.size, np.int64) for c in columns]
-    for r in range(1, structure.n_regions):
-        above = columns[structure.parent[r]]
-        order = np.argsort(above)
-        position[r] = order[np.searchsorted(above[order], columns[r])]
     width = np.where(tree.place >= 0, 0, [c.size for c in columns])[tree.region_of_edge]
     of_leaf = np.concatenate([columns[r] for r in tree.region_of_edge[tree.leaf < 0]] or [np.zeros(0, np.int64)])
     leaf_entry = entry[of_leaf]
@@ -60,7 +55,7 @@ def summaries_of(tree, structure, palette, statistics):
         begin=np.where(tree.leaf < 0, np.cumsum(width) - width, -1),
         place_begin=begins,
         places=np.concatenate([place_of_column[c] for c in columns]),
-        position=np.concatenate(position),
+        position=structure.positions_in_parent(),
         leaves=PooledLeaves(
             place_of_column[of_leaf],
             leaf_entry,
