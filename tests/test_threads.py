@@ -219,6 +219,7 @@ OF_A_POSTERIOR: dict[str, Any] = {
 FROM_DRAWS = {
     "leave_one_out": lambda p: p.log_likelihood()["x"],
     "co_clustering": lambda p: p.co_clustering(),
+    "nearest_rows": lambda p: p.nearest_rows(ROWS, k=2),
     "draw_circuits": lambda p: p.draw_circuits(2, random_seed=1)[1].log_density(ROWS),
 }
 OF_A_CIRCUIT = {

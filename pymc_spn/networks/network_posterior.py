@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.answers import Answers
-from pymc_spn.laws.law import Law
 from pymc_spn.networks.posterior_circuit import PosteriorCircuit, predictive_circuit
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.numerics.draw_averages import relative_weights
+from pymc_spn.networks.rows_on_children import NewRows, weights_of
 from pymc_spn.numerics.memory_limits import refuse_memory
-from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables import row_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -123,42 +122,27 @@ class NetworkPosterior(Answers):
 
     def _co_clustering(self, df: Any) -> "xr.DataArray":
         """Probability that two new rows use the same child of the top sum node; see `SPNPosterior.co_clustering`."""
-        states, table = self._states, Table.from_frame(df, schema=self._schema)
-        values, n_rows = table.values, len(table.values)
-        possible = [part.possible(values) for part in self._law.parts]
-        self._refuse_rows(~np.any(possible, axis=0), values, table.index)
-        index = row_labels(table.index)
+        rows = NewRows.of_table(self, df)
+        index, n_rows = row_labels(rows.index), len(rows.index)
         refuse_pairs(n_rows)
-        weight = _weights(self._law)
+        weight = weights_of(self._law)
         together = np.zeros((n_rows, n_rows))
-        each = np.empty((states.n_draws, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
-        best = np.full(n_rows, -np.inf)
-        parts: Any = self._law.parts
-        asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in parts]
-        for s in range(states.n_draws):
-            net = states.network(s)
-            logs, found = np.empty((len(asked), n_rows)), np.zeros((len(asked), n_rows, int(net.edges.top[0]) + 1))
-            for j, shares in enumerate(asked):
-                shares(s, net, logs[j], found[j])
-            logs = np.where(possible, logs, -np.inf)
-            log = np.logaddexp.reduce(logs, axis=0)
-            best = np.maximum(best, log)
-            of_part = np.exp(logs - np.where(np.isfinite(log), log, 0.0))
-            share = np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(net)]
+        each = np.empty((weight.size, n_rows, n_rows)) if n_rows <= ERROR_ROWS else None
+        for s in range(weight.size):
+            share = rows.shares(s)
             same = share @ share.T
             np.fill_diagonal(same, 1.0)
             if each is not None:
                 each[s] = same
             same *= weight[s]
             together += same
-        unknown = best == -np.inf
-        together[unknown] = together[:, unknown] = np.nan
-        self._warn_of_rows(unknown, values, table.index, "Their answers are NaN", 4)
+        together[rows.unknown] = together[:, rows.unknown] = np.nan
+        self._warn_of_rows(rows.unknown, rows.values, rows.index, "Their answers are NaN", 4)
         return self._pairs(together, each, index, self._cell_mark())
 
     def _pairs(self, together: np.ndarray, each: Any, index: Any, marks: dict[str, Any]) -> "xr.DataArray":
         """A table of pairs of rows, from its mean and values under each draw (S, M, M), if these are few."""
-        attrs, weight = {**self._weight_mark(self._law), **marks}, _weights(self._law)
+        attrs, weight = {**self._weight_mark(self._law), **marks}, weights_of(self._law)
         if each is not None:
             with np.errstate(invalid="ignore"):
                 influence = weight.size * weight[:, None, None] * (each - np.nan_to_num(together))
@@ -168,12 +152,6 @@ class NetworkPosterior(Answers):
         else:
             attrs["mcse_chain_note"] = f"no mcse_chain: given for at most {ERROR_ROWS} rows"
         return self._labelled("co_clustering", together, {"row": index, "other": index}, False, **attrs)
-
-
-def _weights(law: Law) -> np.ndarray:
-    """Weights (S,) of the draws, which add up to 1."""
-    weight = relative_weights(law.log_weights)
-    return weight / weight.sum()
 
 
 def refuse_pairs(n_rows: int) -> None:

@@ -29,6 +29,19 @@ def average_togetherness(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return together
 
 
+def togetherness_with(labels: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The same (M, N) of the rows of ``labels`` (S, M) with those of ``others`` (S, N)."""
+    from pymc_spn.networks.partition_kernels import add_togetherness
+
+    own = np.ascontiguousarray(labels.T, np.int32)
+    together = np.zeros((labels.shape[1], others.shape[1]))
+    step = max(1, TILE_VALUES // max(len(labels), 1))
+    for start in range(0, others.shape[1], step):
+        tile = np.ascontiguousarray(others[:, start : start + step], np.int32)
+        add_togetherness(own, tile, weight, together[:, start : start + step])
+    return together
+
+
 def losses_of_partitions(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Sums (S,) over pairs of rows of the squared difference between being together and how often they are (Dahl 2006).
 

@@ -16,6 +16,7 @@ from pymc_spn.networks.partitions import average_togetherness, losses_of_partiti
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import SAVED, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.row_similarity import nearest_training_rows, similarity_to_training_rows
 from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
@@ -316,6 +317,9 @@ class SPNPosterior(NetworkPosterior):
         together[empty] = together[:, empty] = np.nan
         each = (labels[:, :, None] == labels[:, None, :]) if labels.shape[1] <= ERROR_ROWS else None
         return self._pairs(together, each, record.rows, {})
+
+    row_similarity = similarity_to_training_rows
+    nearest_rows = nearest_training_rows
 
     def top_clusters(self) -> "xr.DataArray":
         """One partition of the training rows by the children of the top sum node, to look at.

@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.networks.network_posterior import NetworkPosterior
 from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
+from pymc_spn.networks.row_similarity import nearest_of_rows, similarity_to_rows
 from pymc_spn.networks.stored_queries import read_law, written_law
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -131,3 +132,6 @@ class VariationalPosterior(NetworkPosterior):
             (row, other), 1 on the diagonal; NaN for rows whose density is zero, which a warning names.
         """
         return self._co_clustering(df)
+
+    row_similarity = similarity_to_rows
+    nearest_rows = nearest_of_rows

@@ -85,12 +85,20 @@ OF_CHAINS = {
     "chain_weights": lambda post: post.chain_weights,
     "log_likelihood of training rows": lambda post: post.log_likelihood()[post.name],
     "co_clustering of training rows": lambda post: post.co_clustering(),
+    "row_similarity": lambda post: post.row_similarity([11]),
+    "row_similarity of new rows": lambda post: post.row_similarity(ROWS),
+    "nearest_rows": lambda post: post.nearest_rows([11], k=1),
     "top_clusters": lambda post: post.top_clusters(),
     "draw_circuits": lambda post: post.draw_circuits(1, random_seed=1)[0],
     "log_density of a drawn circuit": lambda post: post.draw_circuits(1, random_seed=1)[0].log_density(ROWS),
 }
 OF_ONE_DRAW = {"top_clusters", "draw_circuits", "log_density of a drawn circuit", "trace"}  # trace: of the evidence
-OF_FITS = {"trace": lambda post: post.trace(), "hyperparameters": lambda post: post.hyperparameters()}
+OF_FITS = {
+    "trace": lambda post: post.trace(),
+    "hyperparameters": lambda post: post.hyperparameters(),
+    "row_similarity": lambda post: post.row_similarity(FITTED_ROWS, FITTED_ROWS),
+    "nearest_rows": lambda post: post.nearest_rows(FITTED_ROWS, FITTED_ROWS, k=2),
+}
 WITHOUT_AVERAGE = ("as_circuit", "circuit", "trace", "hyperparameters")  # of draws that are in it, or of one draw
 
 

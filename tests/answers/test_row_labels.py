@@ -23,6 +23,8 @@ QUERIES = {
     "predict_cdf": lambda post, df: post.predict_cdf(df, "a"),
     "cell_p_value": lambda post, df: post.cell_p_value(df),
     "co_clustering": lambda post, df: post.co_clustering(df),
+    "row_similarity": lambda post, df: post.row_similarity(df),
+    "nearest_rows": lambda post, df: post.nearest_rows(df.index, k=2),
     "predict_proba": lambda post, df: post.predict_proba(df, "b"),
     "predict": lambda post, df: post.predict(df, "a"),
     "union": lambda post, df: post.condition([{"b": "u"}, {"a": (0, 1)}]).log_density(df),

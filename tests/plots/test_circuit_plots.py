@@ -4,6 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn import plots
@@ -30,6 +31,37 @@ def test_dependence_shows_means_above_and_widths_below():
     assert plots.plot_dependence(table, ax=ax, annotate=False) is ax
     with pytest.raises(ValueError, match=r"must be what SPNPosterior\.dependence returns"):
         plots.plot_dependence(table.drop_vars("hdi"))
+
+
+def test_clusters_of_columns_stand_side_by_side():
+    """Two groups of columns, mixed up: they come together, and the tree joins each before it joins both."""
+    table = np.full((4, 4), 0.01)
+    table[0, 2] = table[2, 0] = 0.9
+    table[1, 3] = table[3, 1] = 0.5
+    np.fill_diagonal(table, np.nan)
+    names = ["a", "b", "c", "d"]
+    given = xr.Dataset(
+        {
+            "mutual_information": (("column", "other"), table),
+            "hdi": (("column", "other", "bound"), np.zeros((4, 4, 2))),
+        },
+        {"column": names, "other": names},
+    )
+    ax = plots.plot_dependence(given, cluster=True)
+    order = [t.get_text() for t in ax.get_xticklabels()]
+    assert {frozenset(order[:2]), frozenset(order[2:])} == {frozenset("ac"), frozenset("bd")}
+    assert [t.get_text() for t in ax.get_yticklabels()] == order and len(ax.texts) == 12
+    shown = ax.images[0].get_array().filled(np.nan)
+    places = [names.index(name) for name in order]
+    np.testing.assert_array_equal(shown, table[np.ix_(places, places)])
+    (tree,) = ax.child_axes
+    heights = sorted(line.get_ydata().max() for line in tree.lines)
+    np.testing.assert_allclose(heights, 1.0 - np.sqrt(1.0 - np.exp(-2.0 * np.array([0.9, 0.5, 0.01]))))
+    assert tree.get_xlim() == ax.get_xlim() and tree.get_title().startswith("Mean mutual information")
+    one = next(line for line in tree.lines if line.get_ydata().max() == heights[0])
+    assert {order[int(x)] for x in one.get_xdata()} == {"a", "c"}
+    with pytest.raises(TypeError, match="cluster must be True or False, got 'rows'"):
+        plots.plot_dependence(given, cluster="rows")
 
 
 def test_cells_show_the_most_extreme_rows_first():

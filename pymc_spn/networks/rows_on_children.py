@@ -1,0 +1,141 @@
+"""On which child of the top sum node rows are, draw by draw, and how often rows of two tables share one."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from pymc_spn.networks.partitions import togetherness_with
+from pymc_spn.numerics.draw_averages import relative_weights
+from pymc_spn.tables import Table
+
+if TYPE_CHECKING:
+    from pymc_spn.laws.law import Law
+    from pymc_spn.networks.network_posterior import NetworkPosterior
+
+
+class TrainingRows:
+    """Training rows, whose children are part of the draws.
+
+    Parameters
+    ----------
+    index : Index
+        Labels of the rows.
+    labels : (S, M) integers
+        Equal for rows that share what is asked about; below 0 for rows about which nothing is recorded.
+    """
+
+    def __init__(self, index: pd.Index, labels: np.ndarray) -> None:
+        self.index, self.labels = index, labels
+
+    def some(self, rows: Any) -> "TrainingRows":
+        """Some of the rows."""
+        return TrainingRows(self.index[rows], self.labels[:, rows])
+
+    def with_shares(self, shares: np.ndarray, s: int) -> np.ndarray:
+        """Probability (m, M) under draw s that rows with such shares of children (m, K) are on the child of each."""
+        slots = _by_first_appearance(self.labels[s])
+        return np.where(slots < 0, 0.0, shares[:, np.maximum(slots, 0)])
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Rows (M,) about which no draw says anything."""
+        return self.labels[0] < 0
+
+
+class NewRows:
+    """Rows that are assigned by themselves, given each draw and what is known.
+
+    Parameters
+    ----------
+    post : NetworkPosterior
+    values : (M, D) float64
+    index : Index
+
+    Raises
+    ------
+    ValueError
+        If the condition of the posterior excludes a row.
+    """
+
+    def __init__(self, post: "NetworkPosterior", values: np.ndarray, index: pd.Index) -> None:
+        self._post, self.values, self.index = post, values, index
+        parts: Any = post._law.parts
+        self._possible = [part.possible(values) for part in parts]
+        post._refuse_rows(~np.any(self._possible, axis=0), values, index)
+        self._asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in parts]
+        self._best = np.full(len(values), -np.inf)
+
+    @classmethod
+    def of_table(cls, post: "NetworkPosterior", df: Any) -> "NewRows":
+        """Rows of a DataFrame, mapping, array or Table."""
+        table = Table.from_frame(df, schema=post._schema)
+        return cls(post, table.values, table.index)
+
+    def some(self, rows: Any) -> "NewRows":
+        """Some of the rows."""
+        return NewRows(self._post, self.values[rows], self.index[rows])
+
+    def shares(self, s: int) -> np.ndarray:
+        """Probabilities (M, K) of the children that hold training rows, under draw s."""
+        states, n_rows = self._post._states, len(self.values)
+        net = states.network(s)
+        logs = np.empty((len(self._asked), n_rows))
+        found = np.zeros((len(self._asked), n_rows, int(net.edges.top[0]) + 1))
+        for j, ask in enumerate(self._asked):
+            ask(s, net, logs[j], found[j])
+        logs = np.where(self._possible, logs, -np.inf)
+        log = np.logaddexp.reduce(logs, axis=0)
+        self._best = np.maximum(self._best, log)
+        of_part = np.exp(logs - np.where(np.isfinite(log), log, 0.0))
+        return np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(net)]
+
+    def with_shares(self, shares: np.ndarray, s: int) -> np.ndarray:
+        """Probability (m, M) under draw s that rows with such shares of children (m, K) are on the child of each."""
+        return shares @ self.shares(s).T
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """Rows (M,) whose density is zero under every draw that was asked."""
+        return self._best == -np.inf
+
+
+type Rows = TrainingRows | NewRows
+
+
+def weights_of(law: "Law") -> np.ndarray:
+    """Weights (S,) of the draws, which add up to 1."""
+    weight = relative_weights(law.log_weights)
+    return weight / weight.sum()
+
+
+def togetherness(rows: Rows, others: Rows, weight: np.ndarray) -> np.ndarray:
+    """Probability (m, M) that each of some rows is on the same child as each of others; NaN where nothing is known."""
+    if isinstance(rows, TrainingRows):
+        assert isinstance(others, TrainingRows)
+        out = togetherness_with(rows.labels, others.labels, weight)
+    else:
+        out = np.zeros((len(rows.index), len(others.index)))
+        for s in range(weight.size):
+            out += weight[s] * others.with_shares(rows.shares(s), s)
+    out[rows.unknown] = np.nan
+    out[:, others.unknown] = np.nan
+    return out
+
+
+def togetherness_by_draw(rows: Rows, others: Rows, chosen: np.ndarray, n_draws: int) -> np.ndarray:
+    """The same under every draw (S, m, k), of each row with k of the others at the positions ``chosen`` (m, k)."""
+    if isinstance(rows, TrainingRows):
+        assert isinstance(others, TrainingRows)
+        return (rows.labels[:, :, None] == others.labels[:, chosen]).astype(np.float64)
+    tables = (others.with_shares(rows.shares(s), s) for s in range(n_draws))
+    return np.stack([np.take_along_axis(table, chosen, axis=1) for table in tables])
+
+
+def _by_first_appearance(labels: np.ndarray) -> np.ndarray:
+    """Labels (N,) numbered as they come first, as the children of a rebuilt network are; -1 where there is none."""
+    seen = labels >= 0
+    out = np.full(labels.size, -1, np.int64)
+    _, first, inverse = np.unique(labels[seen], return_index=True, return_inverse=True)
+    out[seen] = np.argsort(np.argsort(first))[inverse]
+    return out
