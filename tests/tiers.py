@@ -56,4 +56,7 @@ REST = {
     "numerics": """
         progress_bars
     """,
+    "benchmarks": """
+        tables_side_by_side
+    """,
 }

@@ -1,4 +1,4 @@
-"""Markdown tables, the description of the machine, and the JSON files of the benchmark scripts."""
+"""Markdown tables, the description of the machine, and the stored results of the benchmark scripts."""
 
 import argparse
 import json
@@ -8,6 +8,43 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+
+
+class Store:
+    """Results as JSON lines, one for each key; the last line of a key counts.
+
+    Parameters
+    ----------
+    path : str or Path
+        Appended to. A line that an interruption cut off is ignored.
+    names : sequence of str
+        Of the fields of a record that are its key.
+    """
+
+    def __init__(self, path, names):
+        self.path, self.names, self.records = Path(path), tuple(names), {}
+        for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []:
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            self.records[self.key(record)] = record
+
+    def key(self, record):
+        return tuple(record[k] for k in self.names)
+
+    def __contains__(self, key):
+        return tuple(key) in self.records
+
+    def add(self, key, result):
+        """Write one result at once, so that it is there whatever happens next."""
+        record = {**dict(zip(self.names, key, strict=True)), **result}
+        begin = ""
+        if self.path.exists() and self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
+            begin = "\n"  # behind a line that was cut off
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(begin + json.dumps(record) + "\n")
+        self.records[tuple(key)] = record
 
 
 def parser(text):

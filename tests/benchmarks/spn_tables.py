@@ -1,7 +1,7 @@
 """The tables of Yokoi and Sato (2024) made anew: resumable runs into a store of JSON lines, and a report from it.
 
     python -m tests.benchmarks.spn_tables run DATA STORE --what samplers --seconds 20 --seeds 0 1 2
-    python -m tests.benchmarks.spn_tables run DATA STORE --what settings peers --seconds 20 --seeds 0 1 2
+    python -m tests.benchmarks.spn_tables run DATA STORE --what settings --seconds 20 --seeds 0 1 2
     python -m tests.benchmarks.spn_tables report DATA STORE
 
 A run that the store holds already is not repeated, so an interrupted command goes on where it stopped when it is given
@@ -9,20 +9,18 @@ again. ``samplers``: the default kernel, the published one, the induced tree, bo
 with the same fixed leaf priors, the same k-means start and CPU seconds; "auto, four chains" and "bottom_up, four
 chains" divide them among four chains, "one_start" is the default without its race of starts. ``settings``: the default
 kernel with all hyperparameters learned on structures of several widths and splits, of which the report takes the best
-on validation rows. ``peers``: the independent model and Gaussian mixtures. ``em``: circuits with shared nodes, one
-estimate by expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`.
+on validation rows. ``em``: circuits with shared nodes, one estimate by expectation maximisation, their size chosen on
+validation rows. Data are prepared by `table_rules`. Other models stand in `tables_side_by_side`.
 """
 
 import argparse
-import json
 import time
-from pathlib import Path
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from tests.benchmarks.paper_tables import SETS
-from tests.benchmarks.report import processor
+from tests.benchmarks.report import Store, processor
 from tests.benchmarks.table_circuits import CIRCUITS, maximise
-from tests.benchmarks.table_rules import independent, mixtures, prepare
+from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import (
     FOUR_CHAINS,
     MAX_CELLS,
@@ -39,48 +37,10 @@ SAMPLERS = ("auto", "bottom_up", "published", "induced_tree", "variational")
 KEY = ("set", "width", "sampler", "seed", "seconds")
 
 
-class Store:
-    """Results as JSON lines, one for each key; the last line of a key counts.
-
-    Parameters
-    ----------
-    path : str or Path
-        Appended to. A line that an interruption cut off is ignored.
-    """
-
-    def __init__(self, path):
-        self.path, self.records = Path(path), {}
-        for line in self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []:
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            self.records[self.key(record)] = record
-
-    @staticmethod
-    def key(record):
-        return tuple(record[k] for k in KEY)
-
-    def __contains__(self, key):
-        return tuple(key) in self.records
-
-    def add(self, key, result):
-        """Write one result at once, so that it is there whatever happens next."""
-        record = {**dict(zip(KEY, key, strict=True)), **result}
-        begin = ""
-        if self.path.exists() and self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
-            begin = "\n"  # behind a line that was cut off
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(begin + json.dumps(record) + "\n")
-        self.records[tuple(key)] = record
-
-
 def wanted(options):
     """Keys in the order of work: whole sets first, and all seeds of a set together."""
     for name in options.sets:
         for seed in options.seeds:
-            if "peers" in options.what:
-                yield name, "", "peers", seed, 0.0
             if "em" in options.what:
                 yield from ((name, kind, "em", seed, 0.0) for kind in CIRCUITS)
             if "samplers" in options.what:
@@ -95,8 +55,6 @@ def carry_out(options, key):
     """Result of one key; a dict with the reason where the run is impossible."""
     name, width, sampler, seed, seconds = key
     prepared = prepare(options.data, name, seed)
-    if sampler == "peers":
-        return {"independent": independent(prepared), **mixtures(prepared, seed)}
     if sampler == "em":
         return maximise(prepared, width, seed)
     if sampler == "learned":
@@ -120,14 +78,14 @@ def carry_out(options, key):
 
 def run(options):
     """Do what the store lacks."""
-    store = Store(options.store)
+    store = Store(options.store, KEY)
     for key in wanted(options):
         if key in store:
             continue
         begin = time.process_time()
         result = carry_out(options, key)
         store.add(key, {**result, "whole": time.process_time() - begin, "processor": processor()})
-        shown = result.get("test", result.get("independent", result.get("skipped")))
+        shown = result.get("test", result.get("skipped"))
         print(
             *key,
             shown if isinstance(shown, str) else f"{shown:.3f}",
@@ -146,7 +104,7 @@ def main():
         p.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
         p.add_argument("--children", nargs="+", type=int, default=[2, 4], help="widths of the comparison of samplers")
     running = parts.choices["run"]
-    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings", "peers", "em"])
+    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings", "em"])
     running.add_argument("--samplers", nargs="+", default=list(SAMPLERS))
     running.add_argument("--settings", nargs="+", default=list(STRUCTURES), choices=list(STRUCTURES))
     running.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
@@ -158,7 +116,7 @@ def main():
     else:
         from tests.benchmarks.table_report import report
 
-        print(report(options, Store(options.store)))
+        print(report(options, Store(options.store, KEY)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from tests.benchmarks.paper_tables import SETS
-from tests.benchmarks.spn_tables import Store
+from tests.benchmarks.report import Store
+from tests.benchmarks.spn_tables import KEY
 from tests.benchmarks.table_report import RIVALS, chosen, seeds_of
 from tests.benchmarks.table_runs import MOMENTS
 
@@ -81,7 +82,7 @@ def main():
     arguments.add_argument("image")
     arguments.add_argument("--children", type=int, default=4)
     options = arguments.parse_args()
-    figure(Store(options.store), options.children).savefig(options.image, dpi=110)
+    figure(Store(options.store, KEY), options.children).savefig(options.image, dpi=110)
 
 
 if __name__ == "__main__":

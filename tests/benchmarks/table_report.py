@@ -30,7 +30,7 @@ def report(options, store):
     names = [n for n in options.sets if any(r["set"] == n for r in found)]
     machines = Counter(r["processor"] for r in found if "processor" in r)
     parts = [f"Runs on {', '.join(f'{m} ({n})' for m, n in machines.most_common())}; report: {machine()}\n"]
-    parts += section("Sets", sets(options, found, names))
+    parts += section("Sets", sets(options, names))
     for c in options.children:
         runs = chosen(found, str(c), names)
         parts += section(f"Samplers, C = {c}: mean log density of the test rows, nats a row", samplers(runs, names, c))
@@ -39,7 +39,7 @@ def report(options, store):
         parts += section(f"Samplers, C = {c}: test density on the way", curves(runs, names))
         parts += section(f"The default, C = {c}: one start, a race of starts, four chains", variants(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
-    parts += section("Ours at its best", best(settings, found, names))
+    parts += section("Ours at its best", best(settings, names))
     parts += section("Circuits by expectation maximisation", estimates(found, names))
     parts += section("Width and splits: mean log density of the test rows, nats a row", study(settings, names, "test"))
     parts += section("Width and splits: milliseconds a sweep", study(settings, names, "ms"))
@@ -81,22 +81,18 @@ def paired(difference):
     return float(difference.mean()), float(error)
 
 
-def sets(options, found, names):
+def sets(options, names):
     rows = []
     for name in names:
         p = prepare(options.data, name, 0)
-        peers = [r for r in found if r["set"] == name and r["sampler"] == "peers"]
         sizes = "/".join(str(len(t.values)) for t in (p.train, p.validation, p.test))
         grids = " ".join(f"{g:g}" if g else "–" for g in p.grid[p.numeric]) or "none numeric"
         row = [name, sizes, f"{len(p.numeric)} ({p.numeric.sum()})", f"{p.n_removed}", grids, f"{p.ceiling + 0.0:.1f}"]
-        row += [mean_of(peers, "independent")]
-        for kind in ("full", "diag"):
-            row.append(mean_of([r[kind] for r in peers if kind in r], "test"))
         notes = [f"constant: {len(p.dropped)} columns"] if p.dropped else []
         notes += [f"discrete in disguise: {', '.join(p.disguised)}"] if p.disguised else []
         rows.append([*row, "; ".join(notes)])
-    header = ["set", "rows", "columns (numeric)", "outliers", "grid of each numeric column", "ceiling", "independent"]
-    return markdown_table([*header, "mixture, full", "mixture, diagonal", "notes"], rows) if rows else ""
+    header = ["set", "rows", "columns (numeric)", "outliers", "grid of each numeric column", "ceiling"]
+    return markdown_table([*header, "notes"], rows) if rows else ""
 
 
 def mean_of(records, key):
@@ -235,7 +231,7 @@ def curves(runs, names):
     return markdown_table(header, rows) if rows else ""
 
 
-def best(settings, found, names):
+def best(settings, names):
     """For each seed what has the highest validation density: a setting, or the average of all; its test density."""
     rows = []
     for name in names:
@@ -248,24 +244,20 @@ def best(settings, found, names):
         averages = [density for c in choices for which, _, density in c if which == AVERAGE]
         test = np.array([p[2] for p in picked])
         value, sd = best_likelihood(name)
-        peers = [r for r in found if r["set"] == name and r["sampler"] == "peers" and r["seed"] in seeds]
-        mixture = [max(r[k]["test"] for k in ("full", "diag") if k in r) for r in peers if "full" in r]
         spread = f" ± {test.std(ddof=1):.2f}" if len(test) > 1 else ""
         n_settings = len({r["width"] for r in own})
         row = [name, f"{own[0]['seconds']:g}", f"{n_settings}", f"{len(test)}", f"{test.mean():.2f}{spread}"]
         row += [f"{value:g} ± {sd:g}", verdict_of_best(name, test, value, sd)]
         row.append(f"{np.mean(averages):.2f}" if len(averages) == len(seeds) else "–")
-        fewer = f" ({len(peers)})" if len(peers) < len(test) else ""
-        row += [f"{mean_of(peers, 'independent')}{fewer}", f"{np.mean(mixture):.2f}{fewer}" if mixture else "–"]
         which = Counter(p[0] for p in picked).most_common()
         rows.append([*row, "; ".join(f"{w} ({n})" if n > 1 else w for w, n in which)])
     header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd", "demand"]
-    header += [AVERAGE, "independent (seeds, if fewer)", "best mixture (seeds, if fewer)", "chosen on validation"]
+    header += [AVERAGE, "chosen on validation"]
     return markdown_table(header, rows) if rows else ""
 
 
 def estimates(found, names):
-    """One estimate of circuits with shared nodes, beside the best mixture of the same splits."""
+    """One estimate of circuits with shared nodes."""
     rows = []
     for name in names:
         own = [r for r in found if r["set"] == name and r["sampler"] == "em"]
@@ -280,13 +272,11 @@ def estimates(found, names):
                 continue
             sizes = ", ".join(str(r["states"]) for r in sorted(runs, key=lambda r: r["seed"]))
             row += [f"{mean_of(runs, 'test')} ({sizes})", f"{np.median([r['used'] for r in runs]):.0f}"]
-        peers = [r for r in found if r["set"] == name and r["sampler"] == "peers" and r["seed"] in seeds]
-        mixture = [max(r[k]["test"] for k in ("full", "diag") if k in r) for r in peers if "full" in r]
-        rows.append([*row, f"{np.mean(mixture):.2f}" if mixture else "–"])
+        rows.append(row)
     header = ["set", "seeds"]
     for kind in CIRCUITS:
         header += [f"{kind} (states)", "CPU s, all fits"]
-    return markdown_table([*header, "best mixture"], rows) if rows else ""
+    return markdown_table(header, rows) if rows else ""
 
 
 def candidates(records):
