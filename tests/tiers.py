@@ -19,13 +19,14 @@ REST = {
     """,
     "answers": """
         cell_p_values chain_answers column_queries dependence_queries integer_names marks partitions posterior_circuit
-        posterior_queries predictive_p_values questions row_distributions row_labels row_queries union_posterior
-        variational_posterior
+        posterior_queries predictive_p_values questions row_distributions row_labels row_queries row_similarity
+        union_posterior variational_posterior
     """,
     "networks": """
         added_family alternation bottom_up calibration chain_weights changed_models distributions draw_averages
         geweke hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space
-        missing_cells mixed_counts published rounded_cells start_race statistics step_methods whole_numbers
+        missing_cells mixed_counts published rounded_cells start_race statistics step_methods
+        stored_starts whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits

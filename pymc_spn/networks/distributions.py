@@ -1,7 +1,7 @@
 """`SPN`: a Bayesian sum-product network over the rows of a table, as an observed variable of a PyMC model."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pymc as pm
@@ -28,6 +28,7 @@ from pymc_spn.networks.network_tables import network_inputs
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_of_start
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
@@ -35,6 +36,9 @@ from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
+
+if TYPE_CHECKING:
+    from pymc_spn.networks.posterior import SPNPosterior
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
 # leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
@@ -111,7 +115,7 @@ def SPN(
     resolution: Resolution = "auto",
     rounded: bool = False,
     missing: str = "marginal",
-    start: str = "kmeans",
+    start: "str | SPNPosterior" = "kmeans",
     kinds: Kinds | None = None,
 ) -> TensorVariable:
     """Bayesian sum-product network with weights and leaf parameters integrated out.
@@ -158,8 +162,11 @@ def SPN(
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
         the model accepts.
-    start : {"kmeans", "prior"}
-        How each chain starts.
+    start : {"kmeans", "prior"} or SPNPosterior
+        How each chain starts. A posterior of the same network goes on: `observed` begins with its rows and may hold
+        more. Each chain takes one of its recorded draws at random, so that these rows keep their components; the others
+        are placed one after another by their conditional distributions. `structure` is then that of the posterior by
+        default. The posterior that is sampled is that of the whole table, whatever the start.
     kinds : dict, optional
         Kinds of columns other than those that dtypes and values say, as in `Table.from_frame`. How whole numbers were
         read is reported once, as what ``pm.sample`` reports.
@@ -196,15 +203,19 @@ def SPN(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
             f"got {quoted(missing)}"
         )
-    if start not in ("kmeans", "prior"):
-        raise ValueError(f'start must be "kmeans" or "prior"; got {quoted(start)}')
+    if isinstance(start, str) and start not in ("kmeans", "prior"):
+        raise ValueError(f'start must be "kmeans", "prior" or an SPNPosterior; got {quoted(start)}')
+    stored_structure = None if isinstance(start, str) else structure_of_start(start)
     if observed is None:
         is_table = structure is not None and not isinstance(structure, RegionTree | Circuit)
         given = f"structure must be a RegionTree or a Circuit, got {type(structure).__name__}. " if is_table else ""
         between = ", structure" if not is_table and structure is not None else ""
         raise TypeError(f"{given}Give the table as observed: ps.SPN({name!r}{between}, observed=df)")
     name = model.name_for(name)  # a model inside a model puts its own name before it
-    structure, leaves, table, is_learned = network_inputs(structure, observed, leaves, kinds, name)
+    given = stored_structure[0] if stored_structure is not None and structure is None else structure
+    structure, leaves, table, is_learned = network_inputs(given, observed, leaves, kinds, name)
+    if stored_structure is not None and structure is stored_structure[0]:
+        is_learned = stored_structure[1]
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
     palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
@@ -224,7 +235,7 @@ def SPN(
         centre=tuple(float(c) for c in centre),
         scale=tuple(float(s) for s in scale),
         hyperparameters={},
-        start=start,
+        start=start if isinstance(start, str) else POSTERIOR,
         missing=missing,
         rounded=bool(rounded),
         learned=is_learned,
@@ -236,6 +247,7 @@ def SPN(
             "rounded=True needs a column with continuous leaves and a recording grid; none was found: give resolution="
         )
     _check_supports(draft, table)
+    stored = None if isinstance(start, str) else stored_start(start, draft, table)
     gaussian = [table.names[d] for d in draft.gaussian_columns]
     model.add_coord(f"{name}_row", list(row_labels(table.index)))
     model.add_coord(f"{name}_column", list(table.names))
@@ -266,6 +278,7 @@ def SPN(
         return_next_rng=True,
     )
     rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
+    rv.tag.spn_start = stored
     pm.Data(f"{name}_schema", write_schema(schema))
     if missing == "draw":
         rv.tag.spn_completed = (schema.columns, np.array(table.values), cells)

@@ -111,6 +111,7 @@ class TopDownSPNStep(OwnerStep):
         from pymc_spn.networks.gibbs.chain import Chain
         from pymc_spn.networks.records.record import chunk_length, chunks_per_state, digits_dtype
         from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
+        from pymc_spn.networks.stored_starts import start_of_variable
 
         model = pm.modelcontext(model)
         ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
@@ -121,6 +122,7 @@ class TopDownSPNStep(OwnerStep):
         self.state = parameters[5]  # found through the variable: a copied model has its own
         _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
         schema = NetworkSchema.from_json(rv.owner.op.schema)
+        self.stored = start_of_variable(self.spn, schema, rv)
         table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
         self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
         self.chain = Chain(schema, table, kernel, frontier, _rounded_sweeps(schema, table, kernel))
@@ -242,7 +244,10 @@ class TopDownSPNStep(OwnerStep):
         chain = self.chain
         given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
         missing = self._install_cells(point)
-        if self.digits.size == 0:
+        if self.digits.size == 0 and self.stored is not None:
+            digits, given = self.stored.choose(self.rng, given, self.owned)
+            chain.start_at(self.rng, given, digits)
+        elif self.digits.size == 0:
             chain.start(self.rng, given, self.n_tuning_sweeps)
         else:
             chain.set_hyperparameters(given)

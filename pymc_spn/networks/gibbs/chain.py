@@ -76,14 +76,25 @@ class Chain:
         if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans":
             self.race = StartRace(n_starts, heat, hyperparameters)
 
-    def begin(self, rng, hyperparameters):
-        """One start, without a race."""
+    def start_at(self, rng, hyperparameters, digits):
+        """Install hyperparameters and digits (n, R) of the first rows; place the others by their conditionals."""
+        self.race = None
+        self._forget(hyperparameters)
+        self._sampler.seat(rng, digits)
+        self.set_digits(self._sampler.digits())
+
+    def _forget(self, hyperparameters):
+        """Install hyperparameters, without any assignments of an earlier chain."""
         self.ahead = None
         if self.rounding is not None:
             self._sampler.coded = self.rounding.cells.exact()
         self._sampler.reset()
         self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
         self.set_hyperparameters(hyperparameters)
+
+    def begin(self, rng, hyperparameters):
+        """One start, without a race."""
+        self._forget(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
             self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng))

@@ -7,6 +7,7 @@ from pymc_spn.networks.gibbs.frontier import frontier_sweep, make_frontier_work
 from pymc_spn.networks.gibbs.induced_tree import induced_tree_sweep
 from pymc_spn.networks.gibbs.network import build_network, enlarged_capacity, resized, tight_capacity
 from pymc_spn.networks.gibbs.occupancy import (
+    MISSING,
     clear,
     rebuild,
     refresh_region,
@@ -99,6 +100,24 @@ class Sampler:
             ):
                 self._resize(enlarged_capacity(self.net))
 
+    def seat(self, rng, digits):
+        """Start from digits (n, R) of the first rows; the others follow, each drawn given all before it.
+
+        Rows that are not seated yet have no cells: they are then no data to anything that is rebuilt meanwhile.
+        """
+        coded, n = self.coded, len(digits)
+        self.coded = np.array(coded)
+        self.coded[n:] = np.nan
+        labels = np.full(self.slots.shape, MISSING, np.int32)
+        labels[:n] = digits
+        self.set_digits(labels)
+        for row in range(n, len(coded)):
+            if self.net.edges.full[0]:
+                self.compact()
+            self.coded[row] = coded[row]
+            self._sweep_rows(rng, "exact", None, row, row + 1)
+        self.coded = coded
+
     def compact(self):
         """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""
         write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, self.slots, self.options)
@@ -138,9 +157,13 @@ class Sampler:
             Fraction of rows that moved.
         """
         self.begin_sweep()
-        row = moved = 0
-        while row < len(self.coded):
-            end = min(row + ROWS_AT_A_TIME, len(self.coded))
+        return self._sweep_rows(rng, kernel, frontier, 0, len(self.coded)) / max(len(self.coded), 1)
+
+    def _sweep_rows(self, rng, kernel, frontier, row, last):
+        """A sweep over the rows from one to another; returns how many moved."""
+        moved = 0
+        while row < last:
+            end = min(row + ROWS_AT_A_TIME, last)
             arguments = (rng, *self.net, self.coded[:end], self.slots[:end], row)
             if kernel == "exact":
                 row, changed = exact_sweep(*arguments)
@@ -151,7 +174,7 @@ class Sampler:
             moved += changed
             if row < end:
                 self.compact()  # a region ran full: make room and go on
-        return moved / max(row, 1)
+        return moved
 
     def n_occupied_leaves(self):
         """Leaves that hold data."""
