@@ -25,7 +25,7 @@ REST = {
     "networks": """
         added_family alternation bottom_up calibration chain_weights changed_models distributions draw_averages
         geweke hyperparameters draw_blocks joint_distribution leaf_kernels leaf_priors left_out log_space
-        missing_cells mixed_counts published rounded_cells start_race statistics step_methods
+        gap_indicators missing_cells mixed_counts published rounded_cells start_race statistics step_methods
         stored_starts whole_numbers
     """,
     "densities": """

@@ -1,5 +1,6 @@
 """`SPN`: a Bayesian sum-product network over the rows of a table, as an observed variable of a PyMC model."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,7 @@ def SPN(
     resolution: Resolution = "auto",
     rounded: bool = False,
     missing: str = "marginal",
+    missing_not_at_random: Sequence[str] | None = None,
     start: "str | SPNPosterior" = "kmeans",
     kinds: Kinds | None = None,
 ) -> TensorVariable:
@@ -162,6 +164,10 @@ def SPN(
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
         the model accepts.
+    missing_not_at_random : list of str, optional
+        Columns whose gaps are themselves a sign. Each gets a binary column ``<name>_is_missing`` behind those of the
+        table, which the network learns like any other; `structure`, if you give one, must have it, too. Questions
+        about rows fill it in from the gaps of these rows.
     start : {"kmeans", "prior"} or SPNPosterior
         How each chain starts. A posterior of the same network goes on: `observed` begins with its rows and may hold
         more. Each chain takes one of its recorded draws at random, so that these rows keep their components; the others
@@ -212,8 +218,10 @@ def SPN(
         between = ", structure" if not is_table and structure is not None else ""
         raise TypeError(f"{given}Give the table as observed: ps.SPN({name!r}{between}, observed=df)")
     name = model.name_for(name)  # a model inside a model puts its own name before it
-    given = stored_structure[0] if stored_structure is not None and structure is None else structure
-    structure, leaves, table, is_learned = network_inputs(given, observed, leaves, kinds, name)
+    chosen = stored_structure[0] if stored_structure is not None and structure is None else structure
+    structure, leaves, table, is_learned = network_inputs(
+        chosen, observed, leaves, kinds, name, marked=missing_not_at_random
+    )
     if stored_structure is not None and structure is stored_structure[0]:
         is_learned = stored_structure[1]
     if missing == "draw":

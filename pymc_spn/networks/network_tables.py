@@ -1,7 +1,7 @@
 """The table that a network learns from, in the order of its structure."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
+from pymc_spn.tables.table import mark_gaps
 
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
@@ -23,8 +24,12 @@ def network_inputs(
     kinds: Mapping[str, str] | None,
     name: str,
     is_reported: bool = True,
+    marked: Sequence[str] | None = None,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
     """Structure, palettes and table of a network, and whether its splits were learned from the table.
+
+    Behind the columns of the table stand those that mark the gaps of the ``marked`` ones (`mark_gaps`); a structure
+    that is given must have them, too.
 
     Without a structure they are those of `learn_tree`, and reported. The seed is fixed: chains, and models built again
     to continue them, must agree about the structure. Up to two columns there is one tree only.
@@ -32,6 +37,13 @@ def network_inputs(
     if leaves is not None and not isinstance(leaves, Mapping):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
     is_learned = False
+    if marked is not None:
+        if any(isinstance(c, Column) for c in getattr(structure, "columns", ())):
+            raise ValueError(
+                "missing_not_at_random: the columns of the structure have their kinds, and none may be added: leave "
+                "structure out, or make it over names, [*df, 'name_is_missing']"
+            )
+        data, kinds = mark_gaps(read_table(data, kinds, name), marked), None
     if structure is None:
         data, kinds = read_table(data, kinds, name), None
         structure = learn_tree(data, random_seed=0)

@@ -29,6 +29,9 @@ class Column:
         The dtype that decoding restores, as pandas prints it (``"int64"``, ``"boolean"``,
         ``"str"``); for categories ``"category[<dtype of the levels>]"``, followed by
         ``" ordered"`` where the order means something.
+    indicates : str, optional
+        Name of the column whose gaps this one marks: True where that column has no value. `Table.from_frame` fills it
+        in from the gaps.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class Column:
     kind: str
     levels: tuple | None
     dtype: str
+    indicates: str | None = None
 
     @property
     def holds_numbers(self) -> bool:
@@ -56,6 +60,12 @@ class Column:
         if not isinstance(self.dtype, str):
             raise TypeError(f"column {self.name!r}: dtype must be a str, got {quoted(self.dtype)}")
         check_kind(self.kind, self.name)
+        is_flag = self.levels == (False, True) and all(isinstance(level, bool) for level in self.levels)
+        if self.indicates is not None and not (is_flag and isinstance(self.indicates, str)):
+            raise ValueError(
+                f"column {self.name!r}: indicates must be the name of a column, and the levels False and True, got "
+                f"{quoted(self.indicates)} and {quoted(self.levels)}"
+            )
         if self.kind not in LEVEL_KINDS:
             if self.levels is not None:
                 raise ValueError(f"column {self.name!r}: kind {self.kind!r} has no levels, got {quoted(self.levels)}")
@@ -91,17 +101,19 @@ class Column:
     def to_json(self):
         """Return a dict that ``json.dumps`` accepts and `from_json` reads."""
         levels = None if self.levels is None else list(self.levels)
-        return {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
+        fields = {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
+        return fields if self.indicates is None else fields | {"indicates": self.indicates}
 
     @classmethod
     def from_json(cls, fields):
         """Rebuild a column from the dict of `to_json`; levels keep their types."""
-        if not isinstance(fields, Mapping) or set(fields) != {"name", "kind", "levels", "dtype"}:
+        needed = {"name", "kind", "levels", "dtype"}
+        if not isinstance(fields, Mapping) or set(fields) - {"indicates"} != needed:
             raise ValueError(f"a column needs name, kind, levels and dtype, got {quoted(fields)}")
         if not isinstance(fields["levels"], list | tuple | None):
             raise TypeError(f"column {fields['name']!r}: levels must be a list or null, got {quoted(fields['levels'])}")
         levels = None if fields["levels"] is None else tuple(fields["levels"])
-        return cls(fields["name"], fields["kind"], levels, fields["dtype"])
+        return cls(fields["name"], fields["kind"], levels, fields["dtype"], fields.get("indicates"))
 
 
 def as_name(label):

@@ -1,7 +1,7 @@
 """Tables: a frame, a dict of columns or an array as coded floats, and the way back."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +70,8 @@ class Table:
 
         With a schema, columns are matched by name in any order (those of a bare array by
         position), and values must keep the rules of their column; a column may then be wholly
-        missing and the data may have no rows.
+        missing and the data may have no rows. Columns that mark gaps (`Column.indicates`) may be left out: they are
+        filled in from the gaps, and missing where the column that they mark is not in the data.
 
         Parameters
         ----------
@@ -116,6 +117,8 @@ class Table:
                 return data
             data = data.to_frame()
         frame = _as_frame(data, names, schema)
+        if schema is not None:
+            frame = _with_gaps_marked(frame, schema)
         if schema is None:
             schema = _infer_schema(frame, {} if kinds is None else kinds, not isinstance(data, np.ndarray))
         else:
@@ -221,6 +224,8 @@ def _as_frame(data, names, schema):
             names = list(names)
         elif schema is not None:
             names = [column.name for column in schema]
+            if data.shape[1] < len(names):
+                names = [column.name for column in schema if column.indicates is None]
         else:
             names = [f"x{position}" for position in range(data.shape[1])]
         if len(names) != data.shape[1]:
@@ -295,6 +300,68 @@ def _infer_schema(frame, kinds, own_dtypes):
             stacklevel=3,
         )
     return schema
+
+
+def with_gaps_marked(data, schema):
+    """The data with the columns that mark gaps, if the schema has any; else as they are."""
+    recorded = [column for column in schema if column.indicates is None]
+    if isinstance(data, Table) or len(recorded) == len(schema):
+        return data
+    if isinstance(data, np.ndarray) and (data.ndim != 2 or data.shape[1] != len(recorded)):
+        return data
+    return _with_gaps_marked(_as_frame(data, None, schema), schema)
+
+
+def mark_gaps(table, names):
+    """The table with a column more for each of some columns: True where that one has no value.
+
+    Parameters
+    ----------
+    table : Table
+    names : sequence of str or int
+        Columns that have gaps.
+
+    Returns
+    -------
+    Table
+        The new columns are behind the others and are called ``<name>_is_missing``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no list of names of columns that have gaps, or the table has a column of that name.
+    """
+    if isinstance(names, str | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(f"missing_not_at_random must be a list of names of columns, got {quoted(names)}")
+    names = [as_name(label) for label in names]
+    columns, values = list(table.columns), [table.values]
+    for position, name in enumerate(names):
+        if name not in table.names:
+            raise ValueError(
+                f"missing_not_at_random must name columns among {some(list(table.names))}; got {quoted(name)}"
+            )
+        if name in names[:position]:
+            raise ValueError(f"missing_not_at_random names column {name!r} twice")
+        gaps = np.isnan(table.values[:, [table.names.index(name)]])
+        if not gaps.any():
+            raise ValueError(f"missing_not_at_random names column {name!r}, which has no missing cell: leave it out")
+        columns.append(Column(f"{name}_is_missing", "binary", (False, True), "bool", name))
+        if columns[-1].name in table.names:
+            raise ValueError(
+                f"missing_not_at_random adds a column {columns[-1].name!r}, and the table has one: rename that"
+            )
+        values.append(gaps)
+    return Table(tuple(columns), np.concatenate(values, axis=1), table.index)
+
+
+def _with_gaps_marked(frame, schema):
+    """The frame with the schema's columns that mark gaps, where it does not have them."""
+    marks = [c for c in schema if c.indicates is not None and c.name not in frame.columns]
+    if not marks:
+        return frame
+    unknown = pd.Series(pd.array([pd.NA] * len(frame), dtype="boolean"), frame.index)
+    new = {c.name: frame[c.indicates].isna() if c.indicates in frame.columns else unknown for c in marks}
+    return pd.concat([frame, pd.DataFrame(new, index=frame.index)], axis=1)
 
 
 def _match(frame, schema):
