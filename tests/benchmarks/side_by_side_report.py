@@ -96,12 +96,12 @@ MEASURES = {
 }
 
 
-def report(records, options):
-    """All sections, as far as the results go."""
-    records = [r for r in records if r["seconds"] in (0.0, options.seconds)]
-    names = [n for n in options.sets if any(r["set"] == n and r["method"] == DEFAULT for r in records)]
+def report(records, sets, budgets):
+    """All sections, as far as the results go; ``budgets`` are the CPU seconds to learn by method."""
+    records = [r for r in records if r["seconds"] == budgets.get(r["method"], 0.0)]
+    names = [n for n in sets if any(r["set"] == n and r["method"] == DEFAULT for r in records)]
     results = {n: Results([r for r in records if r["set"] == n]) for n in names}
-    parts = [heading(records, options)]
+    parts = [heading(records, budgets)]
     parts += section("Losses: where the default is not first within one standard error", losses(results))
     parts += section("The default and the better mixture, nats a row", above_mixtures(results))
     for title, measure in MEASURES.items():
@@ -116,14 +116,15 @@ def section(title, table):
     return [f"### {title}\n", table] if table else []
 
 
-def heading(records, options):
+def heading(records, budgets):
     """What was run where, at which commits."""
     commits = Counter(r["commit"] for r in records if r["method"] in OURS)
     machines = Counter(r["processor"] for r in records)
     said, where = (", ".join(f"{x} ({n})" for x, n in found.most_common()) for found in (commits, machines))
+    given = ", ".join(f"{m} {s:g}" for m, s in budgets.items())
     return (
-        f"{options.seconds:g} CPU seconds to learn; commit of our runs: {said}; processors: {where}. Values ± standard "
-        "error; in brackets by how much the default is ahead, row by row, ± the standard error of that difference.\n"
+        f"CPU seconds to learn: {given}; commit of our runs: {said}; processors: {where}. Values ± standard error; in "
+        "brackets by how much the default is ahead, row by row, ± the standard error of that difference.\n"
     )
 
 

@@ -144,13 +144,18 @@ def commit():
     return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "-uno"))
 
 
+def budgets(options):
+    """CPU seconds to learn of the methods that are given them."""
+    return dict.fromkeys(OURS, options.seconds) | {"pylace": options.pylace_seconds or options.seconds}
+
+
 def run(options):
     """Do what the store lacks, all methods of a fold together."""
     store, at = Store(options.out, KEY), commit()
     for name in options.sets:
         for k in options.splits:
             for method in options.methods:
-                key = (name, k, method, options.seconds if method in (*OURS, "pylace") else 0.0)
+                key = (name, k, method, budgets(options).get(method, 0.0))
                 if key in store:
                     continue
                 result = carry_out(options, key)
@@ -169,6 +174,7 @@ def main():
     arguments.add_argument("--sets", nargs="+", help="by default all, the smallest first")
     arguments.add_argument("--splits", nargs="+", type=int, default=list(range(FOLDS)), choices=range(FOLDS))
     arguments.add_argument("--seconds", type=float, default=60.0, help="CPU seconds to learn, of ours and of pylace")
+    arguments.add_argument("--pylace-seconds", type=float, help="of pylace, if others than ours")
     arguments.add_argument("--methods", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
     arguments.add_argument("--report", action="store_true", help="print Markdown tables of what RESULTS holds")
     options = arguments.parse_args()
@@ -176,7 +182,7 @@ def main():
     if options.report:
         from tests.benchmarks.side_by_side_report import report
 
-        print(report(list(Store(options.out, KEY).records.values()), options))
+        print(report(list(Store(options.out, KEY).records.values()), options.sets, budgets(options)))
     else:
         run(options)
 
