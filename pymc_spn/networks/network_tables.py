@@ -12,7 +12,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
-from pymc_spn.tables.table import mark_gaps
+from pymc_spn.tables.table import mark_gaps, names_of_marked
 
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
@@ -38,12 +38,14 @@ def network_inputs(
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
     is_learned = False
     if marked is not None:
-        if any(isinstance(c, Column) for c in getattr(structure, "columns", ())):
+        known = [c for c in getattr(structure, "columns", ()) if isinstance(c, Column)]
+        if known and {c.indicates for c in known} - {None} != set(names_of_marked(marked)):
             raise ValueError(
                 "missing_not_at_random: the columns of the structure have their kinds, and none may be added: leave "
                 "structure out, or make it over names, [*df, 'name_is_missing']"
             )
-        data, kinds = mark_gaps(read_table(data, kinds, name), marked), None
+        if not known:
+            data, kinds = mark_gaps(read_table(data, kinds, name), marked), None
     if structure is None:
         data, kinds = read_table(data, kinds, name), None
         structure = learn_tree(data, random_seed=0)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.networks.partition_kernels import add_shares
 from pymc_spn.networks.partitions import togetherness_with
 from pymc_spn.numerics.draw_averages import relative_weights
 from pymc_spn.tables import Table
@@ -32,10 +33,14 @@ class TrainingRows:
         """Some of the rows."""
         return TrainingRows(self.index[rows], self.labels[:, rows])
 
-    def with_shares(self, shares: np.ndarray, s: int) -> np.ndarray:
-        """Probability (m, M) under draw s that rows with such shares of children (m, K) are on the child of each."""
-        slots = _by_first_appearance(self.labels[s])
-        return np.where(slots < 0, 0.0, shares[:, np.maximum(slots, 0)])
+    def add_with_shares(self, shares: np.ndarray, s: int, weight: float, out: np.ndarray) -> None:
+        """Add to (m, M) the probability under draw s that rows with such shares (m, K) are on the child of each."""
+        add_shares(np.ascontiguousarray(shares), _by_first_appearance(self.labels[s]), weight, out)
+
+    def chosen_with_shares(self, shares: np.ndarray, s: int, chosen: np.ndarray) -> np.ndarray:
+        """The same (m, k) of each row with the rows at the positions ``chosen`` (m, k)."""
+        slots = _by_first_appearance(self.labels[s])[chosen]
+        return np.where(slots < 0, 0.0, np.take_along_axis(shares, np.maximum(slots, 0), axis=1))
 
     @property
     def unknown(self) -> np.ndarray:
@@ -90,9 +95,13 @@ class NewRows:
         of_part = np.exp(logs - np.where(np.isfinite(log), log, 0.0))
         return np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(net)]
 
-    def with_shares(self, shares: np.ndarray, s: int) -> np.ndarray:
-        """Probability (m, M) under draw s that rows with such shares of children (m, K) are on the child of each."""
-        return shares @ self.shares(s).T
+    def add_with_shares(self, shares: np.ndarray, s: int, weight: float, out: np.ndarray) -> None:
+        """Add to (m, M) the probability under draw s that rows with such shares (m, K) are on the child of each."""
+        out += weight * (shares @ self.shares(s).T)
+
+    def chosen_with_shares(self, shares: np.ndarray, s: int, chosen: np.ndarray) -> np.ndarray:
+        """The same (m, k) of each row with the rows at the positions ``chosen`` (m, k)."""
+        return np.take_along_axis(shares @ self.shares(s).T, chosen, axis=1)
 
     @property
     def unknown(self) -> np.ndarray:
@@ -117,7 +126,7 @@ def togetherness(rows: Rows, others: Rows, weight: np.ndarray) -> np.ndarray:
     else:
         out = np.zeros((len(rows.index), len(others.index)))
         for s in range(weight.size):
-            out += weight[s] * others.with_shares(rows.shares(s), s)
+            others.add_with_shares(rows.shares(s), s, weight[s], out)
     out[rows.unknown] = np.nan
     out[:, others.unknown] = np.nan
     return out
@@ -128,8 +137,7 @@ def togetherness_by_draw(rows: Rows, others: Rows, chosen: np.ndarray, n_draws: 
     if isinstance(rows, TrainingRows):
         assert isinstance(others, TrainingRows)
         return (rows.labels[:, :, None] == others.labels[:, chosen]).astype(np.float64)
-    tables = (others.with_shares(rows.shares(s), s) for s in range(n_draws))
-    return np.stack([np.take_along_axis(table, chosen, axis=1) for table in tables])
+    return np.stack([others.chosen_with_shares(rows.shares(s), s, chosen) for s in range(n_draws)])
 
 
 def _by_first_appearance(labels: np.ndarray) -> np.ndarray:

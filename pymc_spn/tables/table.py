@@ -331,9 +331,7 @@ def mark_gaps(table, names):
     TypeError, ValueError
         If it is no list of names of columns that have gaps, or the table has a column of that name.
     """
-    if isinstance(names, str | Mapping) or not isinstance(names, Iterable):
-        raise TypeError(f"missing_not_at_random must be a list of names of columns, got {quoted(names)}")
-    names = [as_name(label) for label in names]
+    names = names_of_marked(names)
     columns, values = list(table.columns), [table.values]
     for position, name in enumerate(names):
         if name not in table.names:
@@ -352,6 +350,13 @@ def mark_gaps(table, names):
             )
         values.append(gaps)
     return Table(tuple(columns), np.concatenate(values, axis=1), table.index)
+
+
+def names_of_marked(names):
+    """Names of the columns whose gaps are to be marked; refused if they are no list."""
+    if isinstance(names, str | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(f"missing_not_at_random must be a list of names of columns, got {quoted(names)}")
+    return [as_name(label) for label in names]
 
 
 def _with_gaps_marked(frame, schema):

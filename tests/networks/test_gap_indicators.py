@@ -135,7 +135,7 @@ def test_the_model_is_that_of_a_column_made_by_hand():
     assert second.columns[-1].indicates == "a" and first.columns[-1].indicates is None
     assert json.loads(read_record(runs[1]).schema.to_json())["columns"][-1]["indicates"] == "a"
     with pm.Model() as model:
-        ps.SPN("x", observed=pd.concat([frame, gappy(50)[40:]]), start=second)
+        ps.SPN("x", observed=pd.concat([frame, gappy(50)[40:]]), start=second, missing_not_at_random=["a"])
     assert ps.SPNPosterior.from_idata(draw(model, draws=2, tune=0)).columns == second.columns
 
 
