@@ -137,7 +137,7 @@ def nearest_of_rows(self: "VariationalPosterior", rows: TableLike, others: Table
     Parameters
     ----------
     rows, others : DataFrame, mapping, array or Table
-        As for `row_similarity`. A row that stands in both tables is its own neighbour, too.
+        As for `row_similarity`. A row that stands in both tables is compared with itself as with any other.
     k : int
         Neighbours of each row.
 

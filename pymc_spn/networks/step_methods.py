@@ -67,7 +67,7 @@ class TopDownSPNStep(OwnerStep):
         paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
         never from a clock, while tuning; the draws keep its last choice. Where it takes turns with bottom-up sweeps
         (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
-        highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is "prior", cells are drawn
+        highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is no "kmeans", cells are drawn
         (``missing="draw"``, ``rounded=True``), or hyperparameters depend on other variables of the model.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
