@@ -120,6 +120,12 @@ class NetworkPosterior(Answers):
         logs = self.log_density(df, per_draw=True).rename({"row": f"{self.name}_row"})
         return xr.DataTree(xr.Dataset({self.name: logs}))
 
+    def _refuse_condition(self, query: str) -> None:
+        """Refuse what needs the training rows or all columns; chains may be weighed."""
+        law = self._first
+        if law.evidence or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
+            raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
+
     def _co_clustering(self, df: Any) -> "xr.DataArray":
         """Probability that two new rows use the same child of the top sum node; see `SPNPosterior.co_clustering`."""
         rows = NewRows.of_table(self, df)

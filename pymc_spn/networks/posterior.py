@@ -11,12 +11,12 @@ import pandas as pd
 from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.networks.chain_diagnosis import ADVICE, SHOWN_ROWS, diagnosis_of_chains
 from pymc_spn.networks.drawn_circuits import draw_circuits
-from pymc_spn.networks.network_posterior import ERROR_ROWS, NetworkPosterior, refuse_pairs
+from pymc_spn.networks.network_posterior import ERROR_ROWS, refuse_pairs
 from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import SAVED, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.networks.row_similarity import nearest_training_rows, similarity_to_training_rows
+from pymc_spn.networks.row_similarity import TrainingRowSimilarity
 from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
@@ -39,7 +39,7 @@ DRAWS_OF_SIZE = 4  # and for each of the effective size: an average over them ha
 
 
 @own_names
-class SPNPosterior(NetworkPosterior):
+class SPNPosterior(TrainingRowSimilarity):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
@@ -318,9 +318,6 @@ class SPNPosterior(NetworkPosterior):
         each = (labels[:, :, None] == labels[:, None, :]) if labels.shape[1] <= ERROR_ROWS else None
         return self._pairs(together, each, record.rows, {})
 
-    row_similarity = similarity_to_training_rows
-    nearest_rows = nearest_training_rows
-
     def top_clusters(self) -> "xr.DataArray":
         """One partition of the training rows by the children of the top sum node, to look at.
 
@@ -374,12 +371,6 @@ class SPNPosterior(NetworkPosterior):
         chosen = choose_draws(self._first.chosen[:, None], checked_count("n", n, bytes_each=1000.0), rng)[:, 0]
         attrs = self._attrs(True, exactness=SIMULATION)
         return [replace(one, attrs=attrs) for one in draw_circuits(self._states, chosen, rng)]
-
-    def _refuse_condition(self, query: str) -> None:
-        """Refuse what needs the training rows or all columns; chains may be weighed."""
-        law = self._first
-        if law.evidence or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
-            raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
 
 
 def _draws_of_chain(

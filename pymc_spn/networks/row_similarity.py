@@ -25,138 +25,139 @@ from pymc_spn.tables.inputs import TableLike
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.networks.posterior import SPNPosterior
-    from pymc_spn.networks.variational_posterior import VariationalPosterior
-
 BLOCK_PAIRS = 4_000_000  # pairs of rows that are held at a time (32 MB)
 
 
-def similarity_to_training_rows(
-    self: "SPNPosterior", rows: TableLike | Sequence[object] | pd.Index, column: str | None = None
-) -> "xr.DataArray":
-    """Probability that each of some rows is in the same cluster as each training row.
+class TrainingRowSimilarity(NetworkPosterior):
+    """Similarity of rows to the training rows, whose assignments are part of the draws."""
 
-    Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`, which
-    compares rows with each other.
+    def row_similarity(
+        self, rows: TableLike | Sequence[object] | pd.Index, column: str | None = None
+    ) -> "xr.DataArray":
+        """Probability that each of some rows is in the same cluster as each training row.
 
-    Parameters
-    ----------
-    rows : list of labels, or DataFrame, mapping, array or Table
-        Labels of training rows, as in ``["Ann", "Bob"]``; or new rows, each assigned by itself given a draw.
-    column : str, optional
-        Two training rows are then alike if their values of this column come from the same leaf: not only the top sum
-        node counts, but every sum node down to the column. For labels only.
+        Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`, which
+        compares rows with each other.
 
-    Returns
-    -------
-    DataArray
-        (row, other): ``row`` are the rows that you ask about, ``other`` all training rows. NaN for training rows
-        without an observed cell (or whose value of `column` is missing), and for new rows of density zero, which a
-        warning names. Up to 10,000 pairs of rows have a standard error, ``attrs["mcse_chain"]``.
+        Parameters
+        ----------
+        rows : list of labels, or DataFrame, mapping, array or Table
+            Labels of training rows, as in ``["Ann", "Bob"]``; or new rows, each assigned by itself given a draw.
+        column : str, optional
+            Two training rows are then alike if their values of this column come from the same leaf: every sum node down
+            to the column counts, not only the top one. For labels only.
 
-    Raises
-    ------
-    ValueError
-        If no training row has a label, the posterior is a condition or a marginal, `column` is no column or stands
-        beside new rows, or so many pairs need too much memory.
+        Returns
+        -------
+        DataArray
+            (row, other): ``row`` are the rows that you ask about, ``other`` all training rows. NaN for training rows
+            without an observed cell (or whose value of `column` is missing), and for new rows of density zero, which a
+            warning names. Up to 10,000 pairs of rows have a standard error, ``attrs["mcse_chain"]``.
 
-    Examples
-    --------
-    >>> like = post.row_similarity(["Ann"])  # doctest: +SKIP
-    >>> like.sel(row="Ann").to_series().nlargest(5)  # doctest: +SKIP
-    """
-    asked, others, _ = _with_training_rows(self, "row_similarity", rows, column)
-    return _similarities(self, asked, others)
+        Raises
+        ------
+        ValueError
+            If no training row has a label, the posterior is a condition or a marginal, `column` is no column or stands
+            beside new rows, or so many pairs need too much memory.
 
+        Examples
+        --------
+        >>> like = post.row_similarity(["Ann"])  # doctest: +SKIP
+        >>> like.sel(row="Ann").to_series().nlargest(5)  # doctest: +SKIP
+        """
+        asked, others, _ = _with_training_rows(self, "row_similarity", rows, column)
+        return _similarities(self, asked, others)
 
-def nearest_training_rows(
-    self: "SPNPosterior", rows: TableLike | Sequence[object] | pd.Index, k: int = 10, column: str | None = None
-) -> "xr.Dataset":
-    """Find the training rows that are most like each of some rows.
+    def nearest_rows(
+        self, rows: TableLike | Sequence[object] | pd.Index, k: int = 10, column: str | None = None
+    ) -> "xr.Dataset":
+        """Find the training rows that are most like each of some rows.
 
-    The measure is `row_similarity`. Only the k nearest are kept, so that memory goes with the rows that you ask about
-    and not with the square of the table.
+        The measure is `row_similarity`. Only the k nearest are kept: memory goes with the rows that you ask about, and
+        not with the square of the table.
 
-    Parameters
-    ----------
-    rows : list of labels, or DataFrame, mapping, array or Table
-        As for `row_similarity`. A training row is not its own neighbour.
-    k : int
-        Neighbours of each row.
-    column : str, optional
-        As for `row_similarity`.
+        Parameters
+        ----------
+        rows : list of labels, or DataFrame, mapping, array or Table
+            As for `row_similarity`. A training row is not its own neighbour.
+        k : int
+            Neighbours of each row.
+        column : str, optional
+            As for `row_similarity`.
 
-    Returns
-    -------
-    Dataset
-        ``neighbour`` (row, rank), the labels of the training rows, the most similar first; ``similarity`` (row, rank),
-        how probable it is that the two are in the same cluster. Rows that are equally similar stand in the order of the
-        table. ``to_dataframe()`` makes a table of it.
+        Returns
+        -------
+        Dataset
+            ``neighbour`` (row, rank), the labels of the training rows, the most similar first; ``similarity`` (row,
+            rank), how probable it is that the two are in the same cluster. Rows that are equally similar stand in the
+            order of the table. ``to_dataframe()`` makes a table of it.
 
-    Raises
-    ------
-    ValueError
-        As `row_similarity`; if a row has no observed cell or density zero, so that nothing is like it, or `k` is not
-        within 1 and the number of other training rows.
+        Raises
+        ------
+        ValueError
+            As `row_similarity`; if a row has no observed cell or density zero, so that nothing is like it, or `k` is
+            not within 1 and the number of other training rows.
 
-    Examples
-    --------
-    >>> post.nearest_rows(["Ann"], k=3).to_dataframe()  # doctest: +SKIP
-    """
-    asked, others, own = _with_training_rows(self, "nearest_rows", rows, column)
-    return _nearest(self, asked, others, k, own)
-
-
-def similarity_to_rows(self: "VariationalPosterior", rows: TableLike, others: TableLike) -> "xr.DataArray":
-    """Probability that each of some rows is in the same cluster as each of others.
-
-    Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`. A fit keeps
-    no training rows: to compare with them, pass them as `others`.
-
-    Parameters
-    ----------
-    rows, others : DataFrame, mapping, array or Table
-        Each row is assigned by itself.
-
-    Returns
-    -------
-    DataArray
-        (row, other); NaN for rows whose density is zero.
-
-    Raises
-    ------
-    ValueError
-        If a condition excludes a row, or so many pairs need too much memory.
-    """
-    return _similarities(self, NewRows.of_table(self, rows), NewRows.of_table(self, others))
+        Examples
+        --------
+        >>> post.nearest_rows(["Ann"], k=3).to_dataframe()  # doctest: +SKIP
+        """
+        asked, others, own = _with_training_rows(self, "nearest_rows", rows, column)
+        return _nearest(self, asked, others, k, own)
 
 
-def nearest_of_rows(self: "VariationalPosterior", rows: TableLike, others: TableLike, k: int = 10) -> "xr.Dataset":
-    """Find those of other rows that are most like each of some rows, by `row_similarity`.
+class RowSimilarity(NetworkPosterior):
+    """Similarity of rows to others that a question is given."""
 
-    Parameters
-    ----------
-    rows, others : DataFrame, mapping, array or Table
-        As for `row_similarity`. A row that stands in both tables is compared with itself as with any other.
-    k : int
-        Neighbours of each row.
+    def row_similarity(self, rows: TableLike, others: TableLike) -> "xr.DataArray":
+        """Probability that each of some rows is in the same cluster as each of others.
 
-    Returns
-    -------
-    Dataset
-        ``neighbour`` (row, rank), the labels of the other rows, the most similar first; ``similarity`` (row, rank).
-        Rows that are equally similar stand in the order of the table.
+        Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`. A fit
+        keeps no training rows: to compare with them, pass them as `others`.
 
-    Raises
-    ------
-    ValueError
-        As `row_similarity`; if a row has density zero, or `k` is not within 1 and the number of other rows.
-    """
-    return _nearest(self, NewRows.of_table(self, rows), NewRows.of_table(self, others), k, None)
+        Parameters
+        ----------
+        rows, others : DataFrame, mapping, array or Table
+            Each row is assigned by itself.
+
+        Returns
+        -------
+        DataArray
+            (row, other); NaN for rows whose density is zero.
+
+        Raises
+        ------
+        ValueError
+            If a condition excludes a row, or so many pairs need too much memory.
+        """
+        return _similarities(self, NewRows.of_table(self, rows), NewRows.of_table(self, others))
+
+    def nearest_rows(self, rows: TableLike, others: TableLike, k: int = 10) -> "xr.Dataset":
+        """Find those of other rows that are most like each of some rows, by `row_similarity`.
+
+        Parameters
+        ----------
+        rows, others : DataFrame, mapping, array or Table
+            As for `row_similarity`. A row that stands in both tables is compared with itself as with any other.
+        k : int
+            Neighbours of each row.
+
+        Returns
+        -------
+        Dataset
+            ``neighbour`` (row, rank), the labels of the other rows, the most similar first; ``similarity`` (row, rank).
+            Rows that are equally similar stand in the order of the table.
+
+        Raises
+        ------
+        ValueError
+            As `row_similarity`; if a row has density zero, or `k` is not within 1 and the number of other rows.
+        """
+        return _nearest(self, NewRows.of_table(self, rows), NewRows.of_table(self, others), k, None)
 
 
 def _with_training_rows(
-    self: "SPNPosterior", query: str, rows: Any, column: str | None
+    self: NetworkPosterior, query: str, rows: Any, column: str | None
 ) -> tuple[Rows, TrainingRows, np.ndarray | None]:
     """Rows that are asked about, all training rows, and the places of the former if they are training rows."""
     self._refuse_condition(query)

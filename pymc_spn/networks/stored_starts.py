@@ -129,7 +129,7 @@ def _refuse_other_model(old: NetworkSchema, new: NetworkSchema) -> None:
         if families[0] != families[1]:
             raise ValueError(
                 f"start: leaves of column {column.name!r} must be those of the posterior, {families[0]}, got "
-                f"{families[1]}"
+                f"{families[1]}; give leaves= as you did for it"
             )
 
 

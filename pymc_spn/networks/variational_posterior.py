@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_spn.networks.network_posterior import NetworkPosterior
 from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
-from pymc_spn.networks.row_similarity import nearest_of_rows, similarity_to_rows
+from pymc_spn.networks.row_similarity import RowSimilarity
 from pymc_spn.networks.stored_queries import read_law, written_law
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @own_names
-class VariationalPosterior(NetworkPosterior):
+class VariationalPosterior(RowSimilarity):
     """Answers from a variational fit, made by `fit_variational`.
 
     It answers the questions of `SPNPosterior` that need no chains and no training rows. Weights and leaf parameters are
@@ -132,6 +131,3 @@ class VariationalPosterior(NetworkPosterior):
             (row, other), 1 on the diagonal; NaN for rows whose density is zero, which a warning names.
         """
         return self._co_clustering(df)
-
-    row_similarity = similarity_to_rows
-    nearest_rows = nearest_of_rows
