@@ -1,6 +1,6 @@
 """Which rows are like which: the probability that two rows share a component, and the rows nearest to some."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,7 +163,7 @@ def _with_training_rows(
     self._refuse_condition(query)
     states, record = self._states, self._states.record
     index = pd.Index(record.rows, tupleize_cols=False)
-    is_table = isinstance(rows, pd.DataFrame | Table | Mapping) or np.ndim(rows) == 2
+    is_table = isinstance(rows, pd.DataFrame | Table | Mapping) or (isinstance(rows, np.ndarray) and rows.ndim == 2)
     if column is None:
         labels = states.digits[:, :, 0]
     elif is_table:
@@ -187,12 +187,13 @@ def _with_training_rows(
 
 def places_of_labels(rows: Any, index: pd.Index) -> np.ndarray:
     """Positions of the rows that have some labels, in the order of these."""
-    if isinstance(rows, str | bytes | pd.Series) or np.ndim(rows) != 1:
+    if isinstance(rows, str | bytes | pd.Series) or not isinstance(rows, Iterable):
         raise TypeError(
             f"rows must be a list of labels of training rows or a table of new rows, got {quoted(rows)}; of a single "
             "row [label], or df.loc[[label]]"
         )
-    asked = row_labels(pd.Index(list(rows), tupleize_cols=False)) if len(rows) else index[:0]
+    listed = list(rows)
+    asked = row_labels(pd.Index(listed, tupleize_cols=False)) if listed else index[:0]
     unknown = ~asked.isin(index)
     if unknown.any():
         raise ValueError(f"rows names {quoted(asked[unknown].tolist()[0])}, which is the label of no training row")

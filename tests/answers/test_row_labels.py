@@ -60,6 +60,13 @@ def test_answers_carry_the_labels_as_text(query, run, tmp_path):
     answer.to_netcdf(tmp_path / "answer.nc", engine="h5netcdf")
 
 
+def test_training_rows_are_named_by_their_own_labels(run):
+    frame, idata = run
+    post = ps.SPNPosterior.from_idata(idata)
+    found = post.row_similarity(frame.index.tolist()[3:])  # tuples, dates with a zone, periods
+    assert found["row"].values.tolist() == [str(label) for label in frame.index[3:]]
+
+
 def test_completed_tables_keep_their_index(run):
     frame, idata = run
     gaps = frame.assign(a=[np.nan, *frame["a"][1:]])
