@@ -79,6 +79,12 @@ def schema_of(problem: Problem, name="x") -> NetworkSchema:
     )
 
 
+def in_cells(schema, resolution):
+    """The schema with values of the columns that have a grid standing for cells."""
+    names = tuple(c.name for c, width in zip(schema.columns, resolution, strict=True) if width > 0.0)
+    return replace(schema, resolution=tuple(resolution), rounded=names)
+
+
 def without_missing(schema, table, digits):
     """Digits that are -1 where all cells of a region are missing, as the sampler writes them."""
     tree, digits = schema.structure, np.array(digits)

@@ -70,7 +70,7 @@ def reference_problem(schema, values, hyperparameters):
         n_levels = 2 if column.kind == "binary" else len(column.levels or ())
         own = (schema.resolution[d], scale[d], shape[d], ratio[d])
         palettes.append([entry_prior(entry, n_levels, *own) for entry in entries])
-        if column.kind in ("count", "integer") and schema.resolution[d] > 0 and not schema.rounded:
+        if column.kind in ("count", "integer") and schema.resolution[d] > 0 and column.name not in schema.rounded:
             for family, prior in palettes[-1]:
                 if family == "gaussian":
                     prior["cell"] = 1.0 / 12.0  # variance of a uniform variable in the unit cell

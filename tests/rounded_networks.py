@@ -12,7 +12,7 @@ import pymc_spn as ps
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.rounded_cells import LATTICE
 from pymc_spn.networks.schema import NetworkSchema
-from tests.hand_made_records import schema_of, states_of, tree_of
+from tests.hand_made_records import in_cells, schema_of, states_of, tree_of
 from tests.reference import (
     LOG_NORMAL,
     Problem,
@@ -38,7 +38,7 @@ def narrow_leaves():
 
     The cell round 2 holds both, so that it says little of the group; the density at 2 says a lot, and is wrong.
     """
-    schema = replace(schema_of(THREE), resolution=(1.0, 0.5, 0.0), rounded=True)
+    schema = in_cells(schema_of(THREE), (1.0, 0.5, 0.0))
     digits = np.zeros((1, 2, 5, 4), np.int8)
     digits[0, 0, :, 0] = [0, 0, 1, 1, 1]
     digits[0, 1, :, 0] = [0, 0, 1, 1, 0]

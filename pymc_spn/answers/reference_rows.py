@@ -98,7 +98,7 @@ def _recorded(law: Law, rows: np.ndarray) -> np.ndarray:
             continue
         moved = rows.copy()
         with np.errstate(over="ignore", invalid="ignore"):
-            moved[:, d] = np.round(rows[:, d] / width) * width + 0.0
+            moved[:, d] = np.round((rows[:, d] - law.grid_points[d]) / width) * width + law.grid_points[d] + 0.0
         allowed = np.isfinite(moved[:, d]) & law.possible(moved)
         if column.kind == "positive":
             allowed &= moved[:, d] > 0.0

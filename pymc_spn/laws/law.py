@@ -139,6 +139,8 @@ class Law(ABC):
         Columns in which single values have probability zero.
     resolution : (D,) float64
         Steps in which a table records the columns; 0 for exact values.
+    grid_points : (D,) float64
+        A point of each grid.
     log_weights : (S,) float64
         Log weight of each circuit given what is known, up to a constant; ``-inf`` for those that exclude it.
     marks : Marks
@@ -153,6 +155,7 @@ class Law(ABC):
     columns: tuple[Column, ...]
     is_density: np.ndarray
     resolution: np.ndarray
+    grid_points: np.ndarray
     marks: Marks
     is_weighted: bool
     cell_tolerance: float | None = None

@@ -32,7 +32,8 @@ class MixedLaw(GridLaw):
             raise ValueError(f"given: the probability of the union is zero {everywhere}")
         self._parts = tuple(parts)
         first = parts[0]
-        self.columns, self.is_density, self.resolution = first.columns, first.is_density, first.resolution
+        self.columns, self.is_density = first.columns, first.is_density
+        self.resolution, self.grid_points = first.resolution, first.grid_points
         self.marks, self.is_weighted = first.marks, True
         self.cell_tolerance = first.cell_tolerance
 

@@ -24,8 +24,9 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import network_inputs
+from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -36,7 +37,7 @@ from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table, row_labels
 from pymc_spn.tables.column import by_name
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.networks.posterior import SPNPosterior
@@ -114,7 +115,7 @@ def SPN(
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
-    rounded: bool = False,
+    rounded: Rounded = False,
     missing: str = "marginal",
     missing_not_at_random: Sequence[str] | None = None,
     start: "str | SPNPosterior" = "kmeans",
@@ -155,11 +156,15 @@ def SPN(
     resolution : "auto", float or dict
         Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
         geometric mean. "auto" finds it from the data; 0 switches the floor off.
-    rounded : bool
-        Whether a value of a column with a recording grid d and Gaussian or log-normal leaves stands for the cell of
-        width d round it, of counts with leaves of masses beside Gaussian ones of width 1. The exact values are part of
-        the state, and the likelihood is that of the cells: equal values then earn no density, so there is no floor on
-        b0. Kernel "auto" or "exact" only.
+    rounded : "auto", bool or list of str
+        Columns whose values stand for the cells of the recording grid round them, of width d. The exact values are part
+        of the state, and the likelihood is that of the cells: equal values earn no density, so there is no floor on b0.
+        `log_density` counts a cell by log(mass / d), which compares with a density. "auto" takes columns of real or
+        positive numbers with Gaussian leaves alone and a grid on which values repeat: two rows or more to each
+        distinct value on average, or equal values so frequent that the column would be warned of. True takes all
+        columns with a grid and Gaussian or log-normal leaves, a list those it names; whole numbers among them have
+        cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns with
+        missing cells, stay exact.
     missing : {"marginal", "draw"}
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
@@ -198,12 +203,6 @@ def SPN(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
-    if not isinstance(rounded, bool | np.bool_):
-        raise TypeError(f"rounded must be True or False; got {quoted(rounded)}")
-    if rounded and missing == "draw":
-        raise ValueError(
-            'rounded=True needs missing="marginal": cells that the rest of the model uses are exact values'
-        )
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
@@ -226,7 +225,8 @@ def SPN(
         is_learned = stored_structure[1]
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
-    palette, grids = complete_palette(table.columns, table.values, leaves, resolution, rounded)
+    cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, drawn=missing == "draw")
+    palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
     centre, scale = choose_coding(palette, table.values, table.columns)
     sources = {
         "concentration": concentration,
@@ -245,15 +245,12 @@ def SPN(
         hyperparameters={},
         start=start if isinstance(start, str) else POSTERIOR,
         missing=missing,
-        rounded=bool(rounded),
+        rounded=cells.names,
+        grid_points=cells.grid_points,
         learned=is_learned,
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )
-    if rounded and not draft.rounded_columns.size:
-        raise ValueError(
-            "rounded=True needs a column with continuous leaves and a recording grid; none was found: give resolution="
-        )
     _check_supports(draft, table)
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
     gaussian = [table.names[d] for d in draft.gaussian_columns]
@@ -270,7 +267,7 @@ def SPN(
     ticket.tag.spn_owner = name
     schema = replace(draft, hyperparameters=hyperparameters)
     compiled = draft.compiled
-    cells, completed = _missing_cells(name, draft, table, model) if missing == "draw" else (np.zeros(0), table.values)
+    gaps, completed = _missing_cells(name, draft, table, model) if missing == "draw" else (np.zeros(0), table.values)
     state = Chain(draft, completed).statistics_of_one_cluster()
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
     _, rv = SPNRandomVariable(schema=schema.to_json())(
@@ -281,7 +278,7 @@ def SPN(
         compiled.constants,
         compiled.n_levels,
         data,
-        cells,
+        gaps,
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
@@ -289,7 +286,8 @@ def SPN(
     rv.tag.spn_start = stored
     pm.Data(f"{name}_schema", write_schema(schema))
     if missing == "draw":
-        rv.tag.spn_completed = (schema.columns, np.array(table.values), cells)
+        rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
+    report_choices(schema, chosen, rounded)
     return rv
 
 

@@ -6,7 +6,8 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.networks.distributions import PRIORS, _check_supports, _numbers
 from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.network_tables import network_inputs
+from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
+from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -14,7 +15,7 @@ from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
-from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
@@ -32,6 +33,7 @@ def fit_variational(
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
+    rounded: Rounded = False,
     max_children: int = 8,
     restarts: int | None = None,
     max_steps: int | None = None,
@@ -60,6 +62,9 @@ def fit_variational(
         As in `SPN`: of finite or infinite width, with any splits. None learns the splits from the table.
     leaves, resolution
         As in `SPN`.
+    rounded : "auto", bool or list of str
+        As in `SPN`, for columns with Gaussian leaves alone. Exact values are spread evenly over their cells while
+        learning, which keeps a lower bound. Whole numbers have their unit cells in any case.
     concentration, leaf_scale, leaf_shape, precision_ratio : None, float, array or dict
         As in `SPN`, without variables; None estimates them.
     max_children : int
@@ -102,7 +107,8 @@ def fit_variational(
     if isinstance(df, RegionTree | Circuit):
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
-    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, progressbar)
+    given_structure = structure
+    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name)
     if restarts is None:
         restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
     if max_steps is None:
@@ -118,7 +124,8 @@ def fit_variational(
         "leaf_shape": leaf_shape,
         "precision_ratio": precision_ratio,
     }
-    palette, grids = complete_palette(table.columns, table.values, leaves, resolution)
+    cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, only_gaussian=True)
+    palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
     centre, scale = choose_coding(palette, table.values, table.columns)
     draft = NetworkSchema(
         name=name,
@@ -129,8 +136,12 @@ def fit_variational(
         centre=tuple(float(c) for c in centre),
         scale=tuple(float(s) for s in scale),
         hyperparameters={},
+        rounded=cells.names,
+        grid_points=cells.grid_points,
         learned=is_learned,
     )
+    if progressbar:
+        report_choices(draft, given_structure, rounded)
     _check_supports(draft, table)
     n_columns = len(table.columns)
     values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)

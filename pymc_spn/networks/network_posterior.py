@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.answers import Answers
+from pymc_spn.networks.network_tables import learned_in_words
 from pymc_spn.networks.posterior_circuit import PosteriorCircuit, predictive_circuit
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -44,9 +45,8 @@ class NetworkPosterior(Answers):
 
     @property
     def _splits(self) -> str:
-        """What the repr says of splits that were learned from the table; the posterior is one given them."""
-        schema = self._first.schema
-        return f", splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""
+        """What the repr says of choices by the table: its splits, which the posterior is given, and its cells."""
+        return "".join(f", {words}" for words in learned_in_words(self._first.schema) if words)
 
     def _given_words(self) -> str:
         words = self._law.in_words()

@@ -10,6 +10,8 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.networks.gibbs.recorded_cells import cells_in_words
+from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.table import mark_gaps, names_of_marked
@@ -23,7 +25,6 @@ def network_inputs(
     leaves: Mapping[str, Any] | None,
     kinds: Mapping[str, str] | None,
     name: str,
-    is_reported: bool = True,
     marked: Sequence[str] | None = None,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
     """Structure, palettes and table of a network, and whether its splits were learned from the table.
@@ -31,8 +32,8 @@ def network_inputs(
     Behind the columns of the table stand those that mark the gaps of the ``marked`` ones (`mark_gaps`); a structure
     that is given must have them, too.
 
-    Without a structure they are those of `learn_tree`, and reported. The seed is fixed: chains, and models built again
-    to continue them, must agree about the structure. Up to two columns there is one tree only.
+    Without a structure they are those of `learn_tree`. The seed is fixed: chains, and models built again to continue
+    them, must agree about the structure. Up to two columns there is one tree only.
     """
     if leaves is not None and not isinstance(leaves, Mapping):
         raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
@@ -50,11 +51,26 @@ def network_inputs(
         data, kinds = read_table(data, kinds, name), None
         structure = learn_tree(data, random_seed=0)
         is_learned = len(data.columns) > 2
-        if is_learned and is_reported:
-            regions = f"{structure.n_regions} regions"
-            _log.info(f"Structure of {name!r}: splits learned from the table ({regions}). Change with structure=")
     tree, palettes = tree_and_leaves(structure, leaves)
     return tree, palettes, table_of_network(tree, data, kinds, name), is_learned
+
+
+def learned_in_words(schema: NetworkSchema) -> tuple[str, str]:
+    """What was learned from the table before its posterior: its splits, and the columns recorded in cells."""
+    splits = f"splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""
+    return splits, cells_in_words(schema.rounded, schema.columns, schema.resolution)
+
+
+def report_choices(schema: NetworkSchema, structure: Any, rounded: Any) -> None:
+    """Log, in one line, what the table has decided where the arguments left it open."""
+    splits, cells = learned_in_words(schema)
+    splits, cells = splits if structure is None else "", cells if isinstance(rounded, str) else ""
+    what = {"structure=": splits, "rounded=": cells}
+    said = ", ".join(words for words in what.values() if words)
+    if said:
+        about = "Structure" if splits else "Values"
+        arguments = " or ".join(argument for argument, words in what.items() if words)
+        _log.info(f"{about} of {schema.name!r}: {said}. Change with {arguments}")
 
 
 def table_of_network(structure: RegionTree, observed: Any, kinds: Any, name: str) -> Table:

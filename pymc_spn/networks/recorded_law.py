@@ -74,6 +74,8 @@ class RecordedLaw(GridLaw):
         self.columns = tuple(self.schema.columns[d] for d in own)
         self.is_density = np.array(states.compiled.is_density)[own]
         self.resolution = np.array(self.schema.resolution, np.float64)[own]
+        points = self.schema.grid_points or (0.0,) * len(self.schema.columns)
+        self.grid_points = np.array(points, np.float64)[own]
         self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
         rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
         self.cell_tolerance = CELL_TOLERANCE if rounded else None

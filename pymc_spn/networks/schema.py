@@ -17,7 +17,8 @@ from pymc_spn.tables.saved_files import refusing_damage
 from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
 
 # 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
-FORMAT = 2
+# 2: one truth value said that all columns with a grid stand for cells
+FORMAT = 3
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
 
@@ -44,8 +45,10 @@ class NetworkSchema:
         How chains start: "kmeans" or "prior".
     missing : str
         "marginal" where missing cells are summed out, "draw" where they are the variable ``<name>_missing``.
-    rounded : bool
-        Whether values of columns with a recording grid stand for their cells. Gaussian leaves have no floor then.
+    rounded : tuple of str
+        Columns whose values stand for their cells; their leaves have no floor. See `recorded_cells`.
+    grid_points : tuple of float
+        Per column a point of its recording grid, where that does not hold 0; empty where all hold 0.
     learned : bool
         Whether the splits of the structure were learned from the same table, which the posterior does not know.
     n_rows : int, optional
@@ -64,7 +67,8 @@ class NetworkSchema:
     hyperparameters: dict
     start: str = "kmeans"
     missing: str = "marginal"
-    rounded: bool = False
+    rounded: tuple = ()
+    grid_points: tuple = ()
     learned: bool = False
     n_rows: int | None = None
     data: str | None = None
@@ -84,7 +88,8 @@ class NetworkSchema:
                 "hyperparameters": self.hyperparameters,
                 "start": self.start,
                 "missing": self.missing,
-                "rounded": self.rounded,
+                "rounded": list(self.rounded),
+                "grid_points": list(self.grid_points),
                 "learned": self.learned,
                 "n_rows": self.n_rows,
                 "data": self.data,
@@ -114,7 +119,8 @@ class NetworkSchema:
                 hyperparameters=fields["hyperparameters"],
                 start=fields["start"],
                 missing=fields.get("missing", "marginal"),
-                rounded=fields.get("rounded", False),
+                rounded=tuple(fields.get("rounded", ())),
+                grid_points=tuple(fields.get("grid_points", ())),
                 learned=fields.get("learned", False),
                 n_rows=fields.get("n_rows"),
                 data=fields.get("data"),
@@ -144,10 +150,12 @@ class NetworkSchema:
                 checked(kind, source["fixed"], (None,), tiny)
             elif not isinstance(source["variable"], str):
                 refuse(kind, "be a number or the name of a variable", source)
-        flags = self.rounded, self.learned
-        if self.missing not in ("marginal", "draw") or not all(isinstance(flag, bool) for flag in flags):
-            rule = "be 'marginal' or 'draw', and truth values"
-            refuse("missing, rounded and learned", rule, (self.missing, *flags))
+        if self.missing not in ("marginal", "draw") or not isinstance(self.learned, bool):
+            refuse("missing and learned", "be 'marginal' or 'draw', and a truth value", (self.missing, self.learned))
+        checked("the grid_points of the columns", self.grid_points, (len(names) if self.grid_points else 0,))
+        wide = [c.name for c, width in zip(self.columns, self.cell_widths, strict=True) if width > 0.0]
+        if any(name not in wide for name in self.rounded):
+            refuse("rounded", f"name columns with cells, {wide}", self.rounded)
         if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):
             refuse("name and n_rows", "be a string and a whole number or None", (self.name, self.n_rows))
 
@@ -159,8 +167,8 @@ class NetworkSchema:
 
     @cached_property
     def rounded_columns(self) -> np.ndarray:
-        """Indices of the columns whose values stand for cells: those with a grid and with densities among leaves."""
-        return np.flatnonzero(self.rounded * self.cell_widths)
+        """Indices of the columns whose values stand for cells."""
+        return np.array([d for d, column in enumerate(self.columns) if column.name in self.rounded], np.int64)
 
     @cached_property
     def cell_widths(self) -> np.ndarray:
@@ -173,6 +181,11 @@ class NetworkSchema:
         widths = np.where(self.compiled.is_density, grid, 0.0)
         widths[self.mixed_columns] = grid[self.mixed_columns] > 0.0
         return widths
+
+    def on_grid(self, d: int, values: Any) -> np.ndarray:
+        """Values of a column as a table records them: the nearest points of its grid."""
+        point, width = self.grid_points[d] if self.grid_points else 0.0, self.cell_widths[d]
+        return np.round((values - point) / width) * width + point + 0.0
 
     def columns_reading(self, reading: int) -> np.ndarray:
         """(D,) bool: columns that have a leaf which reads values so, see `kernel_forms`."""

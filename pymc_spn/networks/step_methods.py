@@ -68,7 +68,7 @@ class TopDownSPNStep(OwnerStep):
         never from a clock, while tuning; the draws keep its last choice. Where it takes turns with bottom-up sweeps
         (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
         highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is no "kmeans", cells are drawn
-        (``missing="draw"``, ``rounded=True``), or hyperparameters depend on other variables of the model.
+        (``missing="draw"``), or hyperparameters depend on other variables of the model.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
@@ -135,7 +135,7 @@ class TopDownSPNStep(OwnerStep):
         own = {name for name, *_ in self.own_values.values()}
         moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
         others = {v.name for v in moving if v in model.value_vars} - own
-        self.may_race = not others and self.cells is None and self.chain.rounding is None
+        self.may_race = not others and self.cells is None
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
@@ -355,9 +355,14 @@ def _rounded_sweeps(schema, table, kernel):
     from pymc_spn.networks.records.rounded_cells import RoundedCells
     from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 
-    if kernel not in ("auto", "exact"):
-        raise ValueError(f'kernel must be "auto" or "exact" with rounded=True; got {quoted(kernel)}')
-    return RoundedSweeps(RoundedCells(schema, table))
+    sweeps = RoundedSweeps(RoundedCells(schema, table), kernel)
+    if sweeps.has_masses.any() and not sweeps.may_integrate:
+        whole = [schema.columns[d].name for d in sweeps.cells.columns[sweeps.has_masses]]
+        raise ValueError(
+            f'kernel must be "auto" or "exact" where whole numbers stand for cells (rounded: {quoted(whole)}); '
+            f"got {quoted(kernel)}"
+        )
+    return sweeps
 
 
 def _refuse_other_data(name, observed, table):

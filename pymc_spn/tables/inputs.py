@@ -23,6 +23,9 @@ type Palettes = Mapping[str, object]
 type Resolution = str | float | Mapping[str, float]
 """Recording grids: "auto", one number or numbers by column."""
 
+type Rounded = str | bool | Sequence[str]
+"""Columns whose values stand for cells: "auto", all, none or names."""
+
 type Dims = str | Sequence[str]
 """Names of dimensions."""
 

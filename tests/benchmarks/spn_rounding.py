@@ -76,7 +76,8 @@ def cost_at_learned_scales(table, n_children, sweeps=150):
     owned[2:, schema.gaussian_columns] = True
     priors = np.array([PRIORS[group] for group in HYPERPARAMETERS])
     begin = (np.ones(2), np.full(n_columns, 0.3), np.full(n_columns, 1.5), np.full(n_columns, 0.05))
-    rounded = replace(schema, rounded=True)
+    cells = tuple(column.name for column, width in zip(schema.columns, schema.cell_widths, strict=True) if width)
+    rounded = replace(schema, rounded=cells)
     chains = [
         Chain(schema, table.values, "exact"),
         Chain(rounded, table.values, "exact", rounding=RoundedSweeps(RoundedCells(rounded, table.values))),

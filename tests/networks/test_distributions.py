@@ -258,7 +258,11 @@ BAD = {
         ValueError,
         r"concentration .*unknown \['outer'\], missing \['univariate'\]",
     ),
-    "rounded": (dict(rounded="yes"), TypeError, r"rounded must be True or False.*got 'yes'"),
+    "rounded": (
+        dict(rounded="yes"),
+        TypeError,
+        'rounded must be "auto", True, False or a list of .*; got .yes.',
+    ),
     "missing": (dict(missing="impute"), ValueError, r'missing must be "marginal".*\'impute\''),
     "start": (dict(start="warm"), ValueError, r"start must be.*'warm'"),
     "negative grid": (dict(resolution=-1.0), ValueError, r"resolution of column 'a'.*-1\.0"),

@@ -12,7 +12,7 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.networks.records.record import digits_dtype, n_labels, read_record
 from pymc_spn.tables.tree_files import read_results
-from tests.hand_made_records import enumerated_tree, schema_of, tree_of
+from tests.hand_made_records import enumerated_tree, in_cells, schema_of, tree_of
 from tests.reference import tiny_problems
 
 ALTERED = "; the results were altered or are not from ps.SPN"
@@ -158,7 +158,7 @@ def test_a_row_has_a_digit_where_it_goes_and_no_other(name):
 def test_digits_and_exact_values_are_integers():
     refuses(altered(recorded(), "sample_stats", "x_digits", as_float), "must hold integers, got the dtype float64")
     problem = tiny_problems()["missing"]
-    schema = replace(schema_of(problem), resolution=(0.5, 0.0, 0.0), rounded=True)
+    schema = in_cells(schema_of(problem), (0.5, 0.0, 0.0))
     whole = read_record(recorded()).digits
     codes = np.zeros((1, whole.shape[1], 3, 1), int)
     tree = tree_of(schema, problem.X, whole, np.ones((*whole.shape[:2], 2)), np.ones(whole.shape[:2]), exact=codes)
@@ -260,8 +260,8 @@ def test_the_schema_is_ours():
     ]:
         values = np.frombuffer(text.replace(old, new).encode(), np.uint8).astype(np.int16)
         refuses(altered(tree, "constant_data", "x_schema", lambda _, v=values: v), place, words)
-    values = np.frombuffer(text.replace('"format": 2', '"format": 9', 1).encode(), np.uint8).astype(np.int16)
-    with pytest.raises(ValueError, match="format other than 2: use the version that wrote it, or fit again"):
+    values = np.frombuffer(text.replace('"format": 3', '"format": 9', 1).encode(), np.uint8).astype(np.int16)
+    with pytest.raises(ValueError, match="format other than 3: use the version that wrote it, or fit again"):
         read_record(altered(tree, "constant_data", "x_schema", lambda _: values))
 
 

@@ -20,14 +20,18 @@ import pymc_spn as ps
 from pymc_spn.leaves.families import PREDICTIVES, Exponential, Gaussian, LogNormal
 from pymc_spn.leaves.leaf_predictives import by_family
 from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
+from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.variational import fit as variational_fit
+from pymc_spn.networks.variational.fit import fit_by_ascent
 from tests.called_kernels import called
-from tests.hand_made_records import schema_of, states_of
+from tests.hand_made_records import in_cells, schema_of, states_of
 from tests.reference import (
     EXPONENTIAL,
     GAUSSIAN,
@@ -60,9 +64,17 @@ PAIR = ((0,), (1,))
 GRID = (1.0, 0.5)
 TIGHT = ("gaussian", {"mu0": 0.5, "rho0": 0.2, "a0": 2.0, "b0": 0.1})  # a quarter of a cell wide
 X = np.array([[0.0, 0.5], [1.0, 1.5], [1.0, 0.5]])
+
+
+def narrow(mean):
+    return "gaussian", {"mu0": mean, "rho0": 0.2, "a0": 2.0, "b0": 1e-5}
+
+
 PROBLEMS = {
     "finite": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL, EXPONENTIAL]], X),
     "infinite": Problem(PAIR, "infinite", 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL]], np.where(X == 1.5, nan, X)),
+    "gaussians": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [TIGHT]], np.tile([[1.0, 0.5]], (3, 1))),
+    "narrow": Problem(PAIR, 2, 1.3, 0.9, [[narrow(1.0)], [narrow(0.5)]], np.tile([[1.0, 0.5]], (3, 1))),
     "counts": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT, POISSON], [LOG_NORMAL]], X),
     "splits": Problem(Splits([((0,), (1,)), ((1,), (0,))]), 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL]], X),
 }
@@ -70,7 +82,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def rounded_schema(problem):
-    return replace(schema_of(problem), resolution=GRID, rounded=True)
+    return in_cells(schema_of(problem), GRID)
 
 
 def fixed_sampler(problem, schema, cells):
@@ -177,7 +189,7 @@ def cell_integral(problem, column, entry, rows, power_of=None):
 
 @cache
 def exact_posterior(name):
-    """Posterior of every canonical key, and the posterior mean of row 1's exact value in column 0."""
+    """Posterior of every canonical key, the posterior mean of row 1's exact value in column 0, the log evidence."""
     problem = PROBLEMS[name]
     integral = cache(lambda *leaf: cell_integral(problem, *leaf))
     logs, means, keys = [], [], []
@@ -194,8 +206,9 @@ def exact_posterior(name):
         logs.append(log)
         means.append(mean)
         keys.append(canonical(digits_from_state(problem, state), problem))
-    p = np.exp(logs - logsumexp(logs))
-    return dict(zip(keys, p.tolist(), strict=True)), float(p @ means)
+    evidence = logsumexp(logs)
+    p = np.exp(logs - evidence)
+    return dict(zip(keys, p.tolist(), strict=True)), float(p @ means), float(evidence)
 
 
 FORMS = {  # which of the rounded columns are integrated, and the kernel where none is
@@ -207,8 +220,9 @@ FORMS = {  # which of the rounded columns are integrated, and the kernel where n
 }
 
 
+KERNELS = ("induced_tree", "alternating", "published", "bottom_up")
 CHAINS = [
-    *[("finite", form) for form in FORMS],
+    *[("finite", form) for form in (*FORMS, *KERNELS)],
     *[(name, form) for name in ("infinite", "counts", "splits") for form in ("integrated", "given")],
 ]
 
@@ -220,8 +234,27 @@ def sweeps_of(cells, form, kind=RoundedSweeps):
     return sweeps
 
 
+def chain_by_kernel(name, draws, seed, kernel, thin=4):
+    """The same of a `Chain` by any of its kernels, which are given all exact values."""
+    problem, rng = PROBLEMS[name], np.random.default_rng(seed)
+    schema = rounded_schema(problem)
+    chain = Chain(schema, problem.X, kernel, rounding=RoundedSweeps(RoundedCells(schema, problem.X), kernel))
+    shape, ratio = (np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio"))
+    chain.begin(rng, (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), shape, ratio))
+    digits, values = np.empty((draws, *chain.sampler.slots.shape), np.int8), np.empty(draws)
+    for i in range(draws):
+        for _ in range(thin):
+            chain.sweep(rng)
+        digits[i] = chain.sampler.digits()
+        values[i] = chain.sampler.coded[1, 0] * schema.scale[0] + schema.centre[0]
+    assert not chain.rounding.integrated.any()
+    return digits, values
+
+
 def chain_of(name, draws, seed, thin=4, form="integrated", kind=RoundedSweeps):
     """Digits along a chain, and the exact values of row 1 in column 0."""
+    if form in KERNELS:
+        return chain_by_kernel(name, draws, seed, form, thin)
     problem, rng = PROBLEMS[name], np.random.default_rng(seed)
     schema = rounded_schema(problem)
     cells = RoundedCells(schema, problem.X)
@@ -240,7 +273,7 @@ def chain_of(name, draws, seed, thin=4, form="integrated", kind=RoundedSweeps):
 
 
 def variation(name, draws, chains, form="integrated", thin=4, kind=RoundedSweeps):
-    problem, (posterior, mean) = PROBLEMS[name], exact_posterior(name)
+    problem, (posterior, mean, _) = PROBLEMS[name], exact_posterior(name)
     found = [chain_of(name, draws, seed, thin, form, kind) for seed in range(chains)]
     score = np.mean([total_variation(count_keys(digits, problem), posterior) for digits, _ in found])
     rng = np.random.default_rng(0)
@@ -282,6 +315,35 @@ def test_recorded_values_taken_for_exact_are_noticed(name):
     assert variation(name, 2500, 2, form=None)[0] > 3.0
 
 
+def test_turns_that_keep_the_values_of_the_start_are_noticed(monkeypatch):
+    monkeypatch.setattr(BottomUpSampler, "set_table", lambda self, placed: None)
+    assert variation("finite", 2500, 2, "alternating")[0] > 3.0
+
+
+# ---- variational fits
+def bound_of(name):
+    """Bound of a fit with the problem's hyperparameters, in nats; cells count by mass over width."""
+    problem = PROBLEMS[name]
+    schema = rounded_schema(problem)
+    fixed = (np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio"))
+    values = (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), *fixed)
+    given = dict(zip(HYPERPARAMETERS, values, strict=True))
+    learned, priors = np.zeros((4, 2), np.bool_), np.ones((4, 3))
+    fit = fit_by_ascent(schema, problem.X, given, learned, priors, 2, 5, 300, 1e-10, np.random.default_rng(2), False)
+    assert all(np.diff(bounds).min() > -1e-10 for bounds in fit.bounds)
+    return max(bounds[-1] for bounds in fit.bounds)
+
+
+def test_the_bound_of_a_fit_is_one_on_the_evidence_of_cells(monkeypatch):
+    """Values taken for exact ones, the mistake, pass what no probability of cells can."""
+    ceiling = -np.log(np.broadcast_to(GRID, X.shape)).sum()
+    evidence = exact_posterior("gaussians")[2] + ceiling
+    assert evidence - 8.0 < bound_of("gaussians") < evidence < ceiling
+    assert bound_of("narrow") < ceiling
+    monkeypatch.setattr(variational_fit, "with_spread_values", lambda compiled, widths: compiled)
+    assert bound_of("narrow") > ceiling + 0.5
+
+
 def test_columns_with_leaves_narrower_than_cells_are_integrated():
     """By counts of rows; columns that have leaves with masses always are, and every start is planned anew."""
     rng = np.random.default_rng(7)
@@ -289,7 +351,7 @@ def test_columns_with_leaves_narrower_than_cells_are_integrated():
     problem = Problem(
         PAIR, 4, 1.0, 1.0, [[GAUSSIAN], [("gaussian", {"mu0": 0.0, "rho0": 0.1, "a0": 2.0, "b0": 1e-3})]], x
     )
-    schema = replace(schema_of(problem), resolution=(0.01, 1.0), rounded=True)
+    schema = in_cells(schema_of(problem), (0.01, 1.0))
     chain = Chain(schema, x, "exact", rounding=RoundedSweeps(RoundedCells(schema, x)))
     chain.begin(
         rng,
@@ -521,12 +583,6 @@ def test_same_seed_same_draws_and_kernels_that_cannot():
     table = ps.Table.from_frame(df)
     with pm.Model():
         ps.SPN("x", ps.circuits.complete_tree(table.columns, n_children=2), observed=table, rounded=True)
-        with pytest.raises(ValueError, match='kernel must be "auto" or "exact" with rounded=True'):
-            ps.steps.TopDownSPNStep(kernel="frontier")
+        ps.steps.TopDownSPNStep(kernel="frontier")
     with pm.Model(), pytest.raises(ValueError, match="needs a column with continuous leaves and a recording grid"):
         ps.SPN("x", ps.circuits.complete_tree(table.columns), observed=table, rounded=True, resolution=0.0)
-    gaps = df.assign(x=df["x"].where(df["x"] > 0))
-    with pm.Model(), pytest.raises(ValueError, match='rounded=True needs missing="marginal"'):
-        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=gaps, rounded=True, missing="draw")
-    with pm.Model(), pytest.raises(TypeError, match="rounded must be True or False"):
-        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df, rounded="yes")

@@ -74,7 +74,7 @@ class CircuitLaw(Law):
         self.evidence = evidence or {}
         self.columns = tuple(columns[d] for d in self.kept)
         self.is_density = ~masses_of(whole.circuit)[list(self.kept)]
-        self.resolution = np.zeros(len(self.kept))
+        self.resolution = self.grid_points = np.zeros(len(self.kept))
         self._columns: dict[int, CircuitColumn] = {}
         self._precision: Any = np.float64
 

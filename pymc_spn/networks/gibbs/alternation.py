@@ -62,10 +62,12 @@ class Turns:
         Of finite width.
     compiled : CompiledPalette
     coded : (N, D) float64
+    moving : sequence of int
+        Places of the columns whose values change between the sweeps of the collapsed sampler.
     """
 
-    def __init__(self, structure, compiled, coded):
-        self.sampler = BottomUpSampler(structure, compiled, coded)
+    def __init__(self, structure, compiled, coded, moving=()):
+        self.sampler = BottomUpSampler(structure, compiled, coded, moving)
         self.priors = None
         self.is_behind = True  # the collapsed state has been changed since the last sweep
 
@@ -79,6 +81,7 @@ class Turns:
             self.sampler.set_hyperparameters(*priors)
             self.priors = [np.array(p) for p in priors]
         if self.is_behind:
+            self.sampler.set_table(collapsed.coded)
             self.sampler.set_digits(collapsed.digits())
             self.is_behind = False
         return self.sampler.sweep(rng)

@@ -25,6 +25,7 @@ from pymc_spn.networks.gibbs.bottom_up_values import (
     family_term,
     fast_exp2,
     make_points,
+    move_points,
     tabulate_column,
 )
 from pymc_spn.networks.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
@@ -48,6 +49,8 @@ class BottomUpSampler:
     compiled : CompiledPalette
     coded : (N, D) float64
         Table in the units of the palette, NaN where missing.
+    moving : sequence of int
+        Places of the columns that `set_table` changes.
 
     Raises
     ------
@@ -55,16 +58,21 @@ class BottomUpSampler:
         If a region has infinitely many children.
     """
 
-    def __init__(self, structure, compiled, coded):
+    def __init__(self, structure, compiled, coded, moving=()):
         self.compiled = compiled
         self.layout = explicit_layout(structure, compiled, coded, "bottom_up")
         self.placed, self.entry_source = spread(compiled, structure.leaf_column)
         self.parameters = make_parameters(self.layout, self.placed)
-        self.points = make_points(self.layout, self.placed, place_columns(structure, coded))
+        self.moving = np.asarray(moving, np.int64)
+        self.points = make_points(self.layout, self.placed, place_columns(structure, coded), self.moving)
         n_nodes = int(self.layout.n_nodes.sum())
         self.value = np.ones((n_nodes, BLOCK))
         self.value_bits = np.zeros((n_nodes, 1))
         self._digits = np.full((len(coded), structure.n_regions), -1, np.int32)
+
+    def set_table(self, placed):
+        """Take the values of the columns that move from a coded table (N, P)."""
+        move_points(self.points, self.placed, placed, self.moving)
 
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each."""

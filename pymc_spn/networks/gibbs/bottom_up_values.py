@@ -40,8 +40,8 @@ class Points(NamedTuple):
     table: np.ndarray
 
 
-def make_points(layout, palette, coded):
-    """Padded copy of the table, and the distinct values of the columns that are worth tabulating."""
+def make_points(layout, palette, coded, moving=()):
+    """Padded copy of the table, and the distinct values of the columns that are worth tabulating, none that moves."""
     n_rows, n_columns = coded.shape
     padded = -(-max(n_rows, 1) // BLOCK) * BLOCK
     y = np.zeros((n_columns, padded))
@@ -52,6 +52,7 @@ def make_points(layout, palette, coded):
     for d, r in enumerate(layout.leaf_region):
         found, inverse = np.unique(y[d, :n_rows], return_inverse=True)
         few = found.size <= min(TABLE_VALUES, n_rows // 4) and layout.n_nodes[r] * found.size <= TABLE_CELLS
+        few &= d not in moving
         tabulated[d] = few or palette.n_levels[d] > 0
         levels.append(found if tabulated[d] else found[:0])
         if tabulated[d]:
@@ -64,22 +65,28 @@ def make_points(layout, palette, coded):
     cells = stride * layout.n_nodes[layout.leaf_region]
     return Points(
         y=y,
-        logs=_logs(palette, y),
+        logs=_logs(palette, y, range(n_columns)),
         tabulated=tabulated,
         value_index=index,
         n_values=n_values,
         values=values,
-        values_logs=_logs(palette, values),
+        values_logs=_logs(palette, values, range(n_columns)),
         table_begin=np.cumsum(cells) - cells,
         stride=stride,
         table=np.ones(int(cells.sum())),
     )
 
 
-def _logs(palette, y):
-    """What `Points.logs` holds; at padding and missing cells it is not used."""
+def move_points(points, palette, coded, moving):
+    """Put values of some columns into the points, in place."""
+    points.y[moving, : len(coded)] = np.nan_to_num(coded[:, moving].T, nan=0.0)
+    points.logs[moving] = _logs(palette, points.y, moving)[moving]
+
+
+def _logs(palette, y, places):
+    """What `Points.logs` holds in some places; at padding and missing cells it is not used."""
     out = np.zeros_like(y)
-    for d in range(len(y)):
+    for d in places:
         families = palette.family[palette.entry_ptr[d] : palette.entry_ptr[d + 1]]
         if np.isin(families, families_with(LOGARITHM)).any():
             out[d] = np.log(np.maximum(y[d] + palette.offset[d], np.finfo(np.float64).tiny))

@@ -53,8 +53,11 @@ class Chain:
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel in ("published", "bottom_up"):
-            make = PublishedSampler if kernel == "published" else BottomUpSampler
-            self.explicit = make(schema.structure, schema.compiled, coded)
+            if kernel == "published":
+                self.explicit = PublishedSampler(schema.structure, schema.compiled, coded)
+            else:
+                moving = () if rounding is None else rounding.moving
+                self.explicit = BottomUpSampler(schema.structure, schema.compiled, coded, moving)
 
     @property
     def sampler(self):
@@ -87,7 +90,7 @@ class Chain:
         """Install hyperparameters, without any assignments of an earlier chain."""
         self.ahead = None
         if self.rounding is not None:
-            self._sampler.coded = self.rounding.cells.exact()
+            self.set_table(self.rounding.cells.exact(values=self.values))
         self._sampler.reset()
         self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
         self.set_hyperparameters(hyperparameters)
@@ -111,10 +114,19 @@ class Chain:
         if self.turns is not None:
             self.turns.is_behind = True
 
+    def set_table(self, placed):
+        """Install a coded table (N, P) before the assignments to it: exact values of what is recorded in cells."""
+        self._sampler.coded = placed
+        if self.explicit is not None and self.rounding is not None:
+            self.explicit.set_table(placed)
+
     def set_cells(self, rows, columns, values):
         """Write cells into the table; what is rebuilt from it afterwards has them."""
         self.values[rows, columns] = values
-        self.sampler.coded = place_columns(self.schema.structure, self.schema.code(self.values))
+        placed = place_columns(self.schema.structure, self.schema.code(self.values))
+        if self.rounding is not None:
+            placed[:, self.rounding.moving] = self.sampler.coded[:, self.rounding.moving]
+        self.sampler.coded = placed
         self.turns = None
 
     def set_hyperparameters(self, hyperparameters):
@@ -130,11 +142,16 @@ class Chain:
         if self.explicit is not None:
             moved = self.explicit.sweep(rng)
             self.ahead = self.explicit
+            if self.rounding is not None:
+                self.rounding.draw_exact(rng, self.sampler)
+                self.explicit.set_table(self.sampler.coded)
             return moved
         kernel = self.chosen_kernel()
         if kernel == "bottom_up":
             if self.turns is None:
-                self.turns = Turns(self.schema.structure, self.schema.compiled, self.schema.code(self.values))
+                moving = () if self.rounding is None else self.rounding.moving
+                coded = self.schema.code(self.values)
+                self.turns = Turns(self.schema.structure, self.schema.compiled, coded, moving)
             self.n_bottom_up += 1
             moved = self.turns.sweep(rng, self._sampler)
             self.ahead = self.turns.sampler
@@ -187,7 +204,8 @@ class Chain:
         n_leaves = self.sampler.n_occupied_leaves()
         fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
         turns = 0
-        if self.rounding is None and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
+        is_given = self.rounding is None or not self.rounding.integrated.any()  # all exact values are
+        if is_given and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
             ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
             turns = n_turns(ratio) if self.kernel == "alternating" or ratio >= WORTH_IT else 0
         return ("exact" if fits else "frontier"), turns
@@ -229,8 +247,7 @@ class Chain:
         table[:, mixed] = np.round(table[:, mixed]) + 0.0
         table[:, c.is_count] = np.maximum(table[:, c.is_count], 0.0)
         for d in self.schema.rounded_columns:
-            width = self.schema.cell_widths[d]
-            table[:, d] = np.round(table[:, d] / width) * width + 0.0
+            table[:, d] = self.schema.on_grid(d, table[:, d])
         return table
 
 

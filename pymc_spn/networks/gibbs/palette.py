@@ -56,7 +56,7 @@ class CompiledPalette(NamedTuple):
     is_count: np.ndarray  # (D,) bool: 0 stands for all that Gaussian leaves have below 1/2
 
 
-def complete_palette(columns, values, leaves=None, resolution="auto", rounded=False):
+def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()):
     """Palette of every column with all constants filled in from the data.
 
     Parameters
@@ -68,8 +68,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         Column name to a palette entry or a list of them; other columns get the default of their kind.
     resolution : {"auto"}, float or dict
         Recording grid of the real columns: found from the data, one number for all, or by name.
-    rounded : bool
-        Whether the likelihood is that of rounded values, under which equal values are no spikes: nothing to warn of.
+    rounded : sequence of str
+        Columns whose values stand for cells (`recorded_cells`): equal ones are no spikes, and nothing to warn of.
 
     Returns
     -------
@@ -90,8 +90,7 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         _refuse_unknown("resolution", resolution, names)
     palette, grids, excess, width, single, steps = [], np.zeros(len(columns)), {}, {}, {}, {}
     for d, column in enumerate(columns):
-        entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
-        entries = list(entries) if isinstance(entries, list | tuple) else [entries]
+        entries = entries_of(column, leaves)
         if not entries:
             raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
         for entry in entries:
@@ -112,19 +111,25 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=Fa
         if REAL in readings or readings == {NOT_NEGATIVE}:  # of such columns squares are taken, or the variance
             _refuse_extreme(column.name, observed)
         if any(conjugate.prior_form == NORMAL_GAMMA_PRIOR for conjugate in conjugates):
-            grids[d] = _grid(column.name, observed, resolution)
-            if column.kind not in WHOLE_KINDS:  # whole numbers stand for their cells, and earn nothing by repeating
+            grids[d] = grid_of(column.name, observed, resolution)
+            # what stands for cells earns nothing by repeating: whole numbers do
+            if column.kind not in WHOLE_KINDS and column.name not in rounded:
                 excess[column.name], width[column.name] = ties_and_grid(observed, grids[d])
                 if math.isinf(excess[column.name]):
                     steps[column.name] = shifted_step(observed)
                 if holds_one_value(observed):
                     single[column.name] = observed[0]
         palette.append([entry.completed(observed, grids[d]) for entry in entries])
-    if not rounded:
-        warn_of_single_values(single)
-        warn_of_ties(excess, steps)
-        warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
+    warn_of_single_values(single)
+    warn_of_ties(excess, steps)
+    warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
     return palette, grids
+
+
+def entries_of(column, leaves):
+    """Palette entries of a column as a list: those of ``leaves``, else the default of its kind."""
+    entries = leaves.get(column.name, DEFAULT_ENTRY[column.kind])
+    return list(entries) if isinstance(entries, list | tuple) else [entries]
 
 
 def choose_coding(palette, values, columns):
@@ -148,11 +153,11 @@ def choose_coding(palette, values, columns):
     return centre, scale
 
 
-def compile_palette(columns, palette, resolutions, centre, scale, rounded=False):
+def compile_palette(columns, palette, resolutions, centre, scale, rounded=()):
     """Arrays of a completed palette in the units given by ``centre`` and ``scale``.
 
-    With ``rounded`` grids put no floor under the variances of leaves, and whole numbers have no cells: in rounded
-    networks leaves hold exact values.
+    In the columns named by ``rounded``, grids put no floor under the variances of leaves, and whole numbers have no
+    cells: there leaves hold exact values.
     """
     n_columns = len(columns)
     kind = np.full(n_columns, GENERAL, np.int64)
@@ -170,7 +175,7 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=False)
         elif readings == {LEVEL}:
             n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
-        grid = 0.0 if rounded else resolutions[d]
+        grid = 0.0 if columns[d].name in rounded else resolutions[d]
         if REAL in readings and not is_density[d] and grid > 0.0:
             cell_variance[d] = 1.0 / 12.0 / scale[d] ** 2
         for entry in entries:
@@ -201,6 +206,21 @@ def asked_palette(compiled):
     return compiled._replace(column_kind=np.where(is_rounded(compiled), whole, compiled.column_kind))
 
 
+def with_spread_values(compiled, widths):
+    """The palette of variational fits: each value that stands for a cell is spread evenly over it.
+
+    A uniform law of the exact value within the cell is a factor of the variational posterior, so the bound is one on
+    the density of cells, mass over width. Of a Gaussian leaf it needs the variance of the cell alone.
+
+    Parameters
+    ----------
+    compiled : CompiledPalette
+    widths : (D,) float64
+        Of the cells in the units of the data, 0 where values are exact; under Gaussian leaves alone.
+    """
+    return compiled._replace(cell_variance=compiled.cell_variance + (widths / compiled.scale) ** 2 / 12.0)
+
+
 def is_rounded(compiled):
     """(D,) bool, columns of whole numbers that have Gaussian leaves."""
     with_cells = [code for code, part in CONJUGATES.items() if part.log_whole_number is not None]
@@ -224,7 +244,8 @@ def _are_densities(entries):
     return not any(PREDICTIVES[entry.code].has_masses for entry in entries)
 
 
-def _grid(name, observed, resolution):
+def grid_of(name, observed, resolution):
+    """Recording grid of a column, found or given; 0 where there is none."""
     value: Any = resolution.get(name, "auto") if isinstance(resolution, dict) else resolution
     if isinstance(value, str):
         if value != "auto":

@@ -90,6 +90,10 @@ class PublishedSampler:
         self.is_started = False
         self.n_sweeps = 0
 
+    def set_table(self, placed):
+        """Take a coded table (N, P) for the present one."""
+        self.coded, self.n_sweeps = placed, 0  # statistics are made again
+
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each."""
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))

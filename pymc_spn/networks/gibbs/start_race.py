@@ -22,6 +22,7 @@ class Candidate(NamedTuple):
 
     log_joint: float  # mean over the second half of the heat: single states of one grouping differ by as much
     digits: np.ndarray
+    table: np.ndarray  # with the exact values of what is recorded in cells
     hyperparameters: tuple[np.ndarray, ...]
 
 
@@ -76,6 +77,7 @@ class StartRace:
             self._compare(chain)
         if self.best is not None:
             chain.set_hyperparameters(self.best.hyperparameters)
+            chain.set_table(self.best.table)
             chain.set_digits(self.best.digits)
 
     def _compare(self, chain: Any) -> None:
@@ -83,4 +85,5 @@ class StartRace:
         mean = float(np.mean(self.log_joints)) if self.log_joints else -np.inf
         if self.best is None or mean > self.best.log_joint:
             sampler = chain.sampler
-            self.best = Candidate(mean, sampler.digits(), tuple(np.array(h) for h in sampler.hyperparameters))
+            hyper = tuple(np.array(h) for h in sampler.hyperparameters)
+            self.best = Candidate(mean, sampler.digits(), sampler.coded.copy(), hyper)

@@ -8,6 +8,7 @@ from pymc_spn.laws.law import Marks
 from pymc_spn.networks.gibbs.palette import asked_palette
 from pymc_spn.networks.records.record import SCHEMA, Record, read_schema, write_schema
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.networks.variational.fit_checks import checked_fit
@@ -43,7 +44,7 @@ class FittedStates(RecordedStates):
         self.schema, self.structure, self.compiled = schema, schema.structure, schema.compiled
         self.coded = schema.code(table)
         self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]
-        self.fit, self.rounded = fit, None
+        self.fit, self.rounded = fit, RoundedCells(schema, table) if schema.rounded else None
         self._keep_nothing()
 
     def __reduce__(self) -> Any:

@@ -137,8 +137,9 @@ class RecordedStates:
             sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         if self.rounded is not None and self.record.exact is not None:
             n_rows, n_columns = self.rounded.low.shape
-            sampler.coded = self.rounded.exact(self.record.exact.reshape(-1, n_rows, n_columns)[s])
-        if self.cells is not None:
+            codes = self.record.exact.reshape(-1, n_rows, n_columns)[s]
+            sampler.coded = self.rounded.exact(codes, self.completed(s))
+        elif self.cells is not None:
             sampler.coded = self.coded_rows(self.completed(s))
         sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
         sampler.set_digits(self.digits[s])

@@ -238,10 +238,13 @@ class RoundedCells:
         found.ends = self.ends[0][which], self.ends[1][which]
         return found
 
-    def exact(self, codes: np.ndarray | None = None) -> np.ndarray:
-        """Coded table (N, P) with the exact values at lattice points (N, K), by default in the middle of the cells."""
+    def exact(self, codes: np.ndarray | None = None, values: np.ndarray | None = None) -> np.ndarray:
+        """Coded table (N, P) with the exact values at lattice points (N, K), by default in the middle of the cells.
+
+        Other columns are those of ``values`` (N, D), by default of the recorded table.
+        """
         codes = np.full(self.low.shape, LATTICE // 2) if codes is None else codes
-        out = self.coded.copy()
+        out = self.coded.copy() if values is None else self.schema.code(values)
         out[:, self.columns] = self.low + (codes + self.offset) / LATTICE * (self.high - self.low)
         return np.ascontiguousarray(place_columns(self.structure, out))
 

@@ -31,6 +31,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 NARROW = 1.0  # cell widths, below which the standard deviation of a leaf makes it narrow
 FEW_NARROW = 0.05  # of a column's rows are in narrow leaves at most where exact values are given
 REPEATED = 4  # rows of a cell on average, below which values are given: the table of masses would cost too much
+INTEGRATING = ("auto", "exact")  # kernels that sum exact values out
 VALUES_AT_A_TIME = 8192  # rows whose exact values are drawn between two looks for Ctrl-C
 
 
@@ -135,6 +136,8 @@ class RoundedSweeps:
     ----------
     cells : RoundedCells
         Of the table that the chain samples.
+    kernel : str
+        That of the chain. Kernels other than "auto" and "exact" are given all exact values.
 
     Attributes
     ----------
@@ -142,10 +145,11 @@ class RoundedSweeps:
         Rounded columns whose exact values are integrated out while rows move; all until `plan` has seen a state.
     """
 
-    def __init__(self, cells: RoundedCells) -> None:
+    def __init__(self, cells: RoundedCells, kernel: str = "exact") -> None:
         self.cells = cells
+        self.may_integrate = kernel in INTEGRATING
         self.has_masses = ~cells.schema.compiled.is_density[cells.columns]
-        self.integrated = np.ones(cells.columns.size, np.bool_)
+        self.integrated = self.has_masses | self.may_integrate
         self.places = [np.flatnonzero(cells.structure.leaf_column == d).tolist() for d in cells.columns]
         which = np.full(cells.low.shape, -1, np.int32)
         ends: list[np.ndarray] = [np.empty((0, 2))]
@@ -159,11 +163,18 @@ class RoundedSweeps:
         begin = np.cumsum([len(pairs) for pairs in ends])
         self.distinct = DistinctCells(cells.columns, cells.offset, begin, low, high, which)
 
+    @property
+    def moving(self) -> np.ndarray:
+        """Places of the rounded columns."""
+        return np.flatnonzero(np.isin(self.cells.structure.leaf_column, self.cells.columns))
+
     def plan(self, sampler: Sampler) -> None:
         """Choose the columns to integrate, from counts of the present state.
 
         A count beside leaves with masses always is: in one kind of leaf its exact value is a point, in the other not.
         """
+        if not self.may_integrate:
+            return
         narrow = np.empty(self.integrated.size, np.int64)
         net = sampler.net
         count_narrow(net.tree, net.palette, net.edges, net.leaves, sampler.slots, self.distinct, narrow)
@@ -181,8 +192,12 @@ class RoundedSweeps:
         if self.integrated.any():
             return self._integrating_sweep(rng, sampler)
         moved = sampler.sweep(rng, kernel, frontier)
-        self._draw_exact(rng, sampler, self._parameters(sampler))
+        self.draw_exact(rng, sampler)
         return moved
+
+    def draw_exact(self, rng: np.random.Generator, sampler: Sampler) -> None:
+        """Redraw the exact values given the trees."""
+        self._draw_exact(rng, sampler, self._parameters(sampler))
 
     def _integrating_sweep(self, rng: np.random.Generator, sampler: Sampler) -> float:
         sampler.begin_sweep()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.palette import log_jacobian
+from pymc_spn.networks.gibbs.palette import log_jacobian, with_spread_values
 from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
@@ -95,6 +95,9 @@ def fit_by_ascent(
     structure, compiled = schema.structure, schema.compiled
     coded = schema.code(values)
     placed = place_columns(structure, coded)
+    widths = np.zeros(len(schema.columns))
+    widths[schema.rounded_columns] = schema.cell_widths[schema.rounded_columns]
+    spread = with_spread_values(compiled, widths)
     factorials = base_logs(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
@@ -102,9 +105,9 @@ def fit_by_ascent(
     fixed = learned, priors, max_steps, tolerance
     with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
         for number, generator in enumerate(rng.spawn(n_restarts), 1):
-            start = clustered_tree(structure, compiled, coded, max_children, generator)
+            start = clustered_tree(structure, spread, coded, max_children, generator)
             runs.append(
-                ascend(structure, compiled, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
+                ascend(structure, spread, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
             )
             bar.advance(number * max_steps - bar.done)
     return fit_of(runs)
