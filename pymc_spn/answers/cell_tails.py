@@ -36,7 +36,7 @@ def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
     -------
     DataArray
         (row, column) within 0 and 1; NaN where the cell is missing, or where the others are impossible under
-        every draw. Exact, with ``rounded=True`` numerical; ``mcse_chain`` for each cell. Among rows of the model
+        every draw. Exact, numerical where columns are in cells; ``mcse_chain`` for each cell. Among rows of the model
         those of at most u are a share of at most u.
 
     Raises

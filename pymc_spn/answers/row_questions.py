@@ -33,8 +33,9 @@ def log_density(
     per_draw : bool
         Whether each draw's own density is wanted instead of the log of their mean.
     cells : bool
-        Of a network with ``rounded=True``, whether a value of a rounded column counts as its cell, by
-        log(mass / width), as it does in learning; otherwise by the density of the exact value.
+        Whether a value of a column in cells (``rounded=`` of `SPN`) counts as its cell, by log(mass / width), as it
+        does in learning. This is a mean density, which compares with densities. Otherwise a value counts by the density
+        at the point.
     unseen : {"error", "missing"}
         What becomes of a level that the training table did not have.
 
@@ -122,8 +123,8 @@ def impute(
     """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
 
     Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
-    row are drawn together. Of a network with ``rounded=True`` the observed values stand for their cells, and what
-    is filled in are exact values, not rounded ones.
+    row are drawn together. In columns in cells (``rounded=`` of `SPN`) the observed values stand for their cells, and
+    what is filled in are exact values, not rounded ones.
 
     Parameters
     ----------

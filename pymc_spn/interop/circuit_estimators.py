@@ -26,7 +26,7 @@ from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
-from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
@@ -46,6 +46,7 @@ class NetworkEstimator(PosteriorEstimator):
         unseen: str = "error",
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
+        rounded: Rounded = "auto",
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -62,6 +63,7 @@ class NetworkEstimator(PosteriorEstimator):
         self.unseen = unseen
         self.leaves = leaves
         self.resolution = resolution
+        self.rounded = rounded
         self.max_children = max_children
         self.restarts = restarts
         self.max_steps = max_steps
@@ -90,6 +92,7 @@ class NetworkEstimator(PosteriorEstimator):
                 structure,
                 leaves=self.leaves,
                 resolution=self.resolution,
+                rounded=self.rounded,
                 max_children=self.max_children,
                 restarts=self.restarts,
                 max_steps=self.max_steps,
@@ -98,7 +101,7 @@ class NetworkEstimator(PosteriorEstimator):
             )
             return
         with pm.Model(model=None):  # of its own, also where fit is called inside another model
-            SPN("x", structure, observed=table, leaves=self.leaves, resolution=self.resolution)
+            SPN("x", structure, observed=table, leaves=self.leaves, resolution=self.resolution, rounded=self.rounded)
             self.idata_ = pm.sample(
                 self.draws,
                 tune=self.tune,
@@ -166,6 +169,9 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         Palettes by column name, as in `SPN`.
     resolution : "auto", float or dict
         Recording grids of numbers, as in `SPN`.
+    rounded : "auto", bool or list of str
+        Columns whose values stand for the cells of their grid, as in `SPN`: by default those in which values repeat on
+        it. Scores count such a cell by log(mass / width).
     max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.
     draws, tune, chains, cores : int
@@ -271,8 +277,8 @@ class SPNClassifier(ClassifierMixin, NetworkEstimator):
 
     Parameters
     ----------
-    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
-cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
+chains, cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``.
 
     Attributes

@@ -13,7 +13,7 @@ from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
-from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 
 SCORES = ("density", "cells")
 LARGEST_CONTAMINATION = 0.5
@@ -41,8 +41,8 @@ class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
         Share of the network's own rows that would be outliers, for "density" at least 1 / (n_reference + 1).
     n_reference : int
         Number of rows that the network draws for comparison; not used by "cells".
-    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
-cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
+chains, cores, random_state, progressbar
         As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
 
     Attributes
@@ -72,6 +72,7 @@ cores, random_state, progressbar
         unseen: str = "error",
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
+        rounded: Rounded = "auto",
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -89,6 +90,7 @@ cores, random_state, progressbar
             unseen=unseen,
             leaves=leaves,
             resolution=resolution,
+            rounded=rounded,
             max_children=max_children,
             restarts=restarts,
             max_steps=max_steps,

@@ -12,7 +12,7 @@ from pymc_spn.interop.estimator_inputs import check_response, one_of, read_respo
 from pymc_spn.interop.scikit_learn import RegressorMixin
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.coding import guessed_kind
-from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 
 KINDS = ("real", "positive", "integer", "count", "ordinal")
 
@@ -29,8 +29,8 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
     target_kind : {"auto", "real", "positive", "integer", "count", "ordinal"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
         least 0. By default ordinal if the values are few whole numbers that repeat, by the rule for columns, else real.
-    structure, method, kinds, unseen, leaves, resolution, max_children, restarts, max_steps, draws, tune, chains, \
-cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
+chains, cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
         `resolution` may name that column, too.
 
@@ -57,6 +57,7 @@ cores, random_state, progressbar
         unseen: str = "error",
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
+        rounded: Rounded = "auto",
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -75,6 +76,7 @@ cores, random_state, progressbar
             unseen=unseen,
             leaves=leaves,
             resolution=resolution,
+            rounded=rounded,
             max_children=max_children,
             restarts=restarts,
             max_steps=max_steps,

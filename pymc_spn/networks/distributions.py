@@ -115,7 +115,7 @@ def SPN(
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
-    rounded: Rounded = False,
+    rounded: Rounded = "auto",
     missing: str = "marginal",
     missing_not_at_random: Sequence[str] | None = None,
     start: "str | SPNPosterior" = "kmeans",

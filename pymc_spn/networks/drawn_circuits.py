@@ -24,7 +24,7 @@ MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy o
 class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
 
-    Averaged over many draws, `log_density` is the collapsed predictive, with ``rounded=True`` that of exact values
+    Averaged over many draws, `log_density` is the collapsed predictive, of columns in cells that of exact values
     (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
     In an infinite network, and in a large finite one, the unoccupied children of a sum node stand together as one
     fresh child, drawn from the prior below it: its weight has the exact law and its density the exact expectation,

@@ -33,7 +33,7 @@ def fit_variational(
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
-    rounded: Rounded = False,
+    rounded: Rounded = "auto",
     max_children: int = 8,
     restarts: int | None = None,
     max_steps: int | None = None,

@@ -592,29 +592,32 @@ def test_a_standardised_column_is_told_of_its_step():
     half = np.where(rng.random(200) < 0.5, 0.0, rng.normal(size=200))
     df = pd.DataFrame({"age": (age - age.mean()) * step, "half": half})
     with pm.Model(), pytest.warns(UserWarning) as found:
-        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df)
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df, rounded=False)
     (warning,) = found
     said = str(warning.message)
     assert "inf" not in said and f"'age' (its values are {step:.4g} apart" in said
     assert "'half' (its values repeat and have no common step)" in said and f"resolution={{'age': {step:.4g}}}" in said
     with pm.Model():
-        ps.SPN("x", ps.circuits.complete_tree(["age"]), observed=df[["age"]], resolution={"age": step})
+        ps.SPN("x", ps.circuits.complete_tree(["age"]), observed=df[["age"]], resolution={"age": step}, rounded=False)
+    with pm.Model(), pytest.warns(UserWarning) as found:  # by default it is in cells
+        ps.SPN("x", ps.circuits.complete_tree(list(df)), observed=df)
+    assert "'age'" not in str(found[0].message) and "'half' (its values repeat" in str(found[0].message)
 
 
 # ---- values in coarse steps
 def test_coarse_steps_are_warned_of():
-    """Halves of stars are no whole numbers; ages are fine enough, and rounded=True asks for cells."""
+    """Halves of stars are no whole numbers; ages are fine enough, and in cells, the default, steps may be coarse."""
     rng = np.random.default_rng(0)
     df = pd.DataFrame({"rating": rng.integers(1, 6, 200) / 2.0, "age": np.round(rng.normal(40, 12, 200))})
     df.loc[::20, "rating"] = np.nan
     tree = ps.circuits.complete_tree(list(df))
     with pm.Model(), pytest.warns(UserWarning) as found:
-        ps.SPN("x", tree, observed=df)
+        ps.SPN("x", tree, observed=df, rounded=False)
     (warning,) = found
     said = str(warning.message)
     assert "'rating' (steps of 0.69 standard deviations)" in said and "'age'" not in said
     assert "kinds={'rating': 'ordinal'}" in said and warning.filename == __file__
     with pm.Model():
-        ps.SPN("x", tree, observed=df, rounded=True)
+        ps.SPN("x", tree, observed=df)
     with pm.Model():
         ps.SPN("x", tree, observed=df.assign(rating=2.0 * df["rating"]))

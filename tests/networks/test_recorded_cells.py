@@ -1,5 +1,7 @@
 """Which columns are recorded in cells by default, what a model says of it, and runs with the default."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -8,7 +10,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
 from tests.hand_made_records import states_of
-from tests.sampled_runs import draw
+from tests.sampled_runs import assert_same, draw
 
 RNG = np.random.default_rng(0)
 SMOOTH = RNG.normal(size=300)
@@ -71,6 +73,97 @@ def mixed(n=120):
     ratio = np.round(rng.normal(size=n), 1)
     frame["ratio"] = np.where(np.arange(n) % 9 == 0, np.nan, (ratio - 0.123) / 7.7)
     return frame.assign(side=np.where(side, "b", "a"))
+
+
+@cache
+def sampled():
+    """A default run on the mixed table, and what it said."""
+    with pm.Model() as model:
+        ps.SPN("x", observed=mixed())
+    return draw(model, draws=15, tune=25)
+
+
+def test_by_default_a_model_is_in_cells_and_says_so(caplog):
+    caplog.set_level("INFO", logger="pymc")
+    with pm.Model() as model:
+        ps.SPN("x", observed=mixed())
+    (line,) = [m for m in caplog.messages if "recorded to" in m]
+    said = "recorded to tenths 0.1, ratio 0.013"
+    assert line.startswith("Structure of 'x': splits learned from the table (")
+    assert line.endswith(f"regions), {said}. Change with structure= or rounded=")
+    idata = sampled()
+    post = ps.SPNPosterior.from_idata(idata)
+    assert said in repr(post)
+    assert_same(draw(model, draws=15, tune=25), idata)
+    caplog.clear()
+    with pm.Model():
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed={"a": TENTHS, "b": SMOOTH})
+    assert caplog.messages[-1] == "Values of 'x': recorded to a 0.1. Change with rounded="
+    caplog.clear()
+    with pm.Model():
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed={"a": TENTHS, "b": SMOOTH}, rounded=["a"])
+    assert not any("recorded to" in m for m in caplog.messages)  # as it was asked for
+
+
+@pytest.mark.parametrize("learner", ["sampling", "variational"])
+def test_densities_of_cells_compare_between_learners(learner, tmp_path):
+    """Mass over width in columns in cells, of draws as of a fit, also after a round trip."""
+    frame = mixed()
+    post = ps.SPNPosterior.from_idata(sampled()) if learner == "sampling" else ps.fit_variational(frame, random_seed=1)
+    schema = post._states.schema
+    assert schema.rounded == ("tenths", "ratio")
+    width = dict(zip(schema.structure.names, schema.resolution, strict=True))
+    row = frame.iloc[[1]].assign(smooth=np.nan)
+    logs = post.log_density(row)
+    assert logs.attrs["exactness"].startswith("numerical")
+    cell: dict = {c: (row[c].item() - width[c] / 2.0, row[c].item() + width[c] / 2.0) for c in schema.rounded}
+    mass = float(post.probability(cell | {"side": {row["side"].item()}}))
+    assert float(logs[0]) == pytest.approx(np.log(mass) - sum(np.log(width[c]) for c in schema.rounded), abs=1e-7)
+    assert float(post.log_density(row, cells=False)[0]) != pytest.approx(float(logs[0]), abs=1e-6)
+    alone = frame[["tenths"]].assign(smooth=np.nan, ratio=np.nan, side=None)
+    assert post.log_density(alone).mean() < -np.log(0.1)  # which no law of the cells exceeds
+    post.save(tmp_path / "post.nc")
+    read = ps.load(tmp_path / "post.nc")
+    np.testing.assert_array_equal(read.log_density(frame), post.log_density(frame))
+    assert read._states.schema.grid_points == schema.grid_points != ()
+
+
+@pytest.mark.filterwarnings("ignore:equal values are far more frequent")
+def test_levels_that_repeat_earn_no_spikes():
+    """Two values of a standardised column have a density without bound as points, one below the ceiling in cells."""
+    x = np.where(np.random.default_rng(5).random(150) < 0.4, 0.05 / 3.0, -0.07 / 3.0)
+    frame = pd.DataFrame({"x": x, "y": np.random.default_rng(6).normal(size=150)})
+    only_x = frame.assign(y=np.nan)
+    fits = {rounded: ps.fit_variational(frame, random_seed=1, rounded=rounded) for rounded in ("auto", False)}
+    scores = {rounded: float(fit.log_density(only_x).mean()) for rounded, fit in fits.items()}
+    assert scores["auto"] < -np.log(0.04) < scores[False]
+
+
+def test_tables_without_repeats_are_as_ever():
+    frame = pd.DataFrame({"a": SMOOTH[:60], "b": np.round(SMOOTH[100:160], 3), "n": np.arange(60) % 7})
+    runs = []
+    for rounded in ("auto", False):
+        with pm.Model() as model:
+            ps.SPN("x", observed=frame, rounded=rounded)
+        runs.append(draw(model, draws=6, tune=6))
+    assert_same(*runs)
+    fits = [ps.fit_variational(frame, random_seed=1, rounded=rounded) for rounded in ("auto", False)]
+    assert fits[0].bound == fits[1].bound
+
+
+@pytest.mark.filterwarnings("ignore:equal values are far more frequent")
+def test_estimators_take_cells_and_names_of_columns():
+    frame = mixed()[["smooth", "tenths", "ratio"]]
+    few = {"restarts": 1, "max_steps": 5, "random_state": 1}
+    found = [ps.sklearn.SPNDensity(rounded=r, **few).fit(frame).posterior_ for r in ("auto", ["tenths"], False)]
+    assert [post._states.schema.rounded for post in found[:2]] == [("tenths", "ratio"), ("tenths",)]
+    assert (
+        ps.sklearn.SPNRegressor(**few)
+        .fit(frame[["smooth", "ratio"]], frame["tenths"])
+        .posterior_._states.schema.rounded
+    )
+    with pytest.raises(ValueError, match="rounded names the column 'age', which is not in the table"):
+        ps.sklearn.SPNImputer(rounded=["age"], **few).fit(frame)
 
 
 def test_the_record_gives_the_state_back_where_gaps_are_drawn():

@@ -53,7 +53,7 @@ def warn_of_coarse_grids(width):
         _warn(
             f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
             f"density of the column then means nothing. Declare whole numbers ordinal or integer, as by {example}, "
-            "make others a category, or say rounded=True"
+            "make others a category, or let its values stand for cells, as by rounded=True"
         )
 
 
@@ -97,8 +97,8 @@ def warn_of_ties(excess, steps):
     raised = "raise its resolution" if first is None else f"say resolution={{{first!r}: {steps[first]:.4g}}}"
     _warn(
         f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
-        f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or say "
-        "rounded=True"
+        f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or let its "
+        "values stand for cells, as by rounded=True"
     )
 
 

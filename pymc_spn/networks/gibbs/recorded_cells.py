@@ -138,7 +138,10 @@ def _repeat(observed: np.ndarray, grid: float) -> bool:
         return False  # one value says nothing of a grid
     values = np.unique(observed)
     n_distinct = 1 + np.count_nonzero(np.diff(values) > NOISE * np.abs(values).max(initial=0.0))
-    return observed.size >= REPEATS * n_distinct or ties_and_grid(observed, grid)[0] > MAX_TIE_EXCESS
+    if observed.size >= REPEATS * n_distinct:
+        return True
+    with np.errstate(over="ignore"):  # values that are too large are refused later, by their column
+        return ties_and_grid(observed, grid)[0] > MAX_TIE_EXCESS
 
 
 def _most_frequent(observed: np.ndarray) -> float:

@@ -116,7 +116,7 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     DataTree
         With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the
         number of the child that each row takes in each region, -1 where all its cells are missing; with
-        ``rounded=True`` also ``exact``, the exact values as lattice points of their cells. ``draw`` says at
+        columns in cells also ``exact``, the exact values as lattice points of their cells. ``draw`` says at
         which draw the record was made. The digit of a single column modulo its number of palette entries is
         the palette entry.
 
@@ -236,7 +236,7 @@ class Record:
     variables : dict of (chain, record, ...) float64
         The variables of the posterior that they were read from.
     exact : (chain, record, N, K) uint16, optional
-        With ``rounded=True`` the exact values, as lattice points of their cells.
+        Of columns in cells the exact values, as lattice points of their cells.
     log_joint : (chain, draw) float64, optional
         Of all draws, also of those whose digits are not recorded.
     model_digest : int

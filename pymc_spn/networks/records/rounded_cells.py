@@ -1,4 +1,4 @@
-"""Rounded columns (``rounded=True``): sweeps over trees and exact values together, densities of cells.
+"""Columns in cells (`recorded_cells`): sweeps over trees and exact values together, densities of cells.
 
 A recorded value of a rounded column stands for the cell of width d round it. The exact value in the cell is part of
 the state. In a sweep each row is taken out of the network, its tree is drawn with its exact values integrated out (a

@@ -1,4 +1,4 @@
-"""Sweeps over trees and exact values of rounded columns (``rounded=True``), at little more than the cost of others.
+"""Sweeps over trees and exact values of columns in cells (`recorded_cells`), at little more than the cost of others.
 
 The exact values of some columns are given while the rows move: there a sweep is an ordinary one. Those of the others
 are integrated out: parameters of their leaves are drawn first, given which a leaf is worth the mass of a cell

@@ -11,7 +11,7 @@ from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LEVEL
 from pymc_spn.leaves.palette_entry import PaletteEntry
-from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _grid, _refuse_unknown
+from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _refuse_unknown, grid_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import by_name
@@ -98,7 +98,7 @@ def empirical_leaf_priors(
         if observed.size == 0:
             raise ValueError(f"table: column {column.name!r} has no observed value")
         copies = _copies(structure, column.name, len(entries)) if n_entries is None else int(n_entries)
-        grid = _grid(column.name, observed, resolution)
+        grid = grid_of(column.name, observed, resolution)
         fitted = []
         for _ in range(copies):
             size = min(max(round(ratios[column.name] * observed.size), 2), observed.size)
