@@ -12,9 +12,12 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from tests.benchmarks.table_rules import VALIDATION
+
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 ROWS_A_COMPONENT = 8  # at least
 FLOORS = (1e-3, 1e-4, 1e-5, 1e-6)  # of the variances of standardised columns
+FEW_ROWS = 1000  # up to which every row is a validation row once
 PATIENCE = 2  # sizes in a row that gain nothing, after which no larger one is tried
 BANDWIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.4)  # times the normal reference rule
 MOST_KERNELS = 2000
@@ -186,23 +189,27 @@ def level_logs(table, numeric):
 def mixture(prepared, seed, kind):
     """A mixture of ``full`` or ``diag`` Gaussians; None without numeric columns.
 
-    Validation rows choose the number of components and the floor of the variances; all rows are then learned from.
+    Validation rows choose the number of components and the floor of the variances, by cross-validation where rows are
+    few; all rows are then learned from.
     """
     numeric, learning = prepared.numeric, prepared.learning
     if not numeric.any():
         return None
     margins = [Linear(x) for x in learning.values[:, numeric].T]
-    train, validation, together = (
-        np.column_stack([m.scores(x) for m, x in zip(margins, t.values[:, numeric].T, strict=True)])
-        for t in (prepared.train, prepared.validation, learning)
-    )
+    together = np.column_stack([m.scores(x) for m, x in zip(margins, learning.values[:, numeric].T, strict=True)])
+    parts = [np.s_[r::VALIDATION] for r in range(VALIDATION if len(together) <= FEW_ROWS else 1)]
+    splits = [(np.delete(together, part, axis=0), together[part]) for part in parts]
+
+    def score(size, floor):
+        return np.mean([fitted(train, size, kind, floor, seed, 1).score(rest) for train, rest in splits])
+
     best = (-np.inf, 1, FLOORS[0])
     for floor in FLOORS:
         top, idle = -np.inf, 0
-        for size in (k for k in SIZES if ROWS_A_COMPONENT * k <= len(train) or k == 1):
-            score = fitted(train, size, kind, floor, seed, 1).score(validation)
-            top, idle = (score, 0) if score > top else (top, idle + 1)
-            best = max(best, (score, size, floor))
+        for size in (k for k in SIZES if ROWS_A_COMPONENT * k <= len(splits[0][0]) or k == 1):
+            value = score(size, floor)
+            top, idle = (value, 0) if value > top else (top, idle + 1)
+            best = max(best, (value, size, floor))
             if idle == PATIENCE:
                 break
     _, size, floor = best
