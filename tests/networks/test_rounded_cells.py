@@ -24,6 +24,7 @@ from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
 from pymc_spn.networks.gibbs.chain import Chain
 from pymc_spn.networks.gibbs.sampler import Sampler
+from pymc_spn.networks.records.cell_moves import CellMoves
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
@@ -75,6 +76,7 @@ PROBLEMS = {
     "infinite": Problem(PAIR, "infinite", 1.3, 0.9, [[GAUSSIAN], [LOG_NORMAL]], np.where(X == 1.5, nan, X)),
     "gaussians": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [TIGHT]], np.tile([[1.0, 0.5]], (3, 1))),
     "narrow": Problem(PAIR, 2, 1.3, 0.9, [[narrow(1.0)], [narrow(0.5)]], np.tile([[1.0, 0.5]], (3, 1))),
+    "drawn": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT], [GAUSSIAN]], np.where(X == 1.5, nan, X)),  # only x0 is in cells
     "counts": Problem(PAIR, 2, 1.3, 0.9, [[TIGHT, POISSON], [LOG_NORMAL]], X),
     "splits": Problem(Splits([((0,), (1,)), ((1,), (0,))]), 2, 1.3, 0.9, [[TIGHT], [LOG_NORMAL]], X),
 }
@@ -174,7 +176,7 @@ def cell_integral(problem, column, entry, rows, power_of=None):
         for h in [GRID[column] / 2]
     ]
     family, prior = problem.palettes[column][entry]
-    if family == "poisson":
+    if family == "poisson" or (problem is PROBLEMS["drawn"] and column == 1):
         held = problem.X[list(rows), column]
         return np.exp(log_marginal(family, prior, held)) * (1.0 if power_of is None else problem.X[power_of, column])
     total = 0.0
@@ -313,6 +315,35 @@ def test_exact_values_drawn_without_the_others_of_their_leaves_are_noticed(form)
 @pytest.mark.parametrize("name", ["finite", "counts"])
 def test_recorded_values_taken_for_exact_are_noticed(name):
     assert variation(name, 2500, 2, form=None)[0] > 3.0
+
+
+def test_drawn_gaps_and_cells_reach_enumeration_together():
+    """The gap is in the exact column; without it the digits are those of the posterior that sums it out."""
+    problem, (posterior, mean, _) = PROBLEMS["drawn"], exact_posterior("drawn")
+    schema = replace(in_cells(schema_of(problem), (1.0, 0.0)), missing="draw")
+    gaps = np.nonzero(np.isnan(problem.X))
+    table = np.where(np.isnan(problem.X), 0.4, problem.X)
+    shape, ratio = (np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio"))
+    scores, values = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        chain = Chain(schema, table, "exact", rounding=RoundedSweeps(RoundedCells(schema, table)))
+        chain.begin(rng, (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), shape, ratio))
+        moves, missing = CellMoves(schema, *gaps), np.full(1, 0.4)
+        chain.set_cells(*gaps, missing)
+        digits = np.empty((2500, *chain.sampler.slots.shape), np.int8)
+        for one in digits:
+            for _ in range(4):
+                chain.sweep(rng)
+                missing, _ = moves.sweep(rng, chain.sampler, missing, None)
+            one[:] = chain.sampler.digits()
+            values.append(chain.sampler.coded[1, 0] * schema.scale[0] + schema.centre[0])
+        digits[:, gaps[0], schema.structure.leaf_region[1]] = -1
+        scores.append(total_variation(count_keys(digits, problem), posterior))
+    rng = np.random.default_rng(0)
+    independent = np.mean([independent_total_variation(posterior, 2500, rng) for _ in range(200)])
+    error = np.std(values) / np.sqrt(len(values) / 4.0)
+    assert np.mean(scores) < 1.35 * independent and abs(np.mean(values) - mean) < 5.0 * error
 
 
 def test_turns_that_keep_the_values_of_the_start_are_noticed(monkeypatch):
