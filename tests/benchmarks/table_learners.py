@@ -272,25 +272,27 @@ def by_iterated_trees(prepared, target, seconds, seed):
 class Boosted:
     """Gradient boosting of the target given the other columns."""
 
-    def __init__(self, model, n_levels):
-        self.model, self.n_levels = model, n_levels
+    def __init__(self, model, n_levels, centre, spread):
+        self.model, self.n_levels, self.centre, self.spread = model, n_levels, centre, spread
 
     def levels(self, values, d):
         others = np.delete(values, d, axis=1)
         if self.n_levels is None:
-            return self.model.predict(others)
+            return self.centre + self.spread * self.model.predict(others)
         found = np.full((len(values), self.n_levels), LOWEST)
         found[:, self.model.classes_.astype(int)] = np.maximum(self.model.predict_proba(others), LOWEST)
         return np.log(found)
 
 
 def by_boosting(prepared, target, seconds, seed):
-    """scikit-learn's HistGradientBoosting with its default settings."""
+    """scikit-learn's HistGradientBoosting with its default settings, numbers standardised: it stops by their size."""
     x, column = prepared.learning.values, prepared.train.columns[target]
     coded = np.delete(~prepared.numeric, target)
     kind = HistGradientBoostingRegressor if column.levels is None else HistGradientBoostingClassifier
-    model = kind(categorical_features=coded, random_state=seed).fit(np.delete(x, target, axis=1), x[:, target])
-    return Boosted(model, None if column.levels is None else len(column.levels))
+    y = x[:, target]
+    centre, spread = (y.mean(), y.std()) if column.levels is None else (0.0, 1.0)
+    model = kind(categorical_features=coded, random_state=seed).fit(np.delete(x, target, axis=1), (y - centre) / spread)
+    return Boosted(model, None if column.levels is None else len(column.levels), centre, spread)
 
 
 LEARNERS = {
