@@ -8,12 +8,13 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.palette import choose_coding
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves import families
-from pymc_spn.networks.gibbs.palette import choose_coding
-from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.record import chunk_length, chunks_per_state, cut_digits, read_record, write_schema
+from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits
+from pymc_spn.networks.records.record import read_record, write_schema
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column

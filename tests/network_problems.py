@@ -63,8 +63,8 @@ def entry_prior(entry, n_levels, grid, leaf_scale, leaf_shape, precision_ratio):
 
 
 def reference_problem(schema, values, hyperparameters):
-    """Problem of the reference with the priors that four vectors of hyperparameters give."""
-    (inner, univariate), scale, shape, ratio = hyperparameters
+    """Problem of the reference with the priors that the first four vectors of hyperparameters give."""
+    (inner, univariate), scale, shape, ratio = hyperparameters[:4]
     palettes = []
     for d, (column, entries) in enumerate(zip(schema.columns, schema.palette, strict=True)):
         n_levels = 2 if column.kind == "binary" else len(column.levels or ())

@@ -16,10 +16,10 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
 from pymc_spn.indian_chefs.belief_network_schema import NONLINEAR, BeliefNetworkSchema, pack_parameters
 from pymc_spn.indian_chefs.process import GraphSchema
-from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.records import recorded_states
 from tests.hand_made_records import sampled_tree, states_of
 from tests.rounded_networks import TABLE, rounded

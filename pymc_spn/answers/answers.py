@@ -11,6 +11,7 @@ from pymc_spn.answers.pair_questions import dependence
 from pymc_spn.answers.row_distributions import predict_cdf, predict_quantile, predict_sd
 from pymc_spn.answers.row_predictions import predict, predict_proba
 from pymc_spn.answers.row_questions import anomaly, impute, log_density, predictive_p_value
+from pymc_spn.numerics.methods_of_some import MethodOfSome
 
 
 class Answers(AskedLaw):
@@ -31,7 +32,7 @@ class Answers(AskedLaw):
     condition = condition
     marginal = marginal
     sample = sample
-    mpe = mpe
+    mpe = MethodOfSome(mpe)
 
     cdf = cdf
     quantile = quantile
@@ -59,3 +60,7 @@ class Answers(AskedLaw):
     dependence = dependence
 
     do = do
+
+    def _lacks(self, question: str) -> str:
+        """Why a question has no answer; empty if it has one."""
+        return self._law.no_best_row

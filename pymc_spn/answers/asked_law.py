@@ -232,6 +232,9 @@ class AskedLaw:
         """
         marks = self._law.marks
         mark = attrs.pop("exactness", "exact")
+        off = max(attrs.pop("known_tolerance", 0.0), self._law.known_tolerance)
+        if off > 0.0 and mark in ("exact", "numerical"):
+            mark, attrs["tolerance"] = "numerical", max(attrs.get("tolerance", 0.0), off)
         if not per_draw or not marks.has_error:
             mark = limited(mark, marks.scope)
         if not marks.has_error:
@@ -273,10 +276,11 @@ class AskedLaw:
         return chain_error(influence, len(self._law.marks.chains))
 
     def _weight_mark(self, law: Law) -> dict[str, Any]:
-        """The attribute draws_after_weighting where draws are weighted."""
-        if not law.marks.has_error or not law.is_weighted:
-            return {}
-        return {"draws_after_weighting": float(effective_draws(law.log_weights))}
+        """The attribute draws_after_weighting where draws are weighted; what `_attrs` is to know of the law."""
+        mark: dict[str, Any] = {"known_tolerance": law.known_tolerance} if law.known_tolerance > 0.0 else {}
+        if law.marks.has_error and law.is_weighted:
+            mark["draws_after_weighting"] = float(effective_draws(law.log_weights))
+        return mark
 
     def _cell_mark(self, cells: bool = True) -> dict[str, Any]:
         """Attributes of answers from rows: masses of cells of rounded columns are integrals."""

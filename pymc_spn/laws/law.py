@@ -148,6 +148,8 @@ class Law(ABC):
         Whether the weights differ by what is known, or were chosen.
     cell_tolerance : float or None
         Error of densities of rows whose values stand for cells of rounding; None where all are points.
+    known_tolerance : float
+        How far answers may be off because of what is known; 0 where they are in closed form.
     takes_likelihoods : bool
         Whether `given` takes soft evidence.
     """
@@ -159,6 +161,7 @@ class Law(ABC):
     marks: Marks
     is_weighted: bool
     cell_tolerance: float | None = None
+    known_tolerance: float = 0.0
     takes_likelihoods = False
 
     # ---- circuits and columns
@@ -319,6 +322,11 @@ class Law(ABC):
     @abstractmethod
     def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
         """Completed copies of rows (M, D): missing cells drawn given the observed ones, from the mixture."""
+
+    @property
+    def no_best_row(self) -> str:
+        """Why no search finds the most probable row; empty if one does."""
+        return ""
 
     @abstractmethod
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:

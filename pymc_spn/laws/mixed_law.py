@@ -36,6 +36,7 @@ class MixedLaw(GridLaw):
         self.resolution, self.grid_points = first.resolution, first.grid_points
         self.marks, self.is_weighted = first.marks, True
         self.cell_tolerance = first.cell_tolerance
+        self.known_tolerance = max(part.known_tolerance for part in self.parts)
 
     @property
     def parts(self) -> tuple[Law, ...]:
@@ -182,6 +183,11 @@ class MixedLaw(GridLaw):
                 values[copy, row] = part.complete(rows[row], 1, rng).values[0]
         whole = np.logaddexp.reduce(logs, axis=0)[:, ~impossible]
         return Completed(values, impossible, float(effective_draws(whole).min(initial=np.inf)))
+
+    @property
+    def no_best_row(self) -> str:
+        """See `Law`."""
+        return next((part.no_best_row for part in self.parts if part.no_best_row), "")
 
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
         """See `Law`."""

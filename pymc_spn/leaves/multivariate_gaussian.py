@@ -1,12 +1,13 @@
-"""Gaussian leaves over several columns."""
+"""Gaussian leaves over several columns, and draws of them from normal-inverse-Wishart posteriors."""
 
 import numpy as np
 
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.gaussian import GAUSSIAN, HALF_LOG_2PI
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 
 
-class MultivariateGaussian(EllipticalFamily):
+class MultivariateGaussianFamily(EllipticalFamily):
     """Gaussian columns that depend on each other.
 
     The parameters of a leaf are its mean (d,) and its covariance (d, d), row by row.
@@ -38,4 +39,21 @@ class MultivariateGaussian(EllipticalFamily):
         return self.location_and_scale(parameters)
 
 
-MULTIVARIATE_GAUSSIAN = MultivariateGaussian()
+def draw_leaves(posterior: NormalInverseWishart, rng: np.random.Generator) -> np.ndarray:
+    """Draw the parameters (L, d + d^2) of a leaf from each posterior.
+
+    The covariance is ``C (A A')^-1 C'`` for the factor C of Psi and Bartlett's factor A of a standard Wishart matrix:
+    normal numbers below the diagonal, roots of chi-squared ones with v, v - 1, .. degrees of freedom on it. Murphy
+    (2007), Conjugate Bayesian analysis of the Gaussian distribution, equations 250 to 256.
+    """
+    mu, k, psi, v = posterior
+    n, d = mu.shape
+    bartlett = np.tril(rng.standard_normal((n, d, d)), -1)
+    diagonal = np.arange(d)
+    bartlett[:, diagonal, diagonal] = np.sqrt(2.0 * rng.standard_gamma(0.5 * (v[:, None] - diagonal)))
+    root = np.swapaxes(np.linalg.solve(bartlett, np.swapaxes(np.linalg.cholesky(psi), 1, 2)), 1, 2)
+    mean = mu + (root @ rng.standard_normal((n, d, 1)))[:, :, 0] / np.sqrt(k)[:, None]
+    return MULTIVARIATE_GAUSSIAN.leaves_of(np.full(n, np.inf), mean, root @ np.swapaxes(root, 1, 2))
+
+
+MULTIVARIATE_GAUSSIAN = MultivariateGaussianFamily()

@@ -8,6 +8,7 @@ S, where q is the quadratic form of the observed cells. Ding (2016), doi:10.1080
 import numpy as np
 
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 
@@ -50,6 +51,17 @@ class MultivariateStudentT(EllipticalFamily):
         covariance = scale * (dof / np.where(finite, dof - 2.0, np.nan))[:, None, None]
         covariance[(dof > 1.0) & ~finite] = np.where(np.eye(self.n_columns, dtype=bool), np.inf, np.nan)
         return np.where(dof[:, None] > 1.0, location, np.nan), covariance
+
+
+def predictive_leaves(posterior: NormalInverseWishart) -> np.ndarray:
+    """Parameters (L, 1 + d + d^2) of the leaves that posteriors predict the next row by.
+
+    Degrees of freedom ``f = v - d + 1``, the posterior's location, scale matrix ``Psi (k + 1) / (k f)``. Murphy (2007),
+    Conjugate Bayesian analysis of the Gaussian distribution, equation 258.
+    """
+    dof = posterior.v - posterior.mu.shape[1] + 1.0
+    scale = posterior.psi * ((posterior.k + 1.0) / (posterior.k * dof))[:, None, None]
+    return MULTIVARIATE_STUDENT_T.leaves_of(dof, posterior.mu, scale)
 
 
 MULTIVARIATE_STUDENT_T = MultivariateStudentT()

@@ -264,7 +264,7 @@ def _add(s1, s2, sign, u, offset, cell, trials):
 
 
 def _predictive(p0, p1, p2, p3, half_step, cell):
-    """Scale^2 is (1 + 1/rho) b / a. A cell's mean log density is a factor, see `networks.gibbs.leaf_kernels`."""
+    """Scale^2 is (1 + 1/rho) b / a. A cell's mean log density is a factor, see `gibbs.leaf_kernels`."""
     width = 2.0 * p3 * (p1 + 1.0) / p1
     log_scale = half_step - 0.5 * (LOG_PI + fast_log(width))
     if cell > 0.0:

@@ -10,8 +10,6 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
-from pymc.distributions.transforms import Interval
-from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -19,38 +17,28 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns
+from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
-from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
-from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
+from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
+from pymc_spn.networks.hyperparameter_inputs import DIMS, vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
 from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
-from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_of_start
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table, row_labels
-from pymc_spn.tables.column import by_name
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.networks.posterior import SPNPosterior
-
-# Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
-# leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
-# draws, since 1 / (shape - 1) has a mean.
-PRIORS = {
-    "concentration": (GAMMA, 2.0, 1.0),
-    "leaf_scale": (LOG_NORMAL, float(np.log(0.3)), 1.0),
-    "leaf_shape": (LOG_NORMAL_ABOVE_ONE, float(np.log(UNUSED["leaf_shape"] - 1.0)), 1.0),
-    "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
-}
 
 
 class _NetworkTicket(Ticket):
@@ -61,7 +49,7 @@ class SPNRandomVariable(RandomVariable):
     """The table, given hyperparameters and the running chain's state; ``schema`` is its JSON description."""
 
     name, dtype = "spn", "float64"
-    signature = "(c),(d),(d),(d),(),(s),(e),(e,k),(l),(n,d),(m)->(n,d)"
+    signature = "(c),(d),(d),(d),(d),(),(s),(e),(e,k),(l),(d,j),(n,d),(m)->(n,d)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
     _print_name = ("SPN", "\\operatorname{SPN}")
 
@@ -69,13 +57,12 @@ class SPNRandomVariable(RandomVariable):
         self.schema = schema
         super().__init__(**kwargs)
 
-    def rng_fn(
-        self, rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing, size
-    ):
+    def rng_fn(self, rng, *parameters):
+        *hyperparameters, ticket, _, _, _, _, _, table, _, _ = parameters
         if ticket != 0.0:
             raise NotImplementedError(STALE)
         chain = Chain(NetworkSchema.from_json(self.schema), table)
-        return chain.draw_prior_table(rng, (concentration, scale, shape, ratio))
+        return chain.draw_prior_table(rng, hyperparameters)
 
 
 @numba_core_rv_funcify.register(SPNRandomVariable)
@@ -84,10 +71,25 @@ def _(op, node):
         return op.rng_fn(rng, *parameters, None)
 
     @numba_njit
-    def table(rng, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, observed, missing):
+    def table(
+        rng,
+        concentration,
+        scale,
+        shape,
+        ratio,
+        covariance,
+        ticket,
+        state,
+        family,
+        constants,
+        n_levels,
+        joint,
+        observed,
+        missing,
+    ):
         with objmode(out="float64[:, ::1]"):  # draws are rare, and the sampler resizes its arrays in Python
-            priors = (concentration, scale, shape, ratio)
-            out = draw(rng, *priors, ticket, state, family, constants, n_levels, observed, missing)
+            priors = (concentration, scale, shape, ratio, covariance)
+            out = draw(rng, *priors, ticket, state, family, constants, n_levels, joint, observed, missing)
         return out
 
     return table, None
@@ -98,10 +100,25 @@ class _SPNDistribution(Distribution):
 
     rv_type = SPNRandomVariable
 
-    def logp(value, concentration, scale, shape, ratio, ticket, state, family, constants, n_levels, table, missing):
+    def logp(
+        value,
+        concentration,
+        scale,
+        shape,
+        ratio,
+        covariance,
+        ticket,
+        state,
+        family,
+        constants,
+        n_levels,
+        joint,
+        table,
+        missing,
+    ):
         refuse_a_fixed_ticket(ticket)
-        priors = (concentration, scale, shape, ratio)
-        return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, missing)[0]
+        priors = (concentration, scale, shape, ratio, covariance)
+        return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, joint, missing)[0]
 
 
 def SPN(
@@ -114,6 +131,8 @@ def SPN(
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
+    joint_leaves: MultivariateGaussian | None = None,
+    covariance_scale: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
     rounded: Rounded = "auto",
     missing: str = "marginal",
@@ -153,6 +172,13 @@ def SPN(
         a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column: a0 - 1 with a
         LogNormal(log 0.5, 1) prior, so that every draw of the posterior has a covariance, rho0 with a
         LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
+    joint_leaves : MultivariateGaussian, optional
+        Leaves over several columns of numbers, beside the splits, wherever a sum node stands over two and more of them
+        and has infinitely many children: ``ps.leaves.MultivariateGaussian()``. None has none. Values are exact then,
+        and whole components move besides rows.
+    covariance_scale : None, float, (D,) array, dict or PyMC variable
+        Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
+        LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
     resolution : "auto", float or dict
         Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
         geometric mean. "auto" finds it from the data; 0 switches the floor off.
@@ -203,6 +229,13 @@ def SPN(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
+    if joint_leaves is not None and (rounded not in (False, "auto") or missing == "draw"):
+        raise ValueError(
+            'joint_leaves needs rounded=False and missing="marginal": leaves over several columns have no masses of '
+            "cells, and they draw the missing cells of their rows themselves"
+        )
+    if joint_leaves is not None:
+        rounded = False
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
@@ -219,7 +252,7 @@ def SPN(
     name = model.name_for(name)  # a model inside a model puts its own name before it
     chosen = stored_structure[0] if stored_structure is not None and structure is None else structure
     structure, leaves, table, is_learned = network_inputs(
-        chosen, observed, leaves, kinds, name, marked=missing_not_at_random
+        chosen, observed, leaves, kinds, name, marked=missing_not_at_random, densities_apart=joint_leaves is not None
     )
     if stored_structure is not None and structure is stored_structure[0]:
         is_learned = stored_structure[1]
@@ -233,6 +266,7 @@ def SPN(
         "leaf_scale": leaf_scale,
         "leaf_shape": leaf_shape,
         "precision_ratio": precision_ratio,
+        "covariance_scale": covariance_scale,
     }
     draft = NetworkSchema(
         name=name,
@@ -248,21 +282,28 @@ def SPN(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
+        joint=joint_columns(table.columns, palette, joint_leaves),
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )
-    _check_supports(draft, table)
+    if joint_leaves is not None and not draft.joint_columns.size:
+        raise ValueError(
+            "joint_leaves needs a region of two or more real or positive columns with infinite n_children: leaves over "
+            "several columns stand there; the structure has none"
+        )
+    check_supports(draft, table)
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
-    gaussian = [table.names[d] for d in draft.gaussian_columns]
     model.add_coord(f"{name}_row", list(row_labels(table.index)))
     model.add_coord(f"{name}_column", list(table.names))
     model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
-    if gaussian:
-        model.add_coord(f"{name}_gaussian_column", gaussian)
+    for group in ("leaf_shape", "covariance_scale"):
+        places = draft.places_of(group)
+        if places.size:
+            model.add_coord(f"{name}_{DIMS[group]}", [table.names[d] for d in places])
     vectors, hyperparameters = {}, {}
     # the user's variables first: pm.sample then runs NUTS before our step, and the ticket fits the recorded draw
     for group in sorted(HYPERPARAMETERS, key=lambda g: sources[g] is None):
-        vectors[group], hyperparameters[group] = _hyperparameter(name, group, sources[group], draft, gaussian, model)
+        vectors[group], hyperparameters[group] = vector_of_hyperparameter(name, group, sources[group], draft, model)
     ticket = _NetworkTicket(f"{name}_log_joint")
     ticket.tag.spn_owner = name
     schema = replace(draft, hyperparameters=hyperparameters)
@@ -277,6 +318,7 @@ def SPN(
         compiled.family,
         compiled.constants,
         compiled.n_levels,
+        compiled.joint_constants,
         data,
         gaps,
         rng=pt.random.shared_rng(seed=None),
@@ -308,7 +350,7 @@ def _missing_cells(
     return cells, completed
 
 
-def _check_supports(schema: NetworkSchema, table: Table) -> None:
+def check_supports(schema: NetworkSchema, table: Table) -> None:
     for column, entries, x in zip(table.columns, schema.palette, table.values.T, strict=True):
         rules = {NOT_NEGATIVE: ("of at least 0", x < 0), LOGARITHM: ("above 0", x <= 0)}
         for entry in entries:
@@ -319,115 +361,3 @@ def _check_supports(schema: NetworkSchema, table: Table) -> None:
                     f"leaves[{column.name!r}]: {type(entry).__name__} leaves need values {rule}; "
                     f"row {table.index[wrong[0]]!r} is {x[wrong[0]]}"
                 )
-
-
-def _hyperparameter(name, group, value, schema, gaussian, model):
-    """Vector for the log density, and where its values are found: fixed numbers or a variable."""
-    size = 2 if group == "concentration" else len(schema.columns)
-    only_gaussian = group in UNUSED
-    if value is None:
-        if only_gaussian and not gaussian:
-            fixed = np.full(size, UNUSED[group])
-            return pt.constant(fixed), {"fixed": fixed.tolist()}
-        family, a, b = PRIORS[group]
-        full = f"{name}_{group}"
-        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        make = {GAMMA: pm.Gamma, LOG_NORMAL: pm.LogNormal, LOG_NORMAL_ABOVE_ONE: _log_normal_above_one}[family]
-        rv = make(full, a, b, dims=f"{name}_{dims}")
-        rv.tag.spn_owner = name
-        return _spread(rv, group, schema), {"variable": full}
-    if isinstance(value, Variable):
-        return _variable(name, group, value, schema, size, model)
-    fixed = _numbers(group, value, schema, size)
-    return pt.constant(fixed), {"fixed": fixed.tolist()}
-
-
-def _log_normal_above_one(name, mu, sigma, dims):
-    """A variable above 1, whose excess over 1 is log-normal."""
-    return pm.CustomDist(
-        name,
-        mu,
-        sigma,
-        dist=_one_and_log_normal,
-        support_point=_middle_above_one,
-        default_transform=Interval(1.0, None),
-        class_name="LogNormalAboveOne",
-        dims=dims,
-    )
-
-
-def _one_and_log_normal(mu, sigma, size):
-    return 1.0 + pm.LogNormal.dist(mu, sigma, size=size)
-
-
-def _middle_above_one(rv, size, mu, sigma):
-    return pt.full(size, 1.0 + pt.exp(mu))
-
-
-def _spread(variable, group, schema):
-    """A variable over the Gaussian columns, put in its place among all columns."""
-    if group in UNUSED and len(schema.gaussian_columns) != len(schema.columns):
-        others = pt.constant(np.full(len(schema.columns), UNUSED[group]))  # a bare 1.5 would become float32
-        return pt.set_subtensor(others[schema.gaussian_columns], variable)
-    return variable
-
-
-def _variable(name, group, value, schema, size, model):
-    owner = value.owner
-    is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
-    if is_dist and value not in model.deterministics:
-        dims = {"concentration": "sum_node", "leaf_scale": "column"}.get(group, "gaussian_column")
-        dims = (f"{name}_{dims}",) if value.type.ndim == 1 else None
-        value = model.register_rv(value, f"{name}_{group}", dims=dims)
-    if value not in model.basic_RVs and value not in model.deterministics:
-        raise ValueError(
-            f"{group} must be a number or a named variable of the model, so that its draws are kept; "
-            f'wrap the expression: pm.Deterministic("{name}_{group}", ...)'
-        )
-    if value.type.ndim == 0:
-        return pt.alloc(value, size), {"variable": value.name}
-    if value.type.ndim != 1:
-        raise ValueError(f"{group} must be a scalar or a vector; {value.name!r} has {value.type.ndim} dimensions")
-    allowed = {size, len(schema.gaussian_columns)} if group in UNUSED else {size}
-    length = int(value.shape.eval()[0])
-    if length not in allowed:
-        raise ValueError(
-            f"{group} must have length {' or '.join(map(str, sorted(allowed)))}; {value.name!r} has {length}"
-        )
-    return (value if length == size else _spread(value, group, schema)), {"variable": value.name}
-
-
-def _numbers(group, value, schema, size):
-    """Fixed hyperparameters as a full vector of positive numbers."""
-    names = [c.name for c in schema.columns]
-    if isinstance(value, dict):
-        value = by_name(group, value)
-        if group == "concentration":
-            keys, fixed = ["inner", "univariate"], np.ones(2)
-        else:
-            keys = [names[d] for d in schema.gaussian_columns] if group in UNUSED else names
-            fixed = np.full(size, UNUSED.get(group, 1.0))
-        unknown = [k for k in value if k not in keys]
-        lacking = [k for k in keys if k not in value]
-        if unknown or lacking:
-            raise ValueError(f"{group} must name exactly {keys}; unknown {quoted(unknown)}, missing {quoted(lacking)}")
-        places = keys if group == "concentration" else names
-        for key, number in value.items():
-            fixed[places.index(key)] = _as_numbers(f"{group}[{key!r}]", number)
-    else:
-        fixed = _as_numbers(group, value)
-        if fixed.ndim > 1 or (fixed.ndim == 1 and fixed.size != size):
-            raise ValueError(f"{group} must be one number or {size}; got shape {fixed.shape}")
-        fixed = np.array(np.broadcast_to(fixed, size))
-    if not (np.isfinite(fixed) & (fixed > 0)).all():
-        bad = int(np.argmax(~(np.isfinite(fixed) & (fixed > 0))))
-        place = ["inner", "univariate"][bad] if group == "concentration" else names[bad]
-        raise ValueError(f"{group} must be positive and finite; it is {fixed[bad]} at {place!r}")
-    return fixed
-
-
-def _as_numbers(argument, value):
-    try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{argument} must hold numbers or be a PyMC variable; got {quoted(value)}") from None

@@ -8,8 +8,11 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
+from pymc_spn.leaves.multivariate_gaussian import draw_leaves
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.column_leaves import leaves_at
+from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.own_names import own_names
 
@@ -76,6 +79,12 @@ class _Drawing:
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.leaf: list[tuple[int, int, int]] = []  # place, entry, slot
+        self.several: dict[int, tuple[int, int]] = {}  # region and slot of leaves over several columns
+        regions = [] if self.net.joints is None else np.flatnonzero(self.net.joints.split >= 0).tolist()
+        self.joint = {r: joint_predictives(self.net, states.compiled, r) for r in regions}
+        names = {r: f"multivariate_gaussian[{one.columns.size}]" for r, one in self.joint.items()}
+        self.families = tuple(dict.fromkeys([*self.families, *names.values()]))
+        self.family_of_region = names
         self.mass: list[list[float]] = []  # Dirichlet masses of a sum's children
         self.fresh: list[list[bool]] = []
         self.add_sum(0, 0)
@@ -117,6 +126,8 @@ class _Drawing:
                 entry = int(net.leaves.entry[begin + slot])
                 mass += net.masses.entry_share[entry]
                 yield self.leaf_builder(d, entry - net.palette.entry_ptr[d], slot), mass, False
+            elif self.is_joint(r, slot):
+                yield self.joint_builder(r, slot), mass, False
             else:
                 yield (
                     self.product_builder(r, slot, int(net.edges.split[begin + slot])),
@@ -127,6 +138,12 @@ class _Drawing:
             # of several splits, one stands for all in a fresh child that stands for many: their densities agree
             n_splits, unoccupied = int(net.tree.n_splits[r]), int(net.tree.width[r]) - len(slots)
             used = [int(net.edges.split[begin + slot]) for slot in slots]
+            n_kinds = int(net.tree.n_prior[r])
+            for s in range(n_kinds):  # with leaves over several columns below they differ
+                builder = self.joint_builder(r, s) if self.is_joint(r, s) else self.product_builder(r, -1, s)
+                yield builder, float(net.masses.total[r]) / n_kinds, True
+            if n_kinds > 0:
+                return
             if net.tree.width[r] == 0:
                 yield self.product_builder(r, -1, 0), float(net.masses.total[r]), True
             elif unoccupied > 0 and self.every_copy:
@@ -148,6 +165,18 @@ class _Drawing:
             elif copies > 0:
                 yield self.leaf_builder(d, local, local), float(copies * net.masses.entry_share[e]), True
 
+    def is_joint(self, r: int, slot: int) -> bool:
+        """Whether a child is a leaf over all columns of its region."""
+        return r in self.joint and slot in self.joint[r].slots
+
+    def joint_builder(self, r: int, slot: int) -> Any:
+        def build() -> int:
+            at = self.new(LEAF)
+            self.several[at] = r, slot
+            return at
+
+        return build
+
     def leaf_builder(self, d: int, entry: int, slot: int) -> Any:
         return lambda: self.new(LEAF, (d, entry, slot))
 
@@ -165,8 +194,12 @@ class _Drawing:
         """The nodes as a circuit."""
         column = np.where(self.place >= 0, self.states.structure.leaf_column[self.place], -1)
         family = np.full(column.size, -1, np.int64)
-        for i in np.flatnonzero(column >= 0):
+        for i in np.flatnonzero(column >= 0).tolist():
             family[i] = self.families.index(self.palettes[column[i]][self.leaf[i][1]])
+        further: dict[int, list[int]] = {}
+        for i, (r, _) in self.several.items():
+            column[i], *rest = map(int, self.joint[r].columns)
+            family[i], further[i] = self.families.index(self.family_of_region[r]), rest
         return Circuit(
             kind=np.array(self.kind, np.int8),
             child_ptr=np.concatenate([[0], np.cumsum([len(b) for b in self.below])]),
@@ -175,11 +208,16 @@ class _Drawing:
             leaf_family=family,
             families=self.families,
             columns=self.states.schema.columns,
+            further_columns=further,
         )
 
     def posteriors(self, name: str) -> Any:
         """Posteriors of the leaves of one family, of levels a list of masses."""
         nodes = self.circuit.leaves_of(name)
+        if name in self.family_of_region.values():
+            own = [self.several[int(node)] for node in nodes]
+            rows = [[v[self.joint[r].slots.tolist().index(slot)] for v in self.joint[r].posterior] for r, slot in own]
+            return NormalInverseWishart(*(np.array(values) for values in zip(*rows, strict=True))) if rows else []
         place, slot = self.place[nodes], self.slot[nodes]
         rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
         if name == "categorical" or not rows:
@@ -209,6 +247,11 @@ class _Drawing:
             for i, alpha in enumerate(rows):
                 out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
             return out
+        if isinstance(rows, NormalInverseWishart):
+            return draw_leaves(rows, rng)
+        if isinstance(rows, list) and name in self.family_of_region.values():
+            d = next(one.columns.size for r, one in self.joint.items() if self.family_of_region[r] == name)
+            return np.zeros((0, d + d * d))
         if isinstance(rows, list):
             return np.zeros((0, EXPLICIT[name].n_parameters))
         return FAMILIES[name].draw_parameters(rows, rng)

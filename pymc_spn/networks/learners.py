@@ -4,13 +4,14 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.networks.distributions import PRIORS, _check_supports, _numbers
-from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
+from pymc_spn.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.gibbs.recorded_cells import recorded_cells
+from pymc_spn.networks.distributions import check_supports
+from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
 from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
-from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
+from pymc_spn.networks.schema import OF_ONE_COLUMN, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
@@ -142,13 +143,13 @@ def fit_variational(
     )
     if progressbar:
         report_choices(draft, given_structure, rounded)
-    _check_supports(draft, table)
+    check_supports(draft, table)
     n_columns = len(table.columns)
-    values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)
-    for i, group in enumerate(HYPERPARAMETERS):
+    values, learned = {}, np.zeros((len(OF_ONE_COLUMN), max(2, n_columns)), np.bool_)
+    for i, group in enumerate(OF_ONE_COLUMN):
         size = 2 if group == "concentration" else n_columns
         if given[group] is not None:
-            values[group] = _numbers(group, given[group], draft, size)
+            values[group] = numbers_of_hyperparameter(group, given[group], draft, size)
             continue
         values[group] = np.full(size, STARTS[group])
         learned[i, draft.gaussian_columns if group in UNUSED else slice(size)] = True
@@ -157,7 +158,7 @@ def fit_variational(
         table.values,
         values,
         learned,
-        np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64),
+        np.array([PRIORS[group] for group in OF_ONE_COLUMN], np.float64),
         max_children,
         restarts,
         max_steps,
@@ -167,6 +168,7 @@ def fit_variational(
     )
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
-        hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
+        hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()}
+        | {"covariance_scale": {"fixed": [UNUSED["covariance_scale"]]}},
     )
     return VariationalPosterior(RecordedLaw(FittedStates(schema, fit)))

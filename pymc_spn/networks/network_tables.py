@@ -10,7 +10,7 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
-from pymc_spn.networks.gibbs.recorded_cells import cells_in_words
+from pymc_spn.gibbs.recorded_cells import cells_in_words
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
@@ -26,6 +26,7 @@ def network_inputs(
     kinds: Mapping[str, str] | None,
     name: str,
     marked: Sequence[str] | None = None,
+    densities_apart: bool = False,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
     """Structure, palettes and table of a network, and whether its splits were learned from the table.
 
@@ -49,7 +50,7 @@ def network_inputs(
             data, kinds = mark_gaps(read_table(data, kinds, name), marked), None
     if structure is None:
         data, kinds = read_table(data, kinds, name), None
-        structure = learn_tree(data, random_seed=0)
+        structure = learn_tree(data, random_seed=0, densities_apart=densities_apart)
         is_learned = len(data.columns) > 2
     tree, palettes = tree_and_leaves(structure, leaves)
     return tree, palettes, table_of_network(tree, data, kinds, name), is_learned

@@ -13,15 +13,16 @@ from pymc_spn.circuits.laws.joined_circuits import Part
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.events.events import Event
+from pymc_spn.gibbs.palette import is_rounded
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.intervals import Interval, Likelihood
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
-from pymc_spn.networks.gibbs.palette import is_rounded
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.draw_laws import shares_of
+from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws
@@ -147,7 +148,7 @@ class _Building:
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.mass: list[Any] = []
-        self.leaf: list[Any] = []  # (column, family, parameters)
+        self.leaf: list[Any] = []  # (columns, family, parameters)
 
     def add(self, kind: int, below: Sequence[int] = (), mass: Any = None, leaf: Any = None) -> int:
         self.kind.append(kind)
@@ -174,7 +175,11 @@ class _Building:
                 leaves, column = leaves_at(net, self.states.compiled, d), int(net.palette.source[d])
                 below = [self.leaf_node(column, leaves, i) if on else -1 for i, on in enumerate(reached)]
             else:
-                below = [self.product_node(net, nodes, r, i) if on else -1 for i, on in enumerate(reached)]
+                joint = self.joint_nodes(net, r, reached)
+                below = [
+                    joint.get(i, -1) if i in joint or not on else self.product_node(net, nodes, r, i)
+                    for i, on in enumerate(reached.tolist())
+                ]
             nodes[r] = [self.sum_node(below, row) for row in share]
         return nodes[0][0]
 
@@ -195,11 +200,31 @@ class _Building:
         below = [nodes[q][i] for q in parts.tolist() if net.tree.split[q] == split and self.has_kept[q]]
         return below[0] if len(below) == 1 else self.add(PRODUCT, below)
 
+    def joint_nodes(self, net: Any, r: int, reached: np.ndarray) -> dict[int, int]:
+        """Predictives of the leaves over several columns of a region that are reached, by slot."""
+        if net.joints is None or net.joints.split[r] < 0:
+            return {}
+        found = joint_predictives(net, self.states.compiled, r)
+        own = [j for j, d in enumerate(found.columns.tolist()) if d in self.position]
+        columns = [self.position[d] for d in found.columns[own].tolist()]
+        of = found.family
+        freedom, (location, scale) = of.dof_of(found.parameters), of.location_and_scale(found.parameters)
+        location, scale = location[:, own], scale[:, own][:, :, own]
+        if len(own) == 1:
+            name, rows = of.univariate.name, of.column_leaves(freedom, location[:, 0], np.sqrt(scale[:, 0, 0]))
+        else:
+            part = of.over(len(own))
+            name, rows = part.name, part.leaves_of(freedom, location, scale)
+        return {
+            slot: self.add(LEAF, leaf=(columns, name, row)) if reached[slot] else -1
+            for slot, row in zip(found.slots.tolist(), rows, strict=True)
+        }
+
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""
         predictive = PREDICTIVES[int(leaves.family[i])]
         row = predictive.leaf_rows(predictive.posterior(leaves.parameters[i : i + 1]))[0]
-        return self.add(LEAF, leaf=(self.position[column], predictive.leaves, row))
+        return self.add(LEAF, leaf=([self.position[column]], predictive.leaves, row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""
@@ -210,7 +235,12 @@ class _Building:
         families = tuple(dict.fromkeys(f for _, f, _ in leaves))
         is_leaf = np.array([self.kind[v] == LEAF for v in order])
         column, family = np.full(len(order), -1), np.full(len(order), -1)
-        column[is_leaf] = [d for d, _, _ in leaves]
+        column[is_leaf] = [own[0] for own, _, _ in leaves]
+        further = {
+            i: tuple(own[1:])
+            for i, (own, _, _) in zip(np.flatnonzero(is_leaf).tolist(), leaves, strict=True)
+            if len(own) > 1
+        }
         family[is_leaf] = [families.index(f) for _, f, _ in leaves]
         circuit = Circuit(
             kind=np.array([self.kind[v] for v in order], np.int8),
@@ -220,6 +250,7 @@ class _Building:
             leaf_family=family,
             families=families,
             columns=tuple(self.states.schema.columns[d] for d in self.position),
+            further_columns=further,
         )
         weights = [np.asarray(self.mass[v]) / np.sum(self.mass[v]) for v in order if self.kind[v] == SUM]
         parameters = {}

@@ -25,10 +25,12 @@ from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
+from pymc_spn.leaves.elliptical_boxes import TOLERANCE as BOX_TOLERANCE
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
+from pymc_spn.networks.joint_rows import leaves_in_rows
 from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records import share_kernels
@@ -36,6 +38,7 @@ from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
+from pymc_spn.networks.records.joint_events import NO_BEST_ROW, TOLERANCES
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -79,6 +82,7 @@ class RecordedLaw(GridLaw):
         self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
         rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
         self.cell_tolerance = CELL_TOLERANCE if rounded else None
+        self.known_tolerance = TOLERANCES[min(self._joint_intervals(spread_of(self.evidence)), 2)]
 
     @cached_property
     def log_known(self) -> np.ndarray:
@@ -183,6 +187,8 @@ class RecordedLaw(GridLaw):
 
     def log_density_left_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""
+        if self.states.has_joints:
+            return super().log_density_left_out(rows)
         values = self.embedded(rows)
         rounded = self.cells(values)
         possible = self._possible(values, rounded)
@@ -233,7 +239,7 @@ class RecordedLaw(GridLaw):
 
     def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
         """See `Law`: by convexity, the divergence of the draws' weights, and the mean divergence within draws."""
-        if not isinstance(other, RecordedLaw) or not self.is_same(other):
+        if not isinstance(other, RecordedLaw) or not self.is_same(other) or self.states.has_joints:
             return np.inf, 0.0
         p, q = relative_weights(self.log_weights), relative_weights(other.log_weights)
         if np.any((p > 0.0) & (q <= 0.0)):
@@ -245,8 +251,16 @@ class RecordedLaw(GridLaw):
         )
         return float(within + divergence(p, q)), 0.0
 
+    def entropy_bounds(self) -> tuple[np.ndarray, float]:
+        """See `Law`: none is known of leaves over several columns."""
+        if self.states.has_joints:
+            return np.array([-np.inf, np.inf]), 0.0
+        return super().entropy_bounds()
+
     def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
         """See `Law`."""
+        if self.states.has_joints:
+            return ColumnOfRows(leaves_in_rows(self, d, rows))
         return ColumnOfRows([RecordedLeavesInRows(self, d, rows)])
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -256,6 +270,16 @@ class RecordedLaw(GridLaw):
         if not covariance or asked == list(range(found.shape[1])):  # no copy, of many columns they are large
             return means[:, asked], found
         return means[:, asked], found[:, np.array(asked)[:, None], asked]
+
+    def _joint_intervals(self, events: Events) -> int:
+        """How many of these columns, which lie in intervals, are in leaves over several columns."""
+        of_joints = self.schema.joint_columns.tolist()
+        return sum(isinstance(event, Interval) and d in of_joints for d, event in events.items())
+
+    def event_tolerance(self, event: Events) -> float:
+        """See `Law`: several intervals of columns in leaves over several are by a quasi-Monte-Carlo rule."""
+        asked = {**spread_of(self.evidence), **{self.kept[d]: e for d, e in event.items()}}
+        return BOX_TOLERANCE if self._joint_intervals(asked) > 1 else 0.0
 
     def moment_tolerance(self, columns: Sequence[int]) -> float:
         """See `Law`: of a column within an interval they are by quadrature."""
@@ -285,7 +309,7 @@ class RecordedLaw(GridLaw):
         def ask(s: int, net: Any, log: np.ndarray, out: np.ndarray) -> None:
             given = states.event_logs(s, net, events)
             if cells is None:
-                share_kernels.column_shares(*net, coded, *given, regions, log, out)
+                share_kernels.column_shares(*net, coded, *given, regions, log, out, out[:, :0])
             else:
                 cells.shares(net, given, regions, log, out)
 
@@ -316,6 +340,11 @@ class RecordedLaw(GridLaw):
         completed = complete_rows(self.states, asked, spread_of(self.evidence), of_rows, rng, self.cells(asked))
         completed[:, impossible] = values[impossible]
         return Completed(completed[:, :, list(self.kept)], impossible, few)
+
+    @property
+    def no_best_row(self) -> str:
+        """See `Law`."""
+        return NO_BEST_ROW if self.states.has_joints else ""
 
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
         """See `Law`: a best-first search over boxes."""

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.joint_leaves import joint_regions
+from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
-from pymc_spn.networks.gibbs.palette import code_values, compile_palette, is_rounded
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
@@ -19,8 +20,10 @@ from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
 # 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
 # 2: one truth value said that all columns with a grid stand for cells
 FORMAT = 3
-HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
-UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05}  # of columns without Gaussian or log-normal leaves
+HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio", "covariance_scale")
+OF_ONE_COLUMN = HYPERPARAMETERS[:4]  # without those of leaves over several columns
+# of columns without Gaussian or log-normal leaves, or in no leaf over several columns
+UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class NetworkSchema:
     resolution, centre, scale : tuple of float
         Per column: recording grid, and coded value = (x - centre) / scale.
     hyperparameters : dict
-        For each of concentration, leaf_scale, leaf_shape and precision_ratio either ``{"fixed": [numbers]}`` or
+        For each of `HYPERPARAMETERS` either ``{"fixed": [numbers]}`` or
         ``{"variable": name}``, the variable in ``posterior`` that holds it.
     start : str
         How chains start: "kmeans" or "prior".
@@ -51,6 +54,8 @@ class NetworkSchema:
         Per column a point of its recording grid, where that does not hold 0; empty where all hold 0.
     learned : bool
         Whether the splits of the structure were learned from the same table, which the posterior does not know.
+    joint : tuple of str
+        Columns that leaves over several columns may have.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
@@ -70,6 +75,7 @@ class NetworkSchema:
     rounded: tuple = ()
     grid_points: tuple = ()
     learned: bool = False
+    joint: tuple = ()
     n_rows: int | None = None
     data: str | None = None
 
@@ -91,6 +97,7 @@ class NetworkSchema:
                 "rounded": list(self.rounded),
                 "grid_points": list(self.grid_points),
                 "learned": self.learned,
+                "joint": list(self.joint),
                 "n_rows": self.n_rows,
                 "data": self.data,
             }
@@ -116,12 +123,16 @@ class NetworkSchema:
                 resolution=tuple(fields["resolution"]),
                 centre=tuple(fields["centre"]),
                 scale=tuple(fields["scale"]),
-                hyperparameters=fields["hyperparameters"],
+                hyperparameters={
+                    "covariance_scale": {"fixed": [UNUSED["covariance_scale"]]},
+                    **fields["hyperparameters"],
+                },
                 start=fields["start"],
                 missing=fields.get("missing", "marginal"),
                 rounded=tuple(fields.get("rounded", ())),
                 grid_points=tuple(fields.get("grid_points", ())),
                 learned=fields.get("learned", False),
+                joint=tuple(fields.get("joint", ())),
                 n_rows=fields.get("n_rows"),
                 data=fields.get("data"),
             )
@@ -163,7 +174,9 @@ class NetworkSchema:
     def compiled(self):
         """The palette as arrays in the sampler's units."""
         units = np.array(self.centre), np.array(self.scale)
-        return compile_palette(self.columns, self.palette, np.array(self.resolution), *units, self.rounded)
+        return compile_palette(
+            self.columns, self.palette, np.array(self.resolution), *units, self.rounded, frozenset(self.joint)
+        )
 
     @cached_property
     def rounded_columns(self) -> np.ndarray:
@@ -203,6 +216,27 @@ class NetworkSchema:
     def mixed_columns(self) -> np.ndarray:
         """Indices of the columns of counts with Gaussian leaves, which are rounded, beside leaves with masses."""
         return np.flatnonzero(is_rounded(self.compiled))
+
+    @cached_property
+    def joint_columns(self) -> np.ndarray:
+        """Indices of the columns that are in leaves over several columns, of the regions that have such leaves."""
+        tree, inside = self.structure, joint_regions(self.structure, self.compiled.is_joint)
+        return np.unique([d for r in np.flatnonzero(inside) for d in tree.order[tree.begin[r] : tree.end[r]]]).astype(
+            int
+        )
+
+    @cached_property
+    def filled_cells(self) -> np.ndarray:
+        """(D,) bool: columns whose missing cells are drawn where a row is in a leaf over several columns."""
+        return np.isin(np.arange(len(self.columns)), self.joint_columns)
+
+    def places_of(self, group: str) -> np.ndarray:
+        """Columns that have a hyperparameter; of the concentration the two classes of sum nodes."""
+        if group == "concentration":
+            return np.arange(2)
+        if group == "covariance_scale":
+            return self.joint_columns
+        return self.gaussian_columns if group in UNUSED else np.arange(len(self.columns))
 
     def cell_rule(self, d: int) -> str:
         """What an observed cell of a column must be, in words."""
@@ -246,7 +280,7 @@ class NetworkSchema:
         value = np.asarray(value, np.float64)
         if group in UNUSED and value.ndim == 1 and value.size != size:
             out = np.full(size, UNUSED[group])
-            out[self.gaussian_columns] = value
+            out[self.places_of(group)] = value
             return out
         return np.array(np.broadcast_to(value, size))
 

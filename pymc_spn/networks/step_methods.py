@@ -34,6 +34,7 @@ _log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
+FILLED = np.dtype(np.float32)  # of the recorded missing cells in leaves over several columns
 WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
 
 
@@ -107,9 +108,10 @@ class TopDownSPNStep(OwnerStep):
         sweeps=1,
         record_every=None,
     ):
-        from pymc_spn.networks.distributions import PRIORS
-        from pymc_spn.networks.gibbs.chain import Chain
-        from pymc_spn.networks.records.record import chunk_length, chunks_per_state, digits_dtype
+        from pymc_spn.gibbs.chain import Chain
+        from pymc_spn.networks.hyperparameter_inputs import PRIORS
+        from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, digits_dtype
+        from pymc_spn.networks.records.record import n_filled_cells
         from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
         from pymc_spn.networks.stored_starts import start_of_variable
 
@@ -119,28 +121,31 @@ class TopDownSPNStep(OwnerStep):
         _check_options(self, kernel, frontier, sweeps, record_every)
         self.sweeps = sweeps
         rv, parameters = variable_with_parameters(self.spn, model)
-        self.state = parameters[5]  # found through the variable: a copied model has its own
-        _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[9].get_value())
+        self.state = parameters[6]  # found through the variable: a copied model has its own
+        _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[11].get_value())
         schema = NetworkSchema.from_json(rv.owner.op.schema)
         self.stored = start_of_variable(self.spn, schema, rv)
-        table = self._draw_cells(schema, parameters[9].get_value(), model, kernel, compile_kwargs)
+        table = self._draw_cells(schema, parameters[11].get_value(), model, kernel, compile_kwargs)
         self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
         self.chain = Chain(schema, table, kernel, frontier, _rounded_sweeps(schema, table, kernel))
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
-        self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:4]), compile_kwargs)
+        self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:5]), compile_kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         # states are compared by log joint: nothing that others move may differ between them
         own = {name for name, *_ in self.own_values.values()}
-        moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:4]))
+        moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:5]))
         others = {v.name for v in moving if v in model.value_vars} - own
         self.may_race = not others and self.cells is None
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
+        n_filled = n_filled_cells(schema, table)
         dtype = digits_dtype(schema.structure, schema.compiled, len(self.chain.values))
         run = running_sample()
-        asked = record_every or thinning(cells * dtype.itemsize + exact * EXACT.itemsize, run or USUAL_ARGUMENTS)
+        asked = record_every or thinning(
+            cells * dtype.itemsize + exact * EXACT.itemsize + n_filled * FILLED.itemsize, run or USUAL_ARGUMENTS
+        )
         self.chunk = chunk_length(cells, asked)
         self.record_every = chunks_per_state(cells, self.chunk)
         self.is_thinned_unasked = record_every is None
@@ -150,6 +155,7 @@ class TopDownSPNStep(OwnerStep):
                 f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} (record_every)"
             )
         self.exact_chunk = chunk_length(exact, self.record_every)
+        self.filled_chunk = chunk_length(n_filled, self.record_every)
         stats = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
             self.spn + FINGERPRINT: (np.int64, []),
@@ -163,12 +169,14 @@ class TopDownSPNStep(OwnerStep):
             stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
         if self.chain.rounding is not None:
             stats[f"{self.spn}_exact"] = (np.dtype((EXACT, (self.exact_chunk,))), [])
+        if n_filled:
+            stats[f"{self.spn}_filled"] = (np.dtype((FILLED, (self.filled_chunk,))), [])
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws, self.n_tuning_sweeps = True, 0, 0
-        self.digits, self.exact = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT)
+        self.digits, self.exact, self.filled = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT), np.zeros(0, FILLED)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
         """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
@@ -209,18 +217,17 @@ class TopDownSPNStep(OwnerStep):
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""
-        from pymc_spn.networks.gibbs.hyperparameters import LOG_NORMAL_ABOVE_ONE
+        from pymc_spn.gibbs.hyperparameters import LOG_NORMAL_ABOVE_ONE
 
         size = max(2, len(schema.columns))
-        self.owned = np.zeros((4, size), np.bool_)
+        self.owned = np.zeros((len(groups), size), np.bool_)
         self.priors = np.array([priors[g] for g in groups])
         self.own_values = {}  # group -> (value variable, places in the vector, what is taken off before the log)
         for i, group in enumerate(groups):
             name = f"{self.spn}_{group}"
             value = next((v for v in self.vars if model.values_to_rvs[v].name == name), None)
             if value is not None:
-                n_all = np.arange(2 if group == "concentration" else len(schema.columns))
-                places = n_all if i < 2 else schema.gaussian_columns
+                places = schema.places_of(group)
                 self.owned[i, places] = True
                 self.own_values[i] = (value.name, places, float(priors[group][0] == LOG_NORMAL_ABOVE_ONE))
 
@@ -271,6 +278,8 @@ class TopDownSPNStep(OwnerStep):
             self.digits = chain.sampler.digits(self.digits_dtype)
             if chain.rounding is not None:
                 self.exact = chain.rounding.cells.codes(chain.sampler)
+            if self.filled_chunk:
+                self.filled = chain.sampler.filled[chain.sampler.filled_at].astype(FILLED)
         stats = {
             f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
             self.spn + FINGERPRINT: self.fingerprint,
@@ -284,6 +293,8 @@ class TopDownSPNStep(OwnerStep):
             stats[f"{self.spn}_cells_accepted"] = accepted
         if chain.rounding is not None:
             stats[f"{self.spn}_exact"] = self._chunk(self.exact, self.exact_chunk)
+        if self.filled_chunk:
+            stats[f"{self.spn}_filled"] = self._chunk(self.filled, self.filled_chunk)
         self.n_draws += not self.tune
         return new, [stats]
 

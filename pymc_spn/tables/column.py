@@ -10,6 +10,7 @@ from pymc_spn.numerics.quoted_values import quoted
 
 KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categorical")
 NOMINAL_KINDS = ("binary", "categorical")  # of an ordinal column the levels are numbers, of these labels
+DENSITY_KINDS = ("real", "positive")
 LEVEL_KINDS = ("ordinal", *NOMINAL_KINDS)
 WHOLE_KINDS = ("integer", "count")  # whole numbers, each with a mass of its own
 

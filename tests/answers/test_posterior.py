@@ -11,17 +11,11 @@ import xarray as xr
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.exact import evaluate_regions_by_logs
+from pymc_spn.gibbs.exact import evaluate_regions_by_logs
 from pymc_spn.networks.records import predictive_kernels
+from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits, digits_dtype, join_digits
 from pymc_spn.networks.records.moment_kernels import moments
-from pymc_spn.networks.records.record import (
-    chunk_length,
-    chunks_per_state,
-    cut_digits,
-    digits_dtype,
-    join_digits,
-    region_labels,
-)
+from pymc_spn.networks.records.record import region_labels
 from pymc_spn.tables import decode
 from tests.called_kernels import called
 from tests.hand_made_records import (
@@ -104,7 +98,7 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
     for row in states.coded_rows(new_rows(name)):
         net = states.network(5)
         flags, event = np.zeros(row.size, np.bool_), np.zeros(net.leaves.entry.size)
-        assert predictive_kernels.evaluate_row(*net, row, flags, event)[1] is False
+        assert predictive_kernels.evaluate_row(*net.of_columns, row, flags, event)[1] is False
         leaf_mean, leaf_variance = rng.normal(size=(2, net.leaves.entry.size)) ** 2
         found = []
         for logs in (False, True):
@@ -127,10 +121,13 @@ def test_values_in_logs_and_in_linear_space_give_the_same_draws_and_moments(name
                         net.edges,
                         net.nodes,
                         net.scratch,
+                        net.joints,
                         *where,
                         logs,
                         leaf_mean,
                         leaf_variance,
+                        np.zeros(0),
+                        np.zeros(0),
                         True,
                     ),
                 )

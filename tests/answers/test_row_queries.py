@@ -236,13 +236,13 @@ def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
 
 def _child_logs(states, s, values):
     """Log value of each child of the top sum node, by networks that have that child alone."""
-    from pymc_spn.networks.gibbs.exact import evaluate_regions_by_logs
+    from pymc_spn.gibbs.exact import evaluate_regions_by_logs
     from pymc_spn.networks.records import predictive_kernels
 
     net = states.network(s)
     coded = states.schema.code(values)[0]
     no = np.zeros(values.shape[1], np.bool_)
-    total, logs = predictive_kernels.evaluate_row(*net, coded, no, np.zeros(net.leaves.entry.size))
+    total, logs = predictive_kernels.evaluate_row(*net.of_columns, coded, no, np.zeros(net.leaves.entry.size))
     if net.scratch.missing[0]:
         return np.zeros(int(net.edges.top[0]))
     linear = net.scratch.edge_value[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]].copy()

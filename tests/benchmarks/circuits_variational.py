@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.networks.distributions import PRIORS
-from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.learners import STARTS, fit_variational
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw

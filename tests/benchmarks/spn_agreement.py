@@ -7,6 +7,8 @@
 held-out rows over four chains, and by how much two runs of different seeds differ in the log density of these rows. A
 fifth of the rows is held out. ``--seconds`` is the CPU time of a run, all chains together.
 
+``--model`` has two others in its place, both of exact values: without and with leaves over several columns.
+
 **Kernels**: sets, splits, leaf priors and starts as in the tables of samplers, where a run averages 40 states. Here
 each kernel has chains of many states, evenly spaced after the first tenth. The mean over states of the log density of
 the test rows is an expectation under the posterior, the same for every kernel; its standard error is the standard
@@ -39,6 +41,9 @@ def main():
     arguments.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, help="of default runs")
     arguments.add_argument("--seconds", type=float, default=120.0, help="CPU seconds of a default run")
     arguments.add_argument("--seeds", nargs=2, type=int, default=[0, 1], help="of two default runs")
+    arguments.add_argument(
+        "--model", default="default", choices=["default", "exact", "joint_leaves"], help="exact: rounded=False"
+    )
     arguments.add_argument("--runs", nargs="+", help="set:children:split of the comparison of kernels")
     arguments.add_argument("--kernels", nargs="+", default=["auto", "bottom_up"])
     arguments.add_argument("--chains", type=int, default=4)
@@ -75,7 +80,9 @@ def compare_defaults(options):
     ]
     header = ["table", "rows to learn from", "draws of a chain", "CPU s", "R-hat, log joint", "R-hat, held-out rows"]
     header += ["held-out, nats a row", "second run − first", "mean absolute difference of a row"]
-    title = f"Default runs of {options.seconds:g} CPU seconds, seeds {options.seeds[0]} and {options.seeds[1]}"
+    title = (
+        f"Runs ({options.model}) of {options.seconds:g} CPU seconds, seeds {options.seeds[0]} and {options.seeds[1]}"
+    )
     finish(
         options, [(title, markdown_table(header, rows)), ("Demands", markdown_table(["what", "met"], demands))], figures
     )
@@ -87,9 +94,11 @@ def default_runs(frame, options):
 
     held_out = np.arange(len(frame)) % 5 == 4
     train, test = frame[~held_out], frame[held_out]
+    arguments = {"exact": {"rounded": False}, "joint_leaves": {"joint_leaves": ps.leaves.MultivariateGaussian()}}
+    arguments = arguments.get(options.model, {})
     found, logs = {"rows": len(train), "sweeps": [], "used": [], "joint": [], "held_out": []}, []
     for seed in options.seeds:
-        idata, n_sweeps, used = default_draws(train, options.seconds, seed)
+        idata, n_sweeps, used = default_draws(train, options.seconds, seed, **arguments)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # R-hat is what is shown
             post = ps.SPNPosterior.from_idata(idata)

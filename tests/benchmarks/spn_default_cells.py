@@ -13,7 +13,7 @@ import pymc as pm
 from sklearn.datasets import load_diabetes, load_wine
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.palette_warnings import shifted_step
+from pymc_spn.gibbs.palette_warnings import shifted_step
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.tables.resolution import resolution
 from tests.benchmarks.report import finish, markdown_table, parser

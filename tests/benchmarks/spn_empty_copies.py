@@ -11,10 +11,10 @@ import time
 import numpy as np
 from numba import njit
 
-from pymc_spn.networks.gibbs.exact import evaluate_regions, exact_sweep
-from pymc_spn.networks.gibbs.leaf_kernels import evaluate_leaves
-from pymc_spn.networks.gibbs.occupancy import mark_missing
-from pymc_spn.networks.gibbs.sampler import Sampler
+from pymc_spn.gibbs.exact import evaluate_regions, exact_sweep
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.occupancy import mark_missing
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.numerics.elementary import VECTOR_MATH
 from tests.benchmarks.report import finish, markdown_table, parser, verdict
 from tests.benchmarks.spn_problem import TimedChain, read_table

@@ -11,9 +11,9 @@ import time
 import numpy as np
 from numba import njit
 
-from pymc_spn.networks.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs, exact_sweep
-from pymc_spn.networks.gibbs.leaf_kernels import argument_of, evaluate_leaves, exponentiate, log_density_of
-from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing
+from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs, exact_sweep
+from pymc_spn.gibbs.leaf_kernels import argument_of, evaluate_leaves, exponentiate, log_density_of
+from pymc_spn.gibbs.occupancy import attach, detach, mark_missing
 from pymc_spn.numerics.elementary import VECTOR_MATH
 from tests.benchmarks.report import finish, markdown_table, parser, verdict
 from tests.benchmarks.spn_problem import TimedChain, read_table
@@ -156,9 +156,9 @@ def profile(run, n_blocks):
     n_values = sum(int(net.edges.top[r]) for r in net.tree.leaf_region)  # as evaluated: freed slots and prior slots too
     short = student_arrays(n_values)
     long = student_arrays(512)
-    exact_stages(rng, *net, s.coded, s.slots, 5)
+    exact_stages(rng, *net.of_columns, s.coded, s.slots, 5)
     student(short, 1)
-    exact_sweep(rng, *net, s.coded, s.slots, n_rows)
+    exact_sweep(rng, *net.of_columns, s.coded, s.slots, n_rows)
     for _ in range(3 * n_blocks):
         s.compact()
         net = s.net
@@ -167,9 +167,9 @@ def profile(run, n_blocks):
             begin = time.process_time()
             for _ in range(size):
                 if stage == 0:
-                    exact_sweep(rng, *net, s.coded, s.slots, n_rows)
+                    exact_sweep(rng, *net.of_columns, s.coded, s.slots, n_rows)
                 else:
-                    found = exact_stages(rng, *net, s.coded, s.slots, stage)
+                    found = exact_stages(rng, *net.of_columns, s.coded, s.slots, stage)
                     if found < 0:
                         break
             else:

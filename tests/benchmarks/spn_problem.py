@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.networks.gibbs.alternation import Turns
-from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.gibbs.starts import kmeans_digits
+from pymc_spn.gibbs.alternation import Turns
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Table
 

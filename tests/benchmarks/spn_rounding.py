@@ -19,8 +19,8 @@ import numpy as np
 import pymc as pm
 
 import pymc_spn as ps
-from pymc_spn.networks.distributions import PRIORS
-from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import HYPERPARAMETERS

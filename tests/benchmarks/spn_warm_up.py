@@ -23,7 +23,7 @@ import time
 import arviz as az
 import numpy as np
 
-from pymc_spn.networks.gibbs.sampler import Sampler
+from pymc_spn.gibbs.sampler import Sampler
 from tests.benchmarks.report import finish, markdown_table, parser
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import TimedRun, averaged, chain_seed, structure_of

@@ -73,8 +73,8 @@ def by_sampling(prepared, target, seconds, seed):
     return Posterior(post, prepared.train.columns, f"4 x {n_sweeps} draws, R-hat {rhat:.2f}", used)
 
 
-def default_draws(table, seconds, seed):
-    """Draws of the default model by four chains within CPU seconds, the sweeps of a chain and the seconds used.
+def default_draws(table, seconds, seed, **arguments):
+    """Draws of the default model, or with arguments, by four chains, the sweeps of a chain and the CPU seconds used.
 
     Half of the sweeps tune. A pilot chain tells how long a sweep takes; it also compiles, and is not counted.
     """
@@ -86,7 +86,7 @@ def default_draws(table, seconds, seed):
     begin = time.process_time()
     with pm.Model(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ps.SPN("x", observed=table)
+        ps.SPN("x", observed=table, **arguments)
         built = time.process_time() - begin
         cost = sweep_seconds(PILOT * seconds, seed, options)
         n_sweeps = int((seconds - built) / (2 * N_CHAINS * cost))

@@ -5,12 +5,14 @@ import pytest
 from scipy import integrate, special, stats
 
 from pymc_spn.leaves.elliptical_leaves import groups_of
-from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
-from pymc_spn.leaves.multivariate_gaussian import MultivariateGaussian
-from pymc_spn.leaves.multivariate_student_t import MultivariateStudentT
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
+from pymc_spn.leaves.leaf_statistics import NormalGamma, NormalInverseWishart
+from pymc_spn.leaves.multivariate_gaussian import MultivariateGaussianFamily, draw_leaves
+from pymc_spn.leaves.multivariate_student_t import MultivariateStudentT, predictive_leaves
+from pymc_spn.leaves.student_t import leaf_rows
 
 NAN = np.nan
-KINDS = [MultivariateGaussian, MultivariateStudentT]
+KINDS = [MultivariateGaussianFamily, MultivariateStudentT]
 
 
 def scale_of(rng, d):
@@ -26,7 +28,7 @@ def leaves_of(kind, rng, n, d):
 
 
 def law_of(kind, dof, location, scale):
-    if kind is MultivariateGaussian:
+    if kind is MultivariateGaussianFamily:
         return lambda seen: stats.multivariate_normal(location[seen], scale[np.ix_(seen, seen)])
     return lambda seen: stats.multivariate_t(location[seen], scale[np.ix_(seen, seen)], dof)
 
@@ -180,7 +182,7 @@ def test_boxes_of_many_columns_are_within_their_tolerance():
 
     wanted = integrate.quad(inside, -9.0, 9.0, epsabs=1e-10, limit=200)[0]
     ends = np.full((1, k), low), np.full((1, k), high)
-    gaussian, student = MultivariateGaussian(k), MultivariateStudentT(k)
+    gaussian, student = MultivariateGaussianFamily(k), MultivariateStudentT(k)
     p = gaussian.leaves_of(np.zeros(1), np.zeros((1, k)), scale[None])
     assert np.exp(gaussian.log_probability_of_boxes(p, *ends))[0] == pytest.approx(wanted, abs=1e-4)
     near = gaussian.leaves_of(np.zeros(1), np.zeros((1, k)), (np.outer(load, load) + 1e-12 * np.eye(k))[None])
@@ -245,3 +247,70 @@ def test_rows_are_grouped_by_all_their_flags():
     assert np.array_equal(np.sort(np.concatenate(groups)), np.arange(300))
     assert len(groups) == len(np.unique(flags, axis=0))
     assert all((flags[at] == flags[at[0]]).all() for at in groups)
+
+
+def posteriors(rng, n_leaves, d):
+    """Posteriors of leaves with some rows each, and the rows."""
+    centre, psi0, k0, v0 = rng.normal(size=d), rng.gamma(2.0, 1.0, d), 0.3, d + 2.0
+    rows = [rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) + 1.0 for n in range(n_leaves)]
+    away = [x - centre for x in rows]
+    column, row = np.triu_indices(d)
+    products = np.array([(x.T @ x)[row, column] for x in away])
+    after = NormalInverseWishart.after(
+        [len(x) for x in rows], np.array([x.sum(axis=0) for x in away]), products, psi0, k0, v0, centre
+    )
+    return after, rows, (centre, np.diag(psi0), k0, v0)
+
+
+def log_evidence(x, centre, psi0, k0, v0):
+    """Murphy (2007), equation 266, from the posterior in its textbook form."""
+    (n, d), mean = x.shape, x.mean(axis=0) if len(x) else centre
+    k, v = k0 + n, v0 + n
+    psi = psi0 + (x - mean).T @ (x - mean) + k0 * n / k * np.outer(mean - centre, mean - centre)
+    gammas = special.multigammaln(0.5 * v, d) - special.multigammaln(0.5 * v0, d)
+    dets = 0.5 * v0 * np.linalg.slogdet(psi0)[1] - 0.5 * v * np.linalg.slogdet(psi)[1]
+    return gammas + dets + 0.5 * d * np.log(k0 / k) - 0.5 * n * d * np.log(np.pi)
+
+
+def test_predictive_leaves_are_ratios_of_evidences():
+    rng = np.random.default_rng(7)
+    after, rows, prior = posteriors(rng, 6, 3)
+    leaves = predictive_leaves(after)
+    family = LEAF_FAMILIES["multivariate_student_t[3]"]
+    assert family.problem(leaves) is None
+    x = rng.normal(size=(6, 3))
+    wanted = [log_evidence(np.vstack([r, y]), *prior) - log_evidence(r, *prior) for r, y in zip(rows, x, strict=True)]
+    np.testing.assert_allclose(family.log_density_of_rows(leaves, x), wanted, rtol=1e-11)
+    single, _, _ = posteriors(rng, 6, 1)  # one column: half of v and psi are the normal-gamma leaf's
+    own = leaf_rows(NormalGamma(single.mu[:, 0], single.k, 0.5 * single.v, 0.5 * single.psi[:, 0, 0]))
+    y = rng.normal(size=6)
+    np.testing.assert_allclose(
+        MultivariateStudentT(1).log_density_of_rows(predictive_leaves(single), y[:, None]),
+        EXPLICIT["student_t"].log_density(own, y),
+        rtol=1e-13,
+    )
+
+
+def test_drawn_leaves_are_from_the_posterior():
+    rng = np.random.default_rng(8)
+    n, d = 20_000, 3
+    after, _, _ = posteriors(rng, 6, d)
+    mu, k, psi, v = (part[5] for part in after)
+    many = NormalInverseWishart(*(np.repeat(part[5:], n, axis=0) for part in after))
+    family = LEAF_FAMILIES["multivariate_gaussian[3]"]
+    leaves = draw_leaves(many, rng)
+    assert family.problem(leaves) is None
+    mean, covariance = family.location_and_scale(leaves)
+    law = stats.invwishart(df=v, scale=psi)
+    inverse = np.linalg.inv(covariance)
+    for found, wanted in ((covariance, law.mean()), (inverse, v * np.linalg.inv(psi))):
+        assert np.all(np.abs(found.mean(axis=0) - wanted) < 5.0 * found.std(axis=0) / np.sqrt(n))
+    other = law.rvs(n, random_state=9)
+    for of in (lambda s: s[:, 0, 0], lambda s: s[:, 0, 1], lambda s: s[:, 1, 2], lambda s: np.linalg.slogdet(s)[1]):
+        assert stats.ks_2samp(of(covariance), of(other)).pvalue > 1e-3
+    away = mean - mu
+    assert stats.kstest(k * np.einsum("ni,nij,nj->n", away, inverse, away), stats.chi2(d).cdf).pvalue > 1e-3
+    x = np.array([[0.5, 1.0, 2.0]])  # densities average to that of the predictive
+    density = np.exp(family.log_density_of_rows(leaves, np.repeat(x, n, axis=0)))
+    t = MultivariateStudentT(d).log_density_of_rows(predictive_leaves(after)[5:], x)[0]
+    assert abs(density.mean() - np.exp(t)) < 5.0 * density.std() / np.sqrt(n)

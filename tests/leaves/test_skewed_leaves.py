@@ -14,13 +14,13 @@ import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.leaves import beta_geometric, log_student_t
 from pymc_spn.leaves.families import BetaProbability, BetaTrials, NormalGamma
 from pymc_spn.leaves.family_codes import LOG_STUDENT_T
 from pymc_spn.maxima.box_leaves import derivative_ranges, leaf_log_range
 from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
-from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.tables import Column
 from tests import reference_queries
 from tests.hand_made_records import (

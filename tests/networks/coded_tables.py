@@ -7,6 +7,14 @@ import numpy as np
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.palette import (
+    choose_coding,
+    code_values,
+    compile_palette,
+    complete_palette,
+    log_jacobian,
+)
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves.families import (
     Bernoulli,
     Binomial,
@@ -17,14 +25,6 @@ from pymc_spn.leaves.families import (
     LogNormal,
     Poisson,
 )
-from pymc_spn.networks.gibbs.palette import (
-    choose_coding,
-    code_values,
-    compile_palette,
-    complete_palette,
-    log_jacobian,
-)
-from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.tables import Column
 from tests.reference import Problem
 
@@ -67,7 +67,7 @@ class CodedTable:
 
     def problem(self, hyperparameters):
         """The reference's problem in the units of the data, with leaf priors from the NumPy families."""
-        (inner, leaf), *leaf_hyperparameters = hyperparameters
+        (inner, leaf), *leaf_hyperparameters = hyperparameters[:4]
         palettes = []
         for d, entries in enumerate(self.palette):
             own = [values[d] for values in leaf_hyperparameters]

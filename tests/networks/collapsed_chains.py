@@ -11,12 +11,12 @@ from types import FunctionType
 import numpy as np
 from numba import njit
 
-from pymc_spn.networks.gibbs import exact as gibbs_exact
-from pymc_spn.networks.gibbs import frontier as gibbs_frontier
-from pymc_spn.networks.gibbs import induced_tree as gibbs_induced
-from pymc_spn.networks.gibbs.frontier import evaluate_below
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, evaluate_leaves, log_predictive, refresh_leaf
-from pymc_spn.networks.gibbs.occupancy import write_digits
+from pymc_spn.gibbs import exact as gibbs_exact
+from pymc_spn.gibbs import frontier as gibbs_frontier
+from pymc_spn.gibbs import induced_tree as gibbs_induced
+from pymc_spn.gibbs.frontier import evaluate_below
+from pymc_spn.gibbs.leaf_kernels import add_value, evaluate_leaves, log_predictive, refresh_leaf
+from pymc_spn.gibbs.occupancy import write_digits
 from tests.networks.tiny import tiny_sampler
 from tests.reference import count_keys, independent_total_variation, total_variation
 
@@ -101,12 +101,12 @@ def compiled_loop(kernel, sweep):
     # inlined before compilation: as a function of its own the whole kernel would be optimised once more
     @njit(inline="always")
     def one(rng, net, y, slots, first, frontier, work):
-        tree, palette, masses, edges, nodes, leaves, scratch = net
+        tree, palette, masses, edges, nodes, leaves, scratch, _ = net
         return sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first)[0]
 
     @njit(inline="always")
     def one_with_frontier(rng, net, y, slots, first, frontier, work):
-        tree, palette, masses, edges, nodes, leaves, scratch = net
+        tree, palette, masses, edges, nodes, leaves, scratch, _ = net
         return sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first, frontier, work)[0]
 
     step = one_with_frontier if kernel == "frontier" else one

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
+from pymc_spn.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.leaves.families import (
     Bernoulli,
     Binomial,
@@ -15,7 +16,6 @@ from pymc_spn.leaves.families import (
     LogNormal,
     Poisson,
 )
-from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.tables import Column
 from tests.networks.tiny import palette_and_priors, region_tree
 from tests.reference import count_keys, enumerate_states, independent_total_variation, total_variation

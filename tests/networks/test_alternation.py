@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.networks.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
+from pymc_spn.gibbs.alternation import TURNS, WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from tests.networks.explicit_chains import variation_ratio
 from tests.networks.hyperparameter_chains import COLUMNS, chain_of, fixed_schema
 from tests.networks.tiny import palette_and_priors, region_tree, tiny_sampler

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler, draw_tree, draw_tree_by_logs
-from pymc_spn.networks.gibbs.bottom_up_parameters import redraw_parameters
-from pymc_spn.networks.gibbs.bottom_up_values import (
+from pymc_spn.gibbs.bottom_up import BottomUpSampler, draw_tree, draw_tree_by_logs
+from pymc_spn.gibbs.bottom_up_parameters import redraw_parameters
+from pymc_spn.gibbs.bottom_up_values import (
     BLOCK,
     evaluate_block,
     evaluate_row_by_logs,

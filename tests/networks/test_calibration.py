@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.gibbs.chain import Chain
 from tests.networks.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,

@@ -12,7 +12,7 @@ from pymc.model.fgraph import clone_model
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.gibbs.chain import Chain
 from pymc_spn.networks.schema import NetworkSchema
 from tests.modes import PLAIN
 from tests.network_problems import mixed_frame, reference_problem
@@ -40,7 +40,7 @@ def parts(model, name="x"):
     """Schema, the shared state and the table of an SPN in a model."""
     rv = model[name]
     inputs = rv.owner.op.dist_params(rv.owner)
-    return NetworkSchema.from_json(rv.owner.op.schema), inputs[5], inputs[9].get_value()
+    return NetworkSchema.from_json(rv.owner.op.schema), inputs[6], inputs[11].get_value()
 
 
 def install(model, digits, hyperparameters):

@@ -37,7 +37,7 @@ def row_by_row(states, values, events, d):
     for s in range(states.n_draws):
         net = states.network(s)
         share = np.zeros((len(values), states.leaves(s, d).family.size))
-        column_shares(*net, coded, *states.event_logs(s, net, events), path, logs[s], share)
+        column_shares(*net, coded, *states.event_logs(s, net, events), path, logs[s], share, share[:, :0])
         predictive_kernels.log_density_of_rows(*net, coded, *states.event_logs(s, net, events), logs[s])
         shares.append(share)
     return logs, shares

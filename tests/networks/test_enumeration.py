@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_spn.networks.gibbs.occupancy import free_entry_mass
+from pymc_spn.gibbs.occupancy import free_entry_mass
 from tests.networks.collapsed_chains import (
     LEFT_IN_LEAF,
     draw_digits,

@@ -11,7 +11,7 @@ import arviz as az
 import numpy as np
 import pytest
 
-from pymc_spn.networks.gibbs.chain import Chain
+from pymc_spn.gibbs.chain import Chain
 from tests.network_problems import regions_of
 from tests.networks.hyperparameter_chains import (
     LOG_NAMES,

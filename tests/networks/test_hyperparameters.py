@@ -15,8 +15,8 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import pymc_spn as ps
-from pymc_spn.networks.distributions import PRIORS
-from pymc_spn.networks.gibbs.hyperparameters import GAMMA
+from pymc_spn.gibbs.hyperparameters import GAMMA
+from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.records.record import read_record
 from tests.network_problems import HYPERPARAMETERS, reference_problem
 from tests.networks.hyperparameter_chains import (
@@ -176,7 +176,7 @@ def test_what_is_not_owned_stays():
     chain = make_chain(schema, OBSERVED)
     install(chain, table, digits, h)
     after = chain.update_hyperparameters(np.random.default_rng(1), owned, PRIOR_TABLE)
-    for before, now, moved in zip(h, after, owned, strict=True):
+    for before, now, moved in zip(h, after[:4], owned, strict=True):
         np.testing.assert_array_equal(before != now, moved[: before.size])
     assert (
         chain.update_hyperparameters(np.random.default_rng(1), np.zeros((4, 4), bool), PRIOR_TABLE)[0] is not after[0]

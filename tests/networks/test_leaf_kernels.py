@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.leaves.families import FAMILIES, Binomial, Geometric, Poisson
-from pymc_spn.leaves.student_t import gaussian_posterior
-from pymc_spn.networks.gibbs.leaf_kernels import (
+from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     log_predictive,
     log_predictive_without,
 )
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
-from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
-from pymc_spn.networks.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
-from pymc_spn.networks.gibbs.sampler import Sampler
-from pymc_spn.networks.gibbs.statistics import HEAD, entry_priors, log_column
+from pymc_spn.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
+from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
+from pymc_spn.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
+from pymc_spn.gibbs.sampler import Sampler
+from pymc_spn.gibbs.statistics import HEAD, entry_priors, log_column
+from pymc_spn.leaves.families import FAMILIES, Binomial, Geometric, Poisson
+from pymc_spn.leaves.student_t import gaussian_posterior
 from pymc_spn.tables import Column
 from tests import decimals
 from tests.called_kernels import called

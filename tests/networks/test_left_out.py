@@ -61,7 +61,7 @@ def test_rows_whose_value_is_too_small_for_a_number():
     values = np.where(np.arange(df.shape[1]) % 2, 0.0, 40.0) + np.array([[0.0], [0.3]])
     values[1, 5] = 1e9
     no_event = states.event_logs(0, states.network(0), {})
-    _, logs = predictive_kernels.evaluate_row(*states.network(0), states.coded_rows(values)[0], *no_event)
+    _, logs = predictive_kernels.evaluate_row(*states.network(0).of_columns, states.coded_rows(values)[0], *no_event)
     assert logs
     whole, without = states.log_densities_left_out(values, {})
     np.testing.assert_array_equal(whole, states.log_densities(values, {}))

@@ -11,16 +11,16 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from pymc_spn.networks.gibbs.exact import (
+from pymc_spn.gibbs.exact import (
     SAFE,
     draw_subtree,
     evaluate_regions,
     evaluate_regions_by_logs,
     exact_sweep,
 )
-from pymc_spn.networks.gibbs.frontier import frontier_sweep, log_frontier_value, make_frontier_work
-from pymc_spn.networks.gibbs.leaf_kernels import evaluate_leaves
-from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing
+from pymc_spn.gibbs.frontier import frontier_sweep, log_frontier_value, make_frontier_work
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.occupancy import attach, detach, mark_missing
 from tests.called_kernels import called
 from tests.networks.tiny import tiny_sampler
 from tests.reference import Problem, log_marginal
@@ -272,7 +272,7 @@ def test_exact_draws_follow_the_direct_conditional(network):
     problem, digits, exact, _ = network
     sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 4000
     rows = sampler.coded[:1], sampler.slots[:1]
-    found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, *sampler.net, *rows, 0), draws)
+    found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, *sampler.net.of_columns, *rows, 0), draws)
     assert largest_deviation(found, exact, draws) < 4.5  # about a hundred edges
 
 
@@ -291,7 +291,7 @@ def test_linear_space_would_draw_something_else(network):
             sampler.net.nodes,
             sampler.net.scratch,
         )
-        draw_subtree(rng, *sampler.net, sampler.slots[0], 0, False)
+        draw_subtree(rng, *sampler.net.of_columns, sampler.slots[0], 0, False)
         attach(
             sampler.net.tree,
             sampler.net.palette,
@@ -317,7 +317,7 @@ def test_frontier_draws_follow_the_direct_conditional(network, frontier):
         sampler,
         problem,
         0,
-        lambda: frontier_sweep(rng, *sampler.net, *rows, 0, frontier, work),
+        lambda: frontier_sweep(rng, *sampler.net.of_columns, *rows, 0, frontier, work),
         draws,
     )
     assert largest_deviation(found, exact, draws) < 4.5
@@ -337,11 +337,11 @@ def test_frontier_values_equal_the_direct_computation(network, top):
     for slot in slots[slots >= 0]:
         rows = others[sampler.slots[others, region.ancestors[-1]] == slot]
         path = tuple(int(digits[rows[0], a]) for a in region.ancestors)
-        found = log_frontier_value(*sampler.net, sampler.coded[0], top, int(slot), work)
+        found = log_frontier_value(*sampler.net.of_columns, sampler.coded[0], top, int(slot), work)
         _, expected = conditional(problem, digits, 0, top, (path, rows))
         assert found == pytest.approx(expected, rel=1e-11)
         assert work.logs[top] == (top == 1)
-    found = log_frontier_value(*sampler.net, sampler.coded[0], top, FRESH, work)
+    found = log_frontier_value(*sampler.net.of_columns, sampler.coded[0], top, FRESH, work)
     expected = [
         logsumexp([log_marginal(family, prior, [x]) for family, prior in PALETTE]) - math.log(2)
         for x in problem.X[0, list(region.columns)]

@@ -146,7 +146,7 @@ def check_statistics(name):
     rows, columns = np.nonzero(gaps)
     schema = SimpleNamespace(compiled=sampler.compiled, structure=sampler.structure, columns=range(X.shape[1]))
     moves, missing, rng = CellMoves(schema, rows, columns), np.ones(rows.size), np.random.default_rng(1)
-    sampler.hyperparameters = (np.ones(2), *np.ones((3, X.shape[1])))
+    sampler.hyperparameters = (np.ones(2), *np.ones((4, X.shape[1])))
     for i in range(60):
         sampler.sweep(rng, "exact")
         missing, accepted = moves.sweep(rng, sampler, missing, (lambda c: -0.1 * (c**2).sum()) if i % 3 else None)

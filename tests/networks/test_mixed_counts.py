@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import ROUNDED_GAUSSIAN
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
-from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
 from tests.hand_made_records import states_of
 from tests.rounded_networks import TABLE, N, rounded
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_spn.networks.gibbs import published
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
-from pymc_spn.networks.gibbs.published import PublishedSampler, rebuild_leaves
+from pymc_spn.gibbs import published
+from pymc_spn.gibbs.leaf_kernels import log_predictive
+from pymc_spn.gibbs.published import PublishedSampler, rebuild_leaves
 from tests.networks.explicit_chains import (
     SHORT,
     draw_digits,

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.recorded_cells import recorded_cells
+from pymc_spn.gibbs.recorded_cells import recorded_cells
 from tests.hand_made_records import states_of
 from tests.sampled_runs import assert_same, draw
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.chain import Chain
-from pymc_spn.networks.gibbs.start_race import MAX_STARTS, MIN_HEAT, SHARE, race_of
+from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.start_race import MAX_STARTS, MIN_HEAT, SHARE, race_of
 from tests.networks.hyperparameter_chains import chain_of
 
 HYPERPARAMETERS = tuple(np.full(2 if i == 0 else 4, v) for i, v in enumerate((1.0, 0.1, 1.5, 0.05)))

@@ -5,13 +5,13 @@ import pytest
 from numba import njit
 from scipy.special import comb, gammaln
 
+from pymc_spn.gibbs.leaf_kernels import add_value, refresh_leaf
+from pymc_spn.gibbs.network import EMPTY_LEAF, level_counts
+from pymc_spn.gibbs.occupancy import n_prior_slots
+from pymc_spn.gibbs.palette import log_jacobian
+from pymc_spn.gibbs.statistics import HEAD, log_joint
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
 from pymc_spn.leaves.student_t import gaussian_posterior
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, refresh_leaf
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF, level_counts
-from pymc_spn.networks.gibbs.occupancy import n_prior_slots
-from pymc_spn.networks.gibbs.palette import log_jacobian
-from pymc_spn.networks.gibbs.statistics import log_joint
 from tests.called_kernels import called
 from tests.networks.coded_tables import coded_table, hyperparameters
 from tests.networks.tiny import tiny_sampler
@@ -71,7 +71,7 @@ def test_states_of_tiny_problems_differ_as_the_reference_says(name):
     d = len(problem.palettes)
     for _ in range(5):
         sampler.sweep(rng)
-        sampler.hyperparameters = (np.array([problem.alpha_inner, problem.alpha_leaf]), *np.ones((3, d)))
+        sampler.hyperparameters = (np.array([problem.alpha_inner, problem.alpha_leaf]), *np.ones((4, d)))
         digits = sampler.digits()
         expected = reference_log_joint(problem, state_from_digits(digits))
         found.append(prior_part(sampler) + likelihood_part(problem, digits) - expected)
@@ -82,7 +82,7 @@ def prior_part(sampler):
     """Log joint of the same assignments with every leaf's data taken away."""
     state = sampler.statistics()
     n_columns = len(sampler.structure.columns)
-    state[6 : 6 + n_columns + 1] = 0.0  # no column has leaves
+    state[HEAD : HEAD + n_columns + 1] = 0.0  # no column has leaves
     return log_joint(state, sampler.compiled, *sampler.hyperparameters, np.empty(0))
 
 
@@ -95,7 +95,7 @@ def numerical_gradient(state, compiled, hyper, h=1e-5):
     splits = np.cumsum([len(v) for v in hyper])[:-1]
 
     def at(x):
-        return log_joint(state, compiled, *(np.ascontiguousarray(v) for v in np.split(x, splits)), np.empty(0))
+        return log_joint(state, compiled, *np.split(x, splits), np.ones(7), np.empty(0))
 
     slopes = np.empty(flat.size)
     for i in range(flat.size):
@@ -113,11 +113,12 @@ def test_gradient_equals_finite_differences(n_children):
     sampler = table.sampler(hyper, random_digits(table, 0))
     sampler.sweep(np.random.default_rng(0))
     state = sampler.statistics()
-    gradient = np.full(2 + 3 * 7, np.nan)
-    assert log_joint(state, table.compiled, *hyper, gradient) == state[0]
+    gradient = np.full(2 + 4 * 7, np.nan)
+    assert log_joint(state, table.compiled, *hyper, np.ones(7), gradient) == state[0]
     numerical = numerical_gradient(state, table.compiled, hyper)
-    np.testing.assert_allclose(gradient, numerical, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(gradient[:23], numerical, rtol=1e-6, atol=1e-6)
     used = np.array([1] * 9 + [1, 1, 1, 0, 1, 0, 0] * 2, bool)  # shape and ratio belong to Gaussian leaves
+    used = np.append(used, np.zeros(7, bool))  # no leaf is over several columns
     assert (gradient[used] != 0).all() and (gradient[~used] == 0).all()
 
 
@@ -129,9 +130,9 @@ def test_gradient_at_the_floor_of_the_prior_variance():
     assert floor > 0
     hyper[1][grade] = 0.9 * floor
     sampler = table.sampler(hyper, random_digits(table, 0))
-    state, gradient = sampler.statistics(), np.empty(23)
-    log_joint(state, table.compiled, *hyper, gradient)
-    np.testing.assert_allclose(gradient, numerical_gradient(state, table.compiled, hyper), rtol=1e-6, atol=1e-6)
+    state, gradient = sampler.statistics(), np.empty(30)
+    log_joint(state, table.compiled, *hyper, np.ones(7), gradient)
+    np.testing.assert_allclose(gradient[:23], numerical_gradient(state, table.compiled, hyper), rtol=1e-6, atol=1e-6)
     assert gradient[2 + grade] == 0.0 and gradient[9 + grade] != 0.0
     expected = reference_log_joint(table.problem(hyper), state_from_digits(sampler.digits()))
     assert state[0] == pytest.approx(expected, rel=1e-12)

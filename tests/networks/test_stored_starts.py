@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.networks.gibbs.occupancy import MISSING
+from pymc_spn.gibbs.occupancy import MISSING
 from pymc_spn.networks.records.record import read_record
 from tests.networks.collapsed_chains import draw_digits, variation_ratio
 from tests.networks.tiny import tiny_sampler
@@ -50,9 +50,9 @@ def seat_by_prior(sampler, rng, digits):
     sampler.coded[len(digits) :] = np.nan
     sampler.set_digits(whole)
     sampler.coded = values
-    from pymc_spn.networks.gibbs.starts import prior_sweep
+    from pymc_spn.gibbs.starts import prior_sweep
 
-    prior_sweep(rng, *sampler.net, sampler.coded, sampler.slots, len(digits))
+    prior_sweep(rng, *sampler.net.of_columns, sampler.coded, sampler.slots, len(digits))
 
 
 def ratio_of_placed(name, seat, draws=2500):
@@ -168,7 +168,7 @@ def test_the_first_state_is_a_recorded_one(stored):
     kept, seen = step.stored, set()
     assert kept.digits.shape[1] == 60 and kept.weight.size == 32 and kept.weight.sum() == pytest.approx(1.0)
     for seed in range(8):
-        given = [np.full(2, 9.0), *(np.full(3, 9.0) for _ in range(3))]
+        given = [np.full(2, 9.0), *(np.full(3, 9.0) for _ in range(4))]
         digits, hyperparameters = kept.choose(np.random.default_rng(seed), given, step.owned)
         step.chain.start_at(np.random.default_rng(seed), hyperparameters, digits)
         np.testing.assert_array_equal(step.chain.sampler.digits()[:60], digits)

@@ -10,14 +10,14 @@ from scipy import stats
 from scipy.special import gamma, kv
 
 import pymc_spn as ps
+from pymc_spn.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.laws import column_grids
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments, log_event
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without, refresh_leaf
-from pymc_spn.networks.gibbs.sampler import Sampler
 from pymc_spn.networks.schema import NetworkSchema
 from tests.called_kernels import called
 

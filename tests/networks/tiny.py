@@ -3,10 +3,10 @@
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.network import GENERAL, LEVELS, LOGS, VECTOR
+from pymc_spn.gibbs.palette import CompiledPalette
+from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, LOGS, VECTOR
-from pymc_spn.networks.gibbs.palette import CompiledPalette
-from pymc_spn.networks.gibbs.sampler import Sampler
 
 CODES = {
     "gaussian": GAUSSIAN,
@@ -65,6 +65,8 @@ def palette_and_priors(problem):
                 priors.append((p["alpha"], p["beta"], p.get("trials", 0.0), 0.0))
     d_total = len(problem.palettes)
     compiled = CompiledPalette(
+        is_joint=np.zeros(d_total, np.bool_),
+        joint_constants=np.zeros((d_total, 3)),
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in problem.palettes])]).astype(np.int64),
         family=np.array(family, np.int64),
         constants=np.zeros((len(family), 4)),

@@ -345,7 +345,7 @@ class CircuitLaw(Law):
 
     @property
     def no_best_row(self) -> str:
-        """Why no search finds the most probable row; empty if one does."""
+        """See `Law`."""
         return without_bounds(self._searched.inner)
 
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:

@@ -13,7 +13,7 @@ from pymc_spn.circuits.structures.tree_arguments import one_width
 from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
-from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.column import DENSITY_KINDS, LEVEL_KINDS
 from pymc_spn.tables.inputs import TableLike
 
 MAX_ROWS = 20_000  # that are looked at
@@ -30,6 +30,7 @@ def learn_tree(
     dependence: str = "mutual_information",
     min_rows: int = 100,
     max_depth: int = 3,
+    densities_apart: bool = False,
     kinds: Mapping[str, str] | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> RegionTree:
@@ -58,6 +59,9 @@ def learn_tree(
         more than 1,000 in a cluster a random part says how columns depend.
     max_depth : int
         Regions at this depth and below have one split.
+    densities_apart : bool
+        Whether the root has one split more, between the columns of real and positive numbers and all others, below
+        which leaves over several columns (``ps.leaves.MultivariateGaussian``) can stand.
     kinds : dict, optional
         As in `Table.from_frame`.
     random_seed : int, Generator or None
@@ -91,6 +95,8 @@ def learn_tree(
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
     learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)
+    if densities_apart:
+        learner.apart = np.array([c.kind in DENSITY_KINDS for c in table.columns])
     arrays, order = learner.learn()
     return RegionTree(columns=table.columns, order=order, n_children=np.full(len(arrays["begin"]), width), **arrays)
 
@@ -110,6 +116,7 @@ class _Learner:
     ) -> None:
         self.values, self.is_level, self.measure = values, is_level, measure
         self.n_clusters, self.min_rows, self.max_depth, self.rng = n_clusters, min_rows, max_depth, rng
+        self.apart: np.ndarray | None = None  # (D,) bool: columns that the root has a split for
 
     def learn(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Arrays of the region tree, and the columns as its regions slice them."""
@@ -158,8 +165,20 @@ class _Learner:
                 for part, at in zip(parts, among, strict=True)
             ]
             splits.append(tuple(below))
+        if depth == 0 and self.apart is not None:
+            splits += self.densities_and_others(columns, rows, self.apart)
         distinct = tuple(dict.fromkeys(splits))
         return tuple(d for part in distinct[0] for d in part[0]), distinct
+
+    def densities_and_others(
+        self, columns: tuple[int, ...], rows: np.ndarray, apart: np.ndarray
+    ) -> list[tuple[Region, ...]]:
+        """The split into columns of densities and others, if both are there and of the former two at least."""
+        parts = [tuple(d for d in columns if apart[d] == is_density) for is_density in (True, False)]
+        if len(parts[0]) < 2 or not parts[1]:
+            return []
+        parts.sort(key=lambda part: (-len(part), part))
+        return [tuple(self.arranged(part, rows, 1) for part in parts)]
 
     def divided(self, held: np.ndarray, strength: np.ndarray, depth: int) -> list[tuple[int, ...]]:
         """Two parts between which the columns depend least, the larger first, else the one with the first column."""

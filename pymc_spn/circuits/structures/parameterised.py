@@ -10,13 +10,11 @@ import pandas as pd
 
 from pymc_spn.answers.answers import Answers
 from pymc_spn.answers.asked_law import AskedLaw
-from pymc_spn.answers.event_questions import mpe
 from pymc_spn.answers.row_questions import log_density
 from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_weights
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import codes_of_rows
 from pymc_spn.laws.law import Law, Marks
-from pymc_spn.numerics.methods_of_some import MethodOfSome
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.inputs import EventLike, TableLike
@@ -118,12 +116,6 @@ class ParameterisedCircuit(Answers):
         object.__setattr__(self, "leaf_parameters", own)
         for held in (self.log_weights, *(own[name] for name in leaf_parameters)):
             held.flags.writeable = False
-
-    mpe = MethodOfSome(mpe)
-
-    def _lacks(self, question: str) -> str:
-        """Why a question has no answer; empty if it has one."""
-        return self._law.no_best_row
 
     @property
     def _given(self) -> "Parameterised":

@@ -6,7 +6,7 @@ the root, give both the probability of each leaf given the row and the predictiv
 
 import math
 
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.networks.records.block_kernels import (
     ABSENT,
     BLOCK,

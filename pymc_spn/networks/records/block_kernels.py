@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
+from pymc_spn.gibbs.exact import SAFE
+from pymc_spn.gibbs.family_kernels import is_of_logs
+from pymc_spn.gibbs.leaf_kernels import log_predictive
+from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LOGS
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.cell_masses import log_cell, log_whole_number
-from pymc_spn.networks.gibbs.exact import SAFE
-from pymc_spn.networks.gibbs.family_kernels import is_of_logs
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
-from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LOGS
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import log2_of_1_plus, power_of_2, sub

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.gibbs.network import LOGS, VECTOR
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
-from pymc_spn.networks.gibbs.network import LOGS, VECTOR
 from pymc_spn.networks.records.block_kernels import ABSENT, BY_TABLE, BY_VALUE, INTERVALS, POINTS, BlockRows
 from pymc_spn.networks.records.packed_draws import PackedDraws
 from pymc_spn.networks.records.predictive_kernels import ROUNDING

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
-from pymc_spn.networks.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
 from pymc_spn.networks.records.predictive_kernels import draw_tree, draw_value, evaluate_row
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -171,7 +171,7 @@ class CellMoves:
             for d in self.columns[cells]:
                 seen[self.places[d]] = np.nan
             drawn = (self.options, *self.no_event, self.values, self.family)
-            propose_cells(rng, *sampler.net, y, seen, slots, anew, *drawn)
+            propose_cells(rng, *sampler.net.of_columns, y, seen, slots, anew, *drawn)
             proposed = missing.copy()
             proposed[cells] = self._in_data_units(rng, self.columns[cells])
             log_new = log_rest(proposed) if log_rest else 0.0
@@ -180,7 +180,7 @@ class CellMoves:
                 missing, log_now = proposed, log_new
                 self._write(y, cells, missing)
                 accepted += 1
-            settle_row(*sampler.net, y, seen, slots, anew and take, take, self.options)
+            settle_row(*sampler.net.of_columns, y, seen, slots, anew and take, take, self.options)
         return missing, accepted / max(len(self.cells), 1)
 
     def _in_data_units(self, rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:

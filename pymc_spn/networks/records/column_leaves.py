@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.family_kernels import posteriors
+from pymc_spn.gibbs.network import level_counts
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments, log_event
-from pymc_spn.networks.gibbs.family_kernels import posteriors
-from pymc_spn.networks.gibbs.network import level_counts
 
 BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
 HELD = 4_000_000  # answers kept for the next query (32 MB)

@@ -165,7 +165,9 @@ class DrawBlocks:
             given = self._states.event_logs(s, net, asked.events)
             log, share = np.empty(which.size), np.zeros((which.size, asked.begin[s + 1] - asked.begin[s]))
             if asked.cells is None:
-                column_shares(*net, self._states.coded_rows(asked.values[which]), *given, path, log, share)
+                column_shares(
+                    *net, self._states.coded_rows(asked.values[which]), *given, path, log, share, share[:, :0]
+                )
             else:
                 asked.cells.of_rows(which).shares(net, given, path, log, share)
             logs[s, which] = log
@@ -180,6 +182,9 @@ class DrawBlocks:
         logs: np.ndarray,
     ) -> None:
         """Ask all pieces; then mark in the logs (S, M) rows that the kernels cannot take, and those without a cell."""
+        if self._states.has_joints:  # the kernels do not know leaves over several columns
+            logs[:] = np.nan
+            return
         n_rows = len(values)
         coded = self._states.schema.code(values) if cells is None else cells.coded
         excluded = np.zeros(n_rows, np.bool_)

@@ -9,6 +9,8 @@ from pymc_spn.laws.column_grids import Grid
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import share_kernels
+from pymc_spn.networks.records.joint_events import column_given, known_in, nodes_of
+from pymc_spn.networks.records.joint_predictives import JointColumn
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.share_kernels import all_shares, regions_of
 
@@ -32,9 +34,12 @@ class DrawLaws:
     def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
         self.states, self.tree, self.events = states, states.structure, events
         self.net = net = states.network(s)
-        coded = states.coded_rows(row[None])[0]
+        coded = states.rows_with_events(net, row[None], events)[0]
         self.share = shares_of(net, coded, *states.event_logs(s, net, events))
         self._columns, self._place = states.column_leaves(s, net)
+        self._row = row
+        self._several: dict[int, JointColumn] = {}
+        self._node_weights: dict[int, np.ndarray] = {}  # of the leaves over several columns that hold a column
         self._leaves: dict[int, ColumnLaw] = {}
         self._below: dict[tuple[int, int], np.ndarray] = {}
         self._regions: dict[int, frozenset[int]] = {}
@@ -49,9 +54,10 @@ class DrawLaws:
             net = self.net
             parts = net.tree.parts[net.tree.part_ptr[r] : net.tree.part_ptr[r + 1]].tolist()
             own = np.append(net.edges.split[net.edges.begin[r] : net.edges.begin[r] + net.edges.top[r]], 0)
-            self._parts[r] = [
+            groups = [
                 (own == s, [q for q in parts if net.tree.split[q] == s]) for s in range(int(net.tree.n_splits[r]))
             ]
+            self._parts[r] = [group for group in groups if group[1]]  # leaves over several columns have no parts
             if net.tree.n_splits[r] == 1:
                 self._parts[r] = [(np.ones(int(net.edges.top[r]) + 1, np.bool_), parts)]
         return self._parts[r]
@@ -72,6 +78,11 @@ class DrawLaws:
             at = np.arange(int(net.edges.top[r]))
             out[at, self._first_leaf(r, d) + at] = 1.0
         else:
+            slots, several = self.several_at(r, d)
+            for slot, leaf in zip(slots.tolist(), several.tolist(), strict=True):
+                weights = self._node_weights[d][leaf]
+                first = out.shape[1] - self._node_weights[d].size + leaf * weights.size
+                out[slot, first : first + weights.size] = weights
             for which, parts in self.parts_of(r):
                 q = next(q for q in parts if self.holds(q, d))
                 if net.tree.column[q] >= 0:  # its children are the leaves
@@ -88,12 +99,36 @@ class DrawLaws:
         return int(np.sum(self.net.edges.top[regions[: int(np.flatnonzero(regions == r)[0])]]))
 
     def leaves(self, d: int) -> ColumnLaw:
-        """The leaves of a column at all its places, with their probabilities left at 1."""
+        """The leaves of a column at all its places, then those over several, with their probabilities left at 1."""
         if d not in self._leaves:
             leaves = self._columns.leaves(self._place, d)
+            several = self.several(d)
+            if several.circuit.size:
+                every = np.arange(several.circuit.size)
+                at_row = np.repeat(self._row[None], every.size, axis=0)
+                own, self._node_weights[d] = column_given(several, d, every, at_row, self.events)
+                leaves = Leaves(*(np.concatenate(both) for both in zip(leaves, own, strict=True)))
             one = np.ones(leaves.family.size)
             self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
         return self._leaves[d]
+
+    def several(self, d: int) -> JointColumn:
+        """The leaves over several columns that hold a column."""
+        if d not in self._several:
+            path = regions_of(self.tree, d)
+            self._several[d] = JointColumn.of([self.net], self.states.compiled, d, path)
+        return self._several[d]
+
+    def several_at(self, r: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slots of a region in which leaves over several columns are, and their numbers among those of `several`."""
+        joints = self.net.joints
+        if joints is None or joints.split[r] < 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        held = [q for q in regions_of(self.tree, d).tolist() if joints.split[q] >= 0]
+        found, k = self.several(d), held.index(r)
+        leaves = np.flatnonzero(found.kind == k)
+        before = sum(int(self.net.edges.top[q]) for q in held[:k])
+        return found.slots[leaves] - before, leaves
 
     def place(self, d: int) -> tuple[int, np.ndarray]:
         """Column at a place, and which of the column's leaves stand there."""
@@ -131,6 +166,10 @@ class DrawLaws:
         waiting = [(0, self.share[0][0])]
         while waiting:
             r, reach = waiting.pop()
+            slots, leaves = self.several_at(r, a)
+            if reach[slots].any():
+                first.append(np.eye(on_a.shape[1]))
+                second.append(self._pair_of_several(a, b, reach[slots], leaves))
             for which, parts in self.parts_of(r):
                 weight = reach[which]
                 if not weight.any():
@@ -142,6 +181,30 @@ class DrawLaws:
                 first.append(self._given_children(p, a, which, on_a) * weight[:, None])
                 second.append(self._given_children(q, b, which, on_b))
         return np.concatenate(first), np.concatenate(second)
+
+    def _pair_of_several(self, a: int, b: int, weight: np.ndarray, leaves: np.ndarray) -> np.ndarray:
+        """Joint masses (X, Y) of two columns in leaves over several, with a weight of each."""
+        found, grids = self.several(a), (self._on_grid[a][0], self._on_grid[b][0])
+        columns, _, family, parameters = found.regions[found.kind[leaves[0]]]
+        asked = [columns.tolist().index(d) for d in (a, b)]
+        own = parameters[found.number[leaves]]
+        rows, nodes = np.repeat(self._row[None, columns], len(own), axis=0), np.ones((len(own), 1))
+        rest = {d: event for d, event in self.events.items() if d not in (a, b)}
+        places = known_in(columns, rest)
+        if places:
+            ends = np.array([rest[int(columns[j])] for j in places])
+            rows, nodes = nodes_of(family, own, rows, places, ends)
+            rows, own = rows.reshape(-1, columns.size), np.repeat(own, nodes.shape[1], axis=0)
+        law, of_pair = family.columns_of_rows(own, rows, asked)
+        weight = (weight[:, None] * nodes).ravel()
+        points = np.stack(np.meshgrid(grids[0].x, grids[1].x, indexing="ij"), axis=-1).reshape(-1, 2)
+        density = np.zeros(len(points))
+        for w, one in zip(weight.tolist(), of_pair, strict=True):
+            if w > 0.0:
+                density += w * np.exp(law.log_density_of_rows(one[None], points))
+        masses = density.reshape(grids[0].x.size, -1) * np.outer(grids[0].weight, grids[1].weight)
+        within = a in self.events or b in self.events
+        return masses * (weight.sum() / masses.sum()) if within else masses
 
     def _given_children(self, q: int, d: int, which: np.ndarray, on_d: np.ndarray) -> np.ndarray:
         """Masses (k, X) of a column on its grid, below part q, given each of the children that have this part."""
@@ -176,18 +239,28 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
 def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
     """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
     path = share_kernels.regions_of(states.structure, d)
-    coded = states.coded_rows(row[None])
     families, parameters, shares = [], [], []
     for s in range(states.n_draws):
         net = states.network(s)
         columns, k = states.column_leaves(s, net)
         leaves = columns.leaves(k, d)
+        several = JointColumn.of([net], states.compiled, d, path)
         share, log = np.zeros((1, leaves.family.size)), np.empty(1)
-        share_kernels.column_shares(*net, coded, *states.event_logs(s, net, events), path, log, share)
-        used = share[0] > 0.0
+        share_of_several = np.zeros((1, int(several.n_slots[0])))
+        given = states.event_logs(s, net, events)
+        coded = states.rows_with_events(net, row[None], events)
+        share_kernels.column_shares(*net, coded, *given, path, log, share, share_of_several)
+        used, used_joint = share[0] > 0.0, np.flatnonzero(share_of_several[0, several.slots] > 0.0)
         families.append(leaves.family[used])
         parameters.append(leaves.parameters[used])
-        shares.append(share[0, used])
+        of_draw = [share[0, used]]
+        if used_joint.size:
+            at_row = np.repeat(row[None], used_joint.size, axis=0)
+            own, weights = column_given(several, d, used_joint, at_row, events)
+            families.append(own.family)
+            parameters.append(own.parameters)
+            of_draw.append((share_of_several[0, several.slots][used_joint][:, None] * weights).ravel())
+        shares.append(np.concatenate(of_draw))
     sizes = np.array([v.size for v in shares])
     return ColumnLaw(
         Leaves(np.concatenate(families), np.concatenate(parameters)),

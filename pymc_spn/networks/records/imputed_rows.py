@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
-from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records import predictive_kernels
+from pymc_spn.networks.records.joint_events import draw_with_events
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 
@@ -36,6 +37,7 @@ def complete_rows(
     leaves = np.empty(out.shape, np.int32)
     family = np.empty(out.shape, np.int8)
     by_event: dict[int, list[Any]] = {d: [] for d in events}
+    of_several: list[np.ndarray] = []  # in leaves over several columns together with events
     starts = np.flatnonzero(np.diff(draw, prepend=-1))
     compiled = states.compiled
     for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
@@ -44,14 +46,17 @@ def complete_rows(
         part = slice(start, stop)
         given = states.event_logs(s, net, events)
         if cells is None:
-            predictive_kernels.draw_rows(rng, *net, coded, row[part], *given, out[part], leaves[part])
+            own = states.rows_with_events(net, values, events) if events and states.has_joints else coded
+            predictive_kernels.draw_rows(rng, *net, own, row[part], *given, out[part], leaves[part])
         else:
             cells.draw(rng, net, row[part], given, out[part], leaves[part])
-        family[part] = net.palette.family[net.leaves.entry[leaves[part]]]
+        if events and states.has_joints:
+            draw_with_events(net, compiled, values[row[part]], leaves[part], events, rng, of_several)
+        family[part] = np.where(leaves[part] >= 0, net.palette.family[net.leaves.entry[leaves[part]]], GAUSSIAN)
         for d in events:
             columns, k = states.column_leaves(s, net)
             local = columns.leaves(k, d)
-            at = np.searchsorted(columns.slots(k, d), leaves[part, d])
+            at = np.searchsorted(columns.slots(k, d), np.maximum(leaves[part, d], 0))  # those of several are drawn
             by_event[d].append(Leaves(local.family[at], local.parameters[at]))
     finished = {}
     for code, conjugate in CONJUGATES.items():
@@ -70,6 +75,9 @@ def complete_rows(
     for d, parts in by_event.items():
         joined = Leaves(*(np.concatenate([getattr(p, f) for p in parts]) for f in Leaves._fields))
         out[:, d] = draw_in_event(joined, events[d], rng)
+    if of_several:
+        found = np.concatenate(of_several)
+        out = np.where(np.isnan(found), out, found)
     completed = np.empty_like(out)
     completed[order] = np.where(np.isnan(values[row]), out, values[row])
     return completed.reshape(n, n_rows, -1)

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.exact import log_add
-from pymc_spn.networks.gibbs.leaf_kernels import largest_of_column
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
-from pymc_spn.networks.gibbs.occupancy import free_mass, reaches
+from pymc_spn.gibbs.exact import log_add
+from pymc_spn.gibbs.leaf_kernels import largest_of_column
+from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.occupancy import free_mass, reaches
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
@@ -44,13 +44,13 @@ def left_out_flows(net):
 
 @bare_kernel
 def log_densities_left_out(
-    tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, flows, out, without
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, flows, out, without
 ):
     """Log predictives of coded rows, whole and without what is known of each column.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, leaves, scratch
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
         Groups of a `Network`.
     y : (M, P) float64
         NaN where there is no point.
@@ -63,14 +63,16 @@ def log_densities_left_out(
     """
     for n in range(y.shape[0]):
         out[n] = leave_out_cells(
-            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, flows, without[n]
+            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, flows, without[n], joints
         )
 
 
 @bare_inner_kernel
-def leave_out_cells(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, flows, without):
+def leave_out_cells(
+    tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, flows, without, joints=None
+):
     """Log predictive of one row; that without each column is written to ``without`` (D,)."""
-    total, logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log)
+    total, logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, joints)
     if scratch.missing[0]:
         without[:] = total
         return total

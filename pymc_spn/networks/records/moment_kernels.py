@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
+from pymc_spn.gibbs.joint_leaves import is_joint_edge
+from pymc_spn.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
 from pymc_spn.networks.records.predictive_kernels import prior_slot_mass, relative_value
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
@@ -17,6 +18,7 @@ def moments(
     edges,
     nodes,
     scratch,
+    joints,
     begin,
     size,
     order,
@@ -24,13 +26,15 @@ def moments(
     logs,
     leaf_mean,
     leaf_variance,
+    joint_mean,
+    joint_covariance,
     with_covariance,
 ):
     """Mean and covariance of a row given what `evaluate_row` has seen of it.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, scratch
+    tree, palette, masses, edges, nodes, scratch, joints
         Groups of a `Network`, as `evaluate_row` left it.
     begin, size, order
         Of the region tree.
@@ -40,6 +44,10 @@ def moments(
         What `evaluate_row` returned.
     leaf_mean, leaf_variance : (L,) float64
         Of each leaf slot given its column's point or event.
+    joint_mean : (L,) float64
+        Of the leaves over several columns, slot by slot as their sums, in the order of the region's columns.
+    joint_covariance : (L D,) float64
+        Likewise, D numbers for each of these, of which those of the region's columns are used; empty if not wanted.
     with_covariance : bool
 
     Returns
@@ -103,19 +111,10 @@ def moments(
                         else:
                             cov[0] += share * (leaf_variance[i] + (leaf_mean[i] - mean[0]) ** 2)
                     else:
-                        for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
-                            q = tree.parts[j]
-                            mq = size[q]
-                            if not reaches(tree, edges, q, slot):
-                                continue
-                            at = position[position_at[q] : position_at[q] + mq]
-                            for a in range(mq):
-                                edge_mean[at[a]] = node_mean[mean_at[q] + slot * mq + a]
-                                if sweep == 1 and share > 0.0:
-                                    for b in range(mq):
-                                        below = node_cov[cov_at[q] + (slot * mq + a) * mq + b]
-                                        cov[at[a] * m + at[b]] += share * below
-                        add_share(sweep, share, edge_mean, mean, cov)
+                        add_child(
+                            tree, edges, joints, size, position, position_at, mean_at, cov_at, node_mean, node_cov,
+                            joint_mean, joint_covariance, r, slot, sweep, share, edge_mean, mean, cov,
+                        )  # fmt: skip
                     slot = edges.following[i]
                 if d >= 0:
                     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
@@ -136,6 +135,18 @@ def moments(
                     if not scratch.missing[r]:
                         value = scratch.empty_value[r]
                         share *= math.exp(value - scratch.node_value[k]) if logs else value
+                    for s in range(tree.n_prior[r]):
+                        part = 1.0
+                        if not scratch.missing[r]:
+                            value = scratch.edge_value[slots + s]
+                            part = math.exp(value - scratch.empty_value[r]) if logs else value / scratch.empty_value[r]
+                        add_child(
+                            tree, edges, joints, size, position, position_at, mean_at, cov_at, node_mean, node_cov,
+                            joint_mean, joint_covariance, r, s, sweep, share * part / tree.n_prior[r], edge_mean, mean,
+                            cov,
+                        )  # fmt: skip
+                    if tree.n_prior[r] > 0:
+                        continue
                     for a in range(m):
                         edge_mean[a] = empty_mean[order[first + a]]
                         if sweep == 1 and share > 0.0:
@@ -150,6 +161,40 @@ def moments(
         for b in range(side):
             covariance[order[a], order[b]] = node_cov[cov_at[0] + a * side + b]
     return mean, covariance
+
+
+@bare_inner_kernel
+def add_child(
+    tree, edges, joints, size, position, position_at, mean_at, cov_at, node_mean, node_cov, joint_mean,
+    joint_covariance, r, slot, sweep, share, edge_mean, mean, cov,
+):  # fmt: skip
+    """Add what a child of a sum node over several columns has: a product, or a leaf over all of them."""
+    m = size[r]
+    if joints is not None and is_joint_edge(edges, joints, r, slot):
+        first = joints.sums_begin[r] + slot * m
+        if share > 0.0:
+            for a in range(m):
+                edge_mean[a] = joint_mean[first + a]
+            if sweep == 1:
+                square = joint_covariance[first * size[0] : (first + m) * size[0]]  # of D numbers a column
+                for a in range(m):
+                    for b in range(m):
+                        cov[a * m + b] += share * square[a * size[0] + b]
+        add_share(sweep, share, edge_mean, mean, cov)
+        return
+    for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
+        q = tree.parts[j]
+        mq = size[q]
+        if not reaches(tree, edges, q, slot):
+            continue
+        at = position[position_at[q] : position_at[q] + mq]
+        for a in range(mq):
+            edge_mean[at[a]] = node_mean[mean_at[q] + slot * mq + a]
+            if sweep == 1 and share > 0.0:
+                for b in range(mq):
+                    below = node_cov[cov_at[q] + (slot * mq + a) * mq + b]
+                    cov[at[a] * m + at[b]] += share * below
+    add_share(sweep, share, edge_mean, mean, cov)
 
 
 @bare_inner_kernel

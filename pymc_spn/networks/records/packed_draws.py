@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.network import LeafArrays, PaletteArrays, TreeArrays, empty_leaves
+from pymc_spn.gibbs.occupancy import free_entry_mass, free_mass, n_prior_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.network import LeafArrays, PaletteArrays, TreeArrays, empty_leaves
-from pymc_spn.networks.gibbs.occupancy import free_entry_mass, free_mass, n_prior_slots
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 

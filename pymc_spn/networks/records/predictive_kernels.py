@@ -10,18 +10,26 @@ import math
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.cell_masses import log_whole_number
-from pymc_spn.networks.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
-from pymc_spn.networks.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
-from pymc_spn.networks.gibbs.leaf_kernels import (
+from pymc_spn.gibbs.cell_masses import log_whole_number
+from pymc_spn.gibbs.exact import SAFE, draw_kind, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
+from pymc_spn.gibbs.joint_leaves import (
+    attach_joints,
+    copy_row,
+    detach_joints,
+    draw_missing,
+    evaluate_joints,
+    is_joint_edge,
+    take_joints,
+)
+from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     exponentiate,
     log_predictive,
     shift_column,
 )
-from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
-from pymc_spn.networks.gibbs.occupancy import (
+from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
+from pymc_spn.gibbs.occupancy import (
     FRESH,
     MISSING,
     attach,
@@ -33,13 +41,14 @@ from pymc_spn.networks.gibbs.occupancy import (
     new_edge,
     reaches,
 )
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
 
 @bare_kernel
-def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log):
+def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, joints=None):
     """Log predictive of one row in coded units.
 
     Parameters
@@ -47,11 +56,13 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     tree, palette, masses, edges, nodes, leaves, scratch
         Groups of a `Network`.
     y : (P,) float64
-        Coded row, a value for each place of its column (`network`); NaN where there is no point.
+        Coded row, a value for each place of its column (`network`); NaN where there is no point. Behind it may stand
+        the log values of the slots of leaves over several columns, where events are known of these (`joint_events`).
     event : (P,) bool
         Places of columns with an event; it is used where ``y`` is NaN.
     event_log : (L,) float64
         Log probability of the event in each leaf slot.
+    joints : Joints, optional
 
     Returns
     -------
@@ -60,9 +71,14 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     logs : bool
         Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
     """
+    of_slots = y[tree.leaf_region.size :]
+    y = y[: tree.leaf_region.size]
     mark_missing(tree, scratch, y)
+    if joints is not None:
+        for c in range(palette.place_ptr.size - 1):
+            joints.scratch.row[c] = y[palette.place_ptr[c]]
     by_hand = False
-    for d in range(y.size):
+    for d in range(tree.leaf_region.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
             by_hand |= event[d]
@@ -86,7 +102,8 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
                         scratch.log_value[i] = log_whole_number(palette, leaves, d, i, y[d])
                     else:
                         scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
-            shift += shift_column(tree, palette, edges, scratch, c)
+            scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
+            shift += scratch.column_shift[c]
             for d in range(first, palette.place_ptr[c + 1]):
                 begin = edges.begin[tree.leaf_region[d]]
                 end = begin + edges.top[tree.leaf_region[d]]
@@ -99,14 +116,20 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
                 scratch.missing[r] = every
     if scratch.missing[0]:
         return 0.0, False
-    evaluate_regions(tree, palette, masses, edges, nodes, scratch)
-    if scratch.node_value[0] > SAFE:
-        total = shift + math.log(scratch.node_value[0])
-        logs = False
-    else:
-        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
+    logs = False
+    if joints is not None:
+        if of_slots.size > 0:
+            logs = take_joints(tree, palette, edges, joints, scratch, of_slots)
+        else:
+            logs = evaluate_joints(tree, palette, edges, joints, scratch, y)
+    if not logs:
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints)
+        logs = not scratch.node_value[0] > SAFE
+    if logs:
+        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints)
         total = scratch.node_value[0]
-        logs = True
+    else:
+        total = shift + math.log(scratch.node_value[0])
     return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
 
 
@@ -124,23 +147,40 @@ def is_outside(palette, d, y):
 
 
 @bare_kernel
-def log_density_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, out):
+def log_density_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, out):
     """Log predictive (M,) of coded rows (M, P), each by itself; see `evaluate_row`."""
     for n in range(y.shape[0]):
-        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log)[0]
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, joints)[0]
 
 
 @bare_kernel
 def leave_one_out(
-    tree, palette, masses, edges, nodes, leaves, scratch, y, asked, slots, options, event, event_log, out
+    tree,
+    palette,
+    masses,
+    edges,
+    nodes,
+    leaves,
+    scratch,
+    joints,
+    y,
+    filled,
+    asked,
+    slots,
+    options,
+    event,
+    event_log,
+    out,
 ):
     """Log predictive of each training row given the others: it is taken out, evaluated and put back.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, leaves, scratch
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
         Groups of a `Network` that holds the rows; the same afterwards.
     y : (N, P) float64
+    filled : (N, D) float64
+        The rows with the cells that are drawn in leaves over several columns.
     asked : (N, P) float64
         What is evaluated: the rows, or some of their cells.
     slots : (N, R) int32
@@ -154,24 +194,34 @@ def leave_one_out(
         row = slots[n]
         for r in range(row.size):
             scratch.old[r] = row[r]
+        if joints is not None:
+            copy_row(filled[n], joints.scratch.row)
+            detach_joints(edges, joints, row)
         detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], event, event_log)[0]
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], event, event_log, joints)[
+            0
+        ]
         for r in range(row.size):
             if row[r] >= 0 and edges.n_data[edges.begin[r] + row[r]] == 0:
                 node = row[tree.parent[r]] if r > 0 else 0
                 # the slot was freed last in its region, so it is the one that comes back
                 row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        if joints is not None:
+            copy_row(filled[n], joints.scratch.row)
+            attach_joints(edges, joints, row)
 
 
 @bare_kernel
-def draw_rows(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, which, event, event_log, values, slots):
+def draw_rows(
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, which, event, event_log, values, slots
+):
     """Complete rows by draws from the predictive given their points and events.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    tree, palette, masses, edges, nodes, leaves, scratch
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
         Groups of a `Network`.
     y : (M, P) float64
         Coded rows, NaN in the cells to be drawn.
@@ -182,15 +232,17 @@ def draw_rows(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, whic
     values : (K, D) float64
         Out: coded values drawn in the NaN cells without event (`draw_value`); other cells are not written.
     slots : (K, D) int32
-        Out: slot of the leaf of every column.
+        Out: slot of the leaf of every column; of one over several columns -2 less its number among all of these.
     """
     logs = False
     for k in range(which.size):
         row = y[which[k]]
         if k == 0 or which[k] != which[k - 1]:
-            logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, row, event, event_log)[1]
+            logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, row, event, event_log, joints)[1]
         draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs)
-        for d in range(row.size):
+        if joints is not None:
+            draw_in_joints(rng, edges, joints, scratch, values[k], slots[k])
+        for d in range(tree.leaf_region.size):
             r = tree.leaf_region[d]
             if scratch.new[r] == MISSING:
                 continue
@@ -198,6 +250,23 @@ def draw_rows(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, whic
             slots[k, c] = edges.begin[r] + scratch.new[r]
             if np.isnan(row[d]) and not event[d]:
                 values[k, c] = draw_value(rng, palette, leaves, d, slots[k, c])
+
+
+@bare_inner_kernel
+def draw_in_joints(rng, edges, joints, scratch, values, slots):
+    """Draw the missing cells of a row in the leaves over several columns of its tree."""
+    for r in range(joints.split.size):
+        slot = scratch.new[r]
+        if slot < 0 or not is_joint_edge(edges, joints, r, slot):
+            continue
+        first = joints.column_ptr[r]
+        for j in range(first, joints.column_ptr[r + 1]):
+            slots[joints.column[j]] = -2 - joints.slot_begin[r] - slot
+        draw_missing(rng, edges, joints, r, slot)
+        for j in range(joints.column_ptr[r + 1] - first):
+            c = joints.column[first + j]
+            if np.isnan(joints.scratch.row[c]):
+                values[c] = joints.scratch.x[j] + joints.centre[first + j]
 
 
 @bare_inner_kernel
@@ -240,6 +309,8 @@ def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
                 chosen = last if chosen == FRESH else chosen
             elif node >= 0 and free_mass(tree, masses, nodes, r, node) == 0.0:
                 chosen = last
+            elif tree.n_prior[r] > 0:
+                chosen = draw_kind(rng, tree, edges, scratch, r, logs)
             else:
                 chosen -= draw_split(rng, tree, edges, nodes, r, max(node, -1), FRESH)
         scratch.new[r] = chosen

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.networks.records import record_checks as checks
+from pymc_spn.networks.records.chunks import chunks_per_state, join_digits, n_labels
 from pymc_spn.networks.schema import FORMAT as FORMAT_OF_SCHEMA
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import row_labels
@@ -21,64 +22,10 @@ from pymc_spn.tables.tree_files import chosen_name
 if TYPE_CHECKING:
     import xarray as xr
 
-SCHEMA, DIGITS, EXACT = "_schema", "_digits", "_exact"
+SCHEMA, DIGITS, EXACT, FILLED = "_schema", "_digits", "_exact", "_filled"
 LOG_JOINT = "log_joint"
 SAVED = "spn_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 2  # of a saved posterior object
-
-
-def chunk_length(n_cells: int, record_every: int) -> int:
-    """Digits in each draw's chunk: `record_every` chunks or fewer hold one state of `n_cells` digits."""
-    return -(-n_cells // max(record_every, 1))
-
-
-def chunks_per_state(n_cells: int, length: int) -> int:
-    """Draws from one recorded state to the next; not more than the ``record_every`` that gave the length."""
-    return -(-n_cells // length)
-
-
-def digits_dtype(structure: Any, palette: Any, n_rows: int) -> np.dtype:
-    """Smallest signed integer type that holds every digit and -1.
-
-    Parameters
-    ----------
-    structure : RegionTree
-    palette : CompiledPalette
-    n_rows : int
-        Sets the largest label of an infinite node.
-    """
-    largest = int(n_labels(structure, palette, n_rows).max()) - 1
-    return next(np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64) if largest <= np.iinfo(t).max)
-
-
-def n_labels(structure: Any, palette: Any, n_rows: int) -> np.ndarray:
-    """Digits (R,) that a sum node can have: its children, of an infinite one as many of each option as there are rows.
-
-    Arguments as for `digits_dtype`. The options are splits, or palette entries; a digit modulo their number says which.
-    """
-    n_options = structure.n_options(np.diff(palette.entry_ptr))
-    return np.where(structure.n_children > 0, np.maximum(structure.n_children, n_options), n_rows * n_options)
-
-
-def cut_digits(digits: np.ndarray, length: int) -> np.ndarray:
-    """Chunks (k, length) of one state (N, R), padded with zeros."""
-    flat = np.ravel(digits)
-    out = np.zeros(chunks_per_state(flat.size, length) * length, digits.dtype)
-    out[: flat.size] = flat
-    return out.reshape(-1, length)
-
-
-def join_digits(chunks: np.ndarray, n_rows: int, n_regions: int, n_chunks: int | None = None) -> np.ndarray:
-    """States (chain, record, N, R) from chunks (chain, draw, length); an unfinished last state is dropped.
-
-    ``n_chunks`` of a state follow from their length unless something else was cut into as many.
-    """
-    n_chains, n_draws, length = chunks.shape
-    n_cells = n_rows * n_regions
-    k = chunks_per_state(n_cells, length) if n_chunks is None else n_chunks
-    n_records = n_draws // k
-    joined = chunks[:, : n_records * k].reshape(n_chains, n_records, k * length)
-    return joined[..., :n_cells].reshape(n_chains, n_records, n_rows, n_regions)
 
 
 def region_labels(structure: Any) -> list[str]:
@@ -165,10 +112,20 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
         exact = join_digits(chunks, n_rows, n_columns, step)
         group["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), exact)
         group[f"{name}_rounded_column"] = [schema.columns[d].name for d in schema.rounded_columns]
+    n_filled = n_filled_cells(schema, table.values)
+    if n_filled:
+        used.append(name + FILLED)
+        chunks = checks.read_chunks(stats, name + FILLED, n_filled, step)
+        group["filled"] = (("chain", "record", f"{name}_filled_cell"), join_digits(chunks, 1, n_filled, step)[:, :, 0])
     dims = [d for v in used for d in stats[v].dims if d not in ("chain", "draw")]
     tree["sample_stats"] = xr.DataTree(stats.drop_vars(used).drop_dims(dims, errors="ignore"))
     tree[name] = xr.DataTree(group)
     return tree
+
+
+def n_filled_cells(schema: NetworkSchema, table: np.ndarray) -> int:
+    """Missing cells that are drawn where their row is in a leaf over several columns."""
+    return int(np.isnan(table[:, schema.filled_cells]).sum())
 
 
 def find_name(idata: "xr.DataTree", name: str | None) -> str:
@@ -237,6 +194,9 @@ class Record:
         The variables of the posterior that they were read from.
     exact : (chain, record, N, K) uint16, optional
         Of columns in cells the exact values, as lattice points of their cells.
+    filled : (chain, record, m) float32, optional
+        Missing cells of columns that are in leaves over several columns, row by row, in the sampler's units; NaN in
+        rows that are in no such leaf.
     log_joint : (chain, draw) float64, optional
         Of all draws, also of those whose digits are not recorded.
     model_digest : int
@@ -254,6 +214,7 @@ class Record:
     hyperparameters: dict[str, np.ndarray]
     variables: dict[str, np.ndarray]
     exact: np.ndarray | None = None
+    filled: np.ndarray | None = None
     log_joint: np.ndarray | None = None
     model_digest: int = 0
     log_weights: np.ndarray | None = None
@@ -270,8 +231,10 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     name = find_name(idata, name)
     digits_place = f"variable {name + DIGITS!r} of sample_stats"
     exact_place = f"variable {name + EXACT!r} of sample_stats"
+    filled_place = f"variable {name + FILLED!r} of sample_stats"
     if _is_unpacked(idata, name):
         digits_place, exact_place = f"variable 'digits' of {name}", f"variable 'exact' of {name}"
+        filled_place = f"variable 'filled' of {name}"
     tree = unpack_network(idata, name)
     schema = read_schema(tree, name)
     rows = f"{name}_row"
@@ -290,7 +253,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     missing = np.isnan(table) & (schema.missing != "draw")
     regions = region_labels(schema.structure)
     most = n_labels(schema.structure, schema.compiled, len(table))
-    checks.check_digits(schema.structure, digits_place, digits, missing, most, (chains, draws, regions))
+    checks.check_digits(schema, digits_place, digits, missing, most, (chains, draws, regions))
     hyperparameters, variables = {}, {}
     for kind in HYPERPARAMETERS:
         source = schema.hyperparameters[kind]
@@ -315,6 +278,10 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         exact = checks.ordered(exact_place, group["exact"], dims).values
         shape = (*digits.shape[:3], schema.rounded_columns.size)
         checks.check_exact(exact_place, exact, shape, (chains, draws))
+    filled = None
+    if n_filled_cells(schema, table):
+        filled = checks.ordered(filled_place, group["filled"], ("chain", "record", f"{name}_filled_cell")).values
+        checks.check_filled(filled_place, filled, (*digits.shape[:2], n_filled_cells(schema, table)), (chains, draws))
     weights = None
     if "log_weights" in group:
         weights = np.asarray(group["log_weights"].transpose("chain", "record").values, np.float64).ravel()
@@ -330,6 +297,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         hyperparameters=hyperparameters,
         variables=variables,
         exact=exact,
+        filled=filled,
         log_joint=read_log_joint(tree, name, chains),
         model_digest=digest,
         log_weights=weights,

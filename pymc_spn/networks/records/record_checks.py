@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import n_kinds
 from pymc_spn.networks.schema import UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import BY_LISTS, refuse_other_data
@@ -117,7 +118,7 @@ def check_drawn_cells(schema: NetworkSchema, place: str, table: np.ndarray, cell
 def check_hyperparameter(schema: NetworkSchema, kind: str, place: str, values: np.ndarray, labels: Any) -> None:
     """Refuse a hyperparameter (chain, record, ...) that is not positive and finite, or has a size of its own."""
     size = 2 if kind == "concentration" else len(schema.columns)
-    sizes = {(), (1,), (size,)} | ({(schema.gaussian_columns.size,)} if kind in UNUSED else set())
+    sizes = {(), (1,), (size,)} | ({(schema.places_of(kind).size,)} if kind in UNUSED else set())
     if values.shape[2:] not in sizes:
         refuse(place, f"hold one {kind} or {size} a draw", f"the shape {values.shape[2:]}")
     bad = ~((values > 0.0) & (values < np.inf))
@@ -138,6 +139,15 @@ def check_exact(place: str, codes: np.ndarray, shape: tuple[int, ...], labels: A
         refuse(place, f"be in 0..{LATTICE}", where)
 
 
+def check_filled(place: str, cells: np.ndarray, shape: tuple[int, ...], labels: Any) -> None:
+    """Refuse drawn cells (chain, record, m) that are neither finite numbers nor NaN, of rows in no such leaf."""
+    if cells.dtype.kind != "f" or cells.shape != shape:
+        refuse(place, f"hold floating-point numbers of the shape {shape}", f"{cells.dtype} of {cells.shape}")
+    if np.isinf(cells).any():
+        c, s, i = np.argwhere(np.isinf(cells))[0]
+        refuse(place, "be finite or NaN", f"{cells[c, s, i]} at {_draw(labels, c, s)}, number {i}")
+
+
 def _check_integers(place: str, values: np.ndarray) -> None:
     if values.dtype.kind not in "iu":
         refuse(place, "hold integers", f"the dtype {values.dtype}")
@@ -148,13 +158,13 @@ def _draw(labels: Any, chain: int, draw: int) -> str:
 
 
 def check_digits(
-    structure: Any, place: str, digits: np.ndarray, missing: np.ndarray, n_labels: np.ndarray, labels: Any
+    schema: NetworkSchema, place: str, digits: np.ndarray, missing: np.ndarray, n_labels: np.ndarray, labels: Any
 ) -> None:
     """Refuse digits that are no children of their sum nodes, or absent where the row reaches one.
 
     Parameters
     ----------
-    structure : RegionTree
+    schema : NetworkSchema
     place : str
         Of the digits, for messages.
     digits : (chain, record, N, R)
@@ -164,6 +174,7 @@ def check_digits(
         Digits that the sum nodes of a region can have.
     labels : (n_chains,), (n_records,) and (R,)
     """
+    structure, kinds = schema.structure, n_kinds(schema.structure, schema.compiled)
     _check_integers(place, digits)
     expected = missing.shape[0], structure.n_regions
     if digits.shape[2:] != expected:
@@ -175,7 +186,7 @@ def check_digits(
     # below a region with splits, which of its parts a row reaches changes from draw to draw
     varies = np.zeros(structure.n_regions, np.bool_)
     for r in range(1, structure.n_regions):
-        varies[r] = varies[structure.parent[r]] or structure.n_splits[structure.parent[r]] > 1
+        varies[r] = varies[structure.parent[r]] or kinds[structure.parent[r]] > 1
     bad = (highest >= n_labels) | (lowest < -1) | np.where(absent, highest >= 0, (lowest < 0) & ~varies)
     if bad.any():
         row, region = np.argwhere(bad)[0].tolist()
@@ -190,7 +201,7 @@ def check_digits(
         for r in below:
             above = int(structure.parent[r])
             if above not in splits:
-                splits[above] = _split_of(part[above], int(structure.n_splits[above]))
+                splits[above] = _split_of(part[above], int(kinds[above]))
             # the part of another split than that of the row's product is not reached, nor what is below it
             reached = (part[above] >= 0) & (splits[above] == int(structure.split[r])) & ~absent[:, r]
             wrong = (part[r] >= 0) != reached

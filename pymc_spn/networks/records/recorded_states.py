@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import build_joint_scratch
+from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
+from pymc_spn.gibbs.occupancy import rebuild
+from pymc_spn.gibbs.palette import asked_palette
+from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
-from pymc_spn.networks.gibbs.occupancy import rebuild
-from pymc_spn.networks.gibbs.palette import asked_palette
-from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
-from pymc_spn.networks.records.draw_blocks import DrawBlocks
+from pymc_spn.networks.records.draw_blocks import ALONE, DrawBlocks
+from pymc_spn.networks.records.joint_events import joint_moments, slot_values
 from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import Record
@@ -23,6 +25,7 @@ from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
+from pymc_spn.numerics.threads import for_each
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 
@@ -34,8 +37,10 @@ class ThreadScratch(local):
     """
 
     def __init__(self) -> None:
-        self.room = (0, 0, 0, 0, 0)  # slots, sum nodes, leaves, regions, places
+        self.room = (0, 0, 0, 0, 0, 0)  # slots, sum nodes, leaves, regions, places, columns
         self.scratch: ScratchArrays | None = None
+        self.joint_room = (0, 0, 0, 0)  # slots, regions, columns, columns of a leaf
+        self.joint_scratch: Any = None
         self.nets: dict[int, Any] = {}
 
     def put_in(self, net: Any) -> Any:
@@ -46,11 +51,24 @@ class ThreadScratch(local):
             net.leaves.entry.size,
             net.tree.parent.size,
             net.palette.source.size,
+            net.palette.place_ptr.size - 1,
         )
         if any(need > there for need, there in zip(needed, self.room, strict=True)):
             self.room = tuple(max(need + need // 4, there) for need, there in zip(needed, self.room, strict=True))
             self.scratch = build_scratch(*self.room)
-        return net._replace(scratch=self.scratch)
+        return net._replace(scratch=self.scratch, joints=self._own_joints(net.joints))
+
+    def _own_joints(self, joints: Any) -> Any:
+        """Leaves over several columns with this thread's scratch."""
+        if joints is None:
+            return None
+        shared = joints.scratch
+        needed = joints.log_scale.size, shared.shift.size, shared.row.size, shared.x.size
+        if any(need > there for need, there in zip(needed, self.joint_room, strict=True)):
+            room = zip(needed, self.joint_room, strict=True)
+            self.joint_room = tuple(max(need + need // 4, there) for need, there in room)
+            self.joint_scratch = build_joint_scratch(*self.joint_room)
+        return joints._replace(scratch=self.joint_scratch)
 
 
 class RecordedStates:
@@ -106,6 +124,7 @@ class RecordedStates:
             hyperparameters={k: v[:, kept] for k, v in record.hyperparameters.items()},
             variables={k: v[:, kept] for k, v in record.variables.items()},
             exact=None if record.exact is None else record.exact[:, kept],
+            filled=None if record.filled is None else record.filled[:, kept],
             log_weights=None,
         )
         return RecordedStates(chosen, self)
@@ -141,12 +160,15 @@ class RecordedStates:
             sampler.coded = self.rounded.exact(codes, self.completed(s))
         elif self.cells is not None:
             sampler.coded = self.coded_rows(self.completed(s))
+        if self.record.filled is not None:
+            sampler.set_filled(self.record.filled.reshape(self.n_draws, -1)[s])
         sampler.set_hyperparameters(*(h[s] for h in self.hyperparameters))
         sampler.set_digits(self.digits[s])
         # capacities depend on earlier draws, and with them which leaves share a vector instruction
         sampler._resize(tight_capacity(sampler.net))
         labels = np.ascontiguousarray(self.digits[s], np.int32)
-        rebuild(*sampler.net, sampler.coded, labels, sampler.options, sampler.slots)
+        rebuild(*sampler.net.of_columns, sampler.coded, labels, sampler.options, sampler.slots)
+        sampler.rebuild_joints()
         return sampler
 
     def completed(self, s: int) -> np.ndarray:
@@ -196,9 +218,7 @@ class RecordedStates:
 
     def children_with_rows(self, net: Any) -> slice:
         """Slots of the top sum node that hold training rows."""
-        d = int(net.tree.column[0])
-        first = 0 if d < 0 else int(net.palette.entry_ptr[d + 1] - net.palette.entry_ptr[d])  # behind the prior slots
-        return slice(first, int(net.edges.top[0]))
+        return slice(int(net.tree.n_prior[0]), int(net.edges.top[0]))
 
     def event_logs(self, s: int, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
@@ -235,9 +255,20 @@ class RecordedStates:
             leaves, place = self._leaves
         return leaves, place[s]
 
+    @property
+    def has_joints(self) -> bool:
+        """Whether leaves may be over several columns."""
+        return self.schema.joint_columns.size > 0
+
     def coded_rows(self, values: np.ndarray) -> np.ndarray:
         """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
         return place_columns(self.structure, self.schema.code(values))
+
+    def rows_with_events(self, net: Any, values: np.ndarray, events: dict[int, Any]) -> np.ndarray:
+        """`coded_rows`, behind them what intervals of columns in leaves over several make of these in a network."""
+        coded = self.coded_rows(values)
+        of_slots = slot_values(net, self.compiled, values, events) if self.has_joints else coded[:, :0]
+        return np.ascontiguousarray(np.concatenate([coded, of_slots], axis=1)) if of_slots.size else coded
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
         """Log density (M,) of the coding of each row's points."""
@@ -260,16 +291,21 @@ class RecordedStates:
         out = self.blocks.log_densities(values, events, cells)
         jacobian = self.log_jacobian(values) if cells is None else cells.log_jacobians.sum(axis=1)
         out += jacobian
-        for s in np.flatnonzero(np.isnan(out).any(axis=1)).tolist():
+
+        def ask(s: int) -> None:
             which = np.flatnonzero(np.isnan(out[s]))
             net = self.network(s)
             given = self.event_logs(s, net, events)
             if cells is not None:
                 out[s, which] = cells.of_rows(which).log_densities(net, given)
-                continue
+                return
             found = np.empty(which.size)
-            predictive_kernels.log_density_of_rows(*net, self.coded_rows(values[which]), *given, found)
+            coded = self.rows_with_events(net, values[which], events)
+            predictive_kernels.log_density_of_rows(*net, coded, *given, found)
             out[s, which] = found + jacobian[which]
+
+        asked = np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
+        for_each(ask, asked, len(asked) * len(values) > ALONE)
         return out
 
     def log_densities_left_out(
@@ -302,7 +338,7 @@ class RecordedStates:
             return np.array([self.rounded.leave_one_out(self.load(s, sampler)) for s in range(self.n_draws)])
         for s in range(self.n_draws):
             self.load(s, sampler)
-            rows = (sampler.coded, asked, sampler.slots, sampler.options)
+            rows = (sampler.coded, sampler.filled, asked, sampler.slots, sampler.options)
             predictive_kernels.leave_one_out(*sampler.net, *rows, *no_event, out[s])
         return out + self.log_jacobian(self.record.table)
 
@@ -314,14 +350,14 @@ class RecordedStates:
         Ordinal columns count by their numbers, not their codes.
         """
         n_columns = len(self.structure.columns)
-        coded = self.coded_rows(row[None])[0]
         means = np.empty((self.n_draws, n_columns))
         covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
         tree = self.structure
         position = tree.positions_in_parent()
         for s in range(self.n_draws):
             net = self.network(s)
-            logs = predictive_kernels.evaluate_row(*net, coded, *self.event_logs(s, net, events))[1]
+            given, coded = self.event_logs(s, net, events), self.rows_with_events(net, row[None], events)[0]
+            logs = predictive_kernels.evaluate_row(*net.of_columns, coded, *given, net.joints)[1]
             leaf_mean, leaf_variance = np.zeros(net.leaves.entry.size), np.zeros(net.leaves.entry.size)
             leaves, k = self.column_leaves(s, net)
             for d in wanted:
@@ -331,6 +367,7 @@ class RecordedStates:
                 else:
                     leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
                 leaf_mean[at] += self.schema.columns[d].origin
+            of_several = joint_moments(net, self.compiled, tree, row, events, covariance)
             means[s], covariances[s] = moments(
                 net.tree,
                 net.palette,
@@ -338,6 +375,7 @@ class RecordedStates:
                 net.edges,
                 net.nodes,
                 net.scratch,
+                net.joints,
                 tree.begin,
                 tree.size,
                 tree.order,
@@ -345,6 +383,7 @@ class RecordedStates:
                 logs,
                 leaf_mean,
                 leaf_variance,
+                *of_several,
                 covariance,
             )
         return means, covariances

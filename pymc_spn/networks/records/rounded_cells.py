@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
+from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
+from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
+from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.networks.gibbs.cell_masses import log_cell, log_whole_number
-from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF
-from pymc_spn.networks.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
-from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
@@ -119,12 +119,14 @@ def shares_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells,
             nodes,
             leaves,
             scratch,
+            None,
             rows,
             known.event,
             known.event_log,
             regions,
             found,
             out[n : n + 1],
+            out[:0],
         )
 
 
@@ -147,6 +149,7 @@ def draw_rows_of_cells(rng, tree, palette, masses, edges, nodes, leaves, scratch
             nodes,
             leaves,
             scratch,
+            None,
             cells.seen,
             which[start:stop],
             known.event,
@@ -258,7 +261,7 @@ class RoundedCells:
         self, net: Any, given: tuple[np.ndarray, np.ndarray], regions: np.ndarray, log: np.ndarray, out: np.ndarray
     ) -> None:
         """`column_shares` of the rows, together with events."""
-        shares_of_cells(*net, self.arrays(), self.known(net, given), regions, log, out)
+        shares_of_cells(*net.of_columns, self.arrays(), self.known(net, given), regions, log, out)
 
     def draw(
         self,
@@ -270,7 +273,7 @@ class RoundedCells:
         leaves: np.ndarray,
     ) -> None:
         """`draw_rows` that complete the rows, together with events."""
-        draw_rows_of_cells(rng, *net, self.arrays(), which, self.known(net, given), values, leaves)
+        draw_rows_of_cells(rng, *net.of_columns, self.arrays(), which, self.known(net, given), values, leaves)
 
     def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
@@ -282,7 +285,7 @@ class RoundedCells:
     ) -> None:
         """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
         known = self.known(net, given)
-        leave_out_cells_of_rows(*net, self.arrays(), known, left_out_flows(net), out, without)
+        leave_out_cells_of_rows(*net.of_columns, self.arrays(), known, left_out_flows(net), out, without)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
@@ -290,7 +293,7 @@ class RoundedCells:
 
     def _evaluate(self, net, y, slots, options, given=None):
         out = np.empty(len(self.seen))
-        log_density_of_cells(*net, y, slots, options, self.arrays(), self.known(net, given), out)
+        log_density_of_cells(*net.of_columns, y, slots, options, self.arrays(), self.known(net, given), out)
         return out + self.log_jacobians.sum(axis=1)
 
     def arrays(self) -> CellArrays:

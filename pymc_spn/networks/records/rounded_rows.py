@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.cell_masses import draw_in_cell, log_cell
-from pymc_spn.networks.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.cell_masses import draw_in_cell, log_cell
+from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.family_kernels import (
     add_to_sums,
     draw_parameters_of,
     has_cells,
@@ -19,9 +19,9 @@ from pymc_spn.networks.gibbs.family_kernels import (
     log_cell_given_of,
     posterior_of,
 )
-from pymc_spn.networks.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
-from pymc_spn.networks.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
+from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
 from pymc_spn.networks.records.rounded_cells import LATTICE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 

@@ -14,9 +14,9 @@ import math
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.family_kernels import draw_in_cell_given_of, has_cells, is_located, is_of_logs
-from pymc_spn.networks.gibbs.leaf_kernels import refresh_leaf
-from pymc_spn.networks.gibbs.sampler import ROWS_AT_A_TIME, Sampler
+from pymc_spn.gibbs.family_kernels import draw_in_cell_given_of, has_cells, is_located, is_of_logs
+from pymc_spn.gibbs.leaf_kernels import refresh_leaf
+from pymc_spn.gibbs.sampler import ROWS_AT_A_TIME, Sampler
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_rows import (
     DistinctCells,
@@ -208,7 +208,7 @@ class RoundedSweeps:
             while row < n and not net.edges.full[0]:
                 end = min(row + ROWS_AT_A_TIME, n)
                 table = sampler.coded, sampler.slots, row, end
-                row, changed = rounded_sweep(rng, *net, *table, self.distinct, given, is_new)
+                row, changed = rounded_sweep(rng, *net.of_columns, *table, self.distinct, given, is_new)
                 is_new = False
                 moved += changed
             # parameters belong to slots: before these are renumbered, values are drawn from which others can be drawn

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.occupancy import FRESH, free_entry_mass, free_mass
+from pymc_spn.gibbs.joint_leaves import is_joint_edge
+from pymc_spn.gibbs.occupancy import FRESH, free_entry_mass, free_mass
 from pymc_spn.networks.records.predictive_kernels import evaluate_row, prior_slot_mass, relative_value
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
@@ -34,16 +35,15 @@ def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out
         What `evaluate_row` returned.
     out : (top + 1,) float64
         Children by slot; the last entry stands for all unoccupied children of an inner region and is not used
-        in a univariate one, where an unoccupied leaf is its prior slot.
+        in one with prior slots, where an unoccupied child is its prior slot.
     weight : float
     """
     d = tree.column[r]
     begin = edges.begin[r]
-    last = out.size - 1
     if node <= FRESH or nodes.first[nodes.begin[r] + node] < 0:
         # also a node whose rows are all missing below: it has no children yet
         if d < 0:
-            out[last] += weight
+            share_among_kinds(tree, edges, scratch, r, logs, weight, out)
             return
         total = 0.0
         for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
@@ -67,7 +67,7 @@ def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out
         if not scratch.missing[r]:
             value = scratch.empty_value[r]
             share *= math.exp(value - scratch.node_value[k]) if logs else value
-        out[last] += share
+        share_among_kinds(tree, edges, scratch, r, logs, share, out)
         return
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         local = e - palette.entry_ptr[d]
@@ -79,13 +79,28 @@ def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out
         )
 
 
+@bare_inner_kernel
+def share_among_kinds(tree, edges, scratch, r, logs, share, out):
+    """Add what the unoccupied children of a region over several columns have: of all, or of the prior slots."""
+    n_kinds = tree.n_prior[r]
+    if n_kinds == 0:
+        out[out.size - 1] += share
+        return
+    for s in range(n_kinds):
+        part = 1.0
+        if not scratch.missing[r]:
+            value = scratch.edge_value[edges.begin[r] + s]
+            part = math.exp(value - scratch.empty_value[r]) if logs else value / scratch.empty_value[r]
+        out[s] += share * part / n_kinds
+
+
 @kernel
-def all_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log):
+def all_shares(tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log):
     """Probability of each child of each sum node, given what is known of one row; see `node_shares`.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, leaves, scratch
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
         Groups of a `Network`.
     y : (P,) float64
         Coded row, NaN where there is no point.
@@ -98,7 +113,7 @@ def all_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, e
         Of each region, one after the other, an array (nodes + 1, children + 1) by rows. The last row is that of
         an unoccupied node; rows of slots that are not in use are the same.
     """
-    logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log)[1]
+    logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, joints)[1]
     total = 0
     for r in range(tree.parent.size):
         n_nodes = edges.top[tree.parent[r]] if r > 0 else 1
@@ -127,12 +142,28 @@ def all_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, e
 
 
 @kernel
-def column_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, regions, log_density, out):
+def column_shares(
+    tree,
+    palette,
+    masses,
+    edges,
+    nodes,
+    leaves,
+    scratch,
+    joints,
+    y,
+    event,
+    event_log,
+    regions,
+    log_density,
+    out,
+    several,
+):
     """Probability of each leaf of one column for rows, given what is known of each.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, leaves, scratch
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
         Groups of a `Network`.
     y : (M, P) float64
         Coded rows, NaN where there is no point.
@@ -145,6 +176,9 @@ def column_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event
     out : (M, L) float64
         Out: probabilities of the leaf slots of the column, place by place. With the root alone, those of its
         children, unoccupied ones last.
+    several : (M, J) float64
+        Out: probabilities of the slots of those regions that have leaves over several columns, 0 of other children;
+        without any, or with the root alone, of no slots.
     """
     n_regions = tree.parent.size
     start = np.full(n_regions, -1, np.int64)
@@ -155,10 +189,11 @@ def column_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event
     share = np.zeros(size)
     for n in range(y.shape[0]):
         log_density[n], logs = evaluate_row(
-            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log
+            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, joints
         )
         share[:] = 0.0
         at = 0
+        at_joint = 0
         for r in regions:
             m = edges.top[r] + 1
             own = share[start[r] : start[r] + m]
@@ -184,6 +219,10 @@ def column_shares(tree, palette, masses, edges, nodes, leaves, scratch, y, event
                         own,
                         weight,
                     )
+            if joints is not None and several.shape[1] > 0 and joints.split[r] >= 0:
+                for i in range(m - 1):
+                    several[n, at_joint + i] = own[i] if is_joint_edge(edges, joints, r, i) else 0.0
+                at_joint += m - 1
             if tree.column[r] >= 0 or regions.size == 1:
                 width = m if tree.column[r] < 0 else m - 1
                 for i in range(width):

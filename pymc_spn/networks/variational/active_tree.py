@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.network import spread
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.network import spread
 
 
 class ActiveTree(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.statistics import entry_priors
+from pymc_spn.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, statistics_of_kept
 from pymc_spn.networks.variational.path_kernels import assign_rows, expect_leaves, pool_leaves
 from pymc_spn.networks.variational.summaries import Summaries, no_summaries

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from pymc_spn.gibbs.starts import MIN_ROWS, cluster_regions
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.starts import MIN_ROWS, cluster_regions
 from pymc_spn.networks.variational.active_tree import tree_of_digits
 
 

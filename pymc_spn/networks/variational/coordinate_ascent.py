@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
-from pymc_spn.networks.gibbs.sampler import place_columns
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned, statistics_of_kept
 from pymc_spn.networks.variational.assignments import (
     AssignedRows,

@@ -8,10 +8,10 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.gibbs.palette import DEFAULT_ENTRY, _refuse_unknown, grid_of
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LEVEL
 from pymc_spn.leaves.palette_entry import PaletteEntry
-from pymc_spn.networks.gibbs.palette import DEFAULT_ENTRY, _refuse_unknown, grid_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import by_name

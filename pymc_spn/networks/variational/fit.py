@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.palette import log_jacobian, with_spread_values
-from pymc_spn.networks.gibbs.sampler import place_columns
-from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.gibbs.palette import log_jacobian, with_spread_values
+from pymc_spn.gibbs.sampler import place_columns
+from pymc_spn.networks.schema import OF_ONE_COLUMN
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
 from pymc_spn.networks.variational.clustered_start import clustered_tree
 from pymc_spn.networks.variational.coordinate_ascent import Ascent, ascend, base_logs
@@ -30,7 +30,7 @@ class VariationalFit:
     levels : (K,) float64
         Expected number of rows on each level of the leaves of discrete columns.
     hyperparameters : dict of float64 arrays
-        Concentration (2,), the others (D,) each; keys in the order of `HYPERPARAMETERS`.
+        Concentration (2,), the others (D,) each; keys in the order of `OF_ONE_COLUMN`.
     bounds : list of (n_steps + 1,) float64
         For each restart the bound plus the log prior of the learned hyperparameters, from the start on, in nats.
     log_prior : float
@@ -101,7 +101,7 @@ def fit_by_ascent(
     factorials = base_logs(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
-    own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)
+    own = tuple(hyperparameters[k] for k in OF_ONE_COLUMN)
     fixed = learned, priors, max_steps, tolerance
     with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
         for number, generator in enumerate(rng.spawn(n_restarts), 1):
@@ -125,7 +125,7 @@ def fit_of(runs: list[Ascent]) -> VariationalFit:
         s1=best.statistics.s1,
         s2=best.statistics.s2,
         levels=best.statistics.levels,
-        hyperparameters=dict(zip(HYPERPARAMETERS, best.hyperparameters, strict=True)),
+        hyperparameters=dict(zip(OF_ONE_COLUMN, best.hyperparameters, strict=True)),
         bounds=[run.bounds for run in runs],
         log_prior=best.log_prior,
         converged=np.array([run.converged for run in runs]),

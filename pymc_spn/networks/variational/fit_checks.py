@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.schema import OF_ONE_COLUMN
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.tables.stored_arrays import checked, refuse
 
@@ -48,7 +48,7 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
         s2=checked("s2", data["s2"], leaf_column.shape, 0.0),
         levels=checked("levels", data["levels"], (int(n_levels.sum()),), 0.0),
         hyperparameters={
-            k: checked(k, data[k], (2 if k == "concentration" else n_columns,), tiny) for k in HYPERPARAMETERS
+            k: checked(k, data[k], (2 if k == "concentration" else n_columns,), tiny) for k in OF_ONE_COLUMN
         },
         bounds=np.split(bounds, np.cumsum(steps)[:-1]),
         log_prior=float(checked("log_prior", data["log_prior"], ())),

@@ -9,10 +9,10 @@ the concentration.
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.family_kernels import is_located, posteriors, predictive_of
-from pymc_spn.networks.gibbs.network import GENERAL, LEVELS, build_network, level_counts
-from pymc_spn.networks.gibbs.occupancy import clear, set_hyperparameters
-from pymc_spn.networks.gibbs.statistics import entry_priors
+from pymc_spn.gibbs.family_kernels import is_located, posteriors, predictive_of
+from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts
+from pymc_spn.gibbs.occupancy import clear, set_hyperparameters
+from pymc_spn.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
 from pymc_spn.networks.variational.weight_kernels import mean_weights, rest_of_entries
 from pymc_spn.numerics.elementary import half_step_log_gamma

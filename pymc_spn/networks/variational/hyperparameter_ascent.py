@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.hyperparameters import (
+from pymc_spn.gibbs.hyperparameters import (
     CONCENTRATION,
     GAMMA,
     LEAF_SCALE,
@@ -19,7 +19,7 @@ from pymc_spn.networks.gibbs.hyperparameters import (
     log_prior_on_line,
     to_line,
 )
-from pymc_spn.networks.gibbs.statistics import HEAD, LEAF, leaf_priors, log_column
+from pymc_spn.gibbs.statistics import HEAD, LEAF, leaf_priors, log_column
 from pymc_spn.networks.variational.weight_kernels import log_weight_integral
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view

@@ -11,8 +11,7 @@ per column one leaf that pools the statistics of all leaves below. Of univariate
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.family_kernels import (
     expected_of,
     has_base,
     is_located,
@@ -21,7 +20,8 @@ from pymc_spn.networks.gibbs.family_kernels import (
     posterior_of,
     takes_factorials,
 )
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel

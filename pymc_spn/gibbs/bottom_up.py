@@ -10,14 +10,13 @@ import math
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.bottom_up_parameters import (
+from pymc_spn.gibbs.bottom_up_parameters import (
     LOG2_E,
     install_priors,
     make_parameters,
     redraw_parameters,
 )
-from pymc_spn.networks.gibbs.bottom_up_values import (
+from pymc_spn.gibbs.bottom_up_values import (
     BLOCK,
     edge_bits,
     evaluate_block,
@@ -28,10 +27,11 @@ from pymc_spn.networks.gibbs.bottom_up_values import (
     move_points,
     tabulate_column,
 )
-from pymc_spn.networks.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.networks.gibbs.network import spread
-from pymc_spn.networks.gibbs.sampler import place_columns
-from pymc_spn.networks.gibbs.statistics import entry_priors
+from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
+from pymc_spn.gibbs.network import spread
+from pymc_spn.gibbs.sampler import place_columns
+from pymc_spn.gibbs.statistics import entry_priors
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from pymc_spn.gibbs.explicit_layout import follow
+from pymc_spn.gibbs.family_kernels import log_density_at, posterior_of
+from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
+from pymc_spn.gibbs.network import build_palette, empty_leaves
 from pymc_spn.leaves.family_codes import GAUSSIAN
-from pymc_spn.networks.gibbs.explicit_layout import follow
-from pymc_spn.networks.gibbs.family_kernels import log_density_at, posterior_of
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
-from pymc_spn.networks.gibbs.network import build_palette, empty_leaves
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 

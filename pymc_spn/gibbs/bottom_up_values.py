@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pymc_spn.gibbs.explicit_layout import node_below
+from pymc_spn.gibbs.family_kernels import has_base, is_located, is_of_logs, takes_factorials, with_base
 from pymc_spn.leaves.conjugate_pieces import LOG2_E
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
-from pymc_spn.networks.gibbs.explicit_layout import node_below
-from pymc_spn.networks.gibbs.family_kernels import has_base, is_located, is_of_logs, takes_factorials, with_base
 from pymc_spn.numerics.elementary import VECTOR_MATH, bits_float, float_bits
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 

@@ -8,12 +8,14 @@ offset         content
 0              ticket: the log joint as the sampler left it
 1 .. 4         numbers of sum nodes V, edges G, leaves L, level cells K
 5              log Jacobian of the coding, in nats: added to the log joint
+6              number of leaves over several columns J
 HEAD ..        leaves of column d, at all its places: leaf_ptr[d] .. leaf_ptr[d+1], D + 1 numbers
 then           V x (class, count): class 0 for several columns, 1 for one
 then           G x (class, factor, count): mass of the edge = factor * concentration; factor < 0 marks a child of an
                infinite node, whose prior weight is concentration * (-factor)
 then           L x (entry, count, s1, s2, first level cell)
 then           K level counts
+then           of each of the J leaves: number of columns d, count, columns (d,), sums (d,), products (d (d + 1) / 2,)
 end            the missing cells that the step drew (``missing="draw"``), row by row
 =============  =======================================================================================
 """
@@ -24,8 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.family_kernels import (
     add_log_marginal,
     add_slopes,
     is_located,
@@ -33,13 +34,15 @@ from pymc_spn.networks.gibbs.family_kernels import (
     is_of_probabilities,
     prior_of,
 )
-from pymc_spn.networks.gibbs.occupancy import n_prior_slots
+from pymc_spn.gibbs.joint_statistics import log_of_joint_leaves, n_joint_numbers, pack_joints
+from pymc_spn.gibbs.occupancy import n_prior_slots
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
-HEAD = 6
+HEAD = 7
 NODE, EDGE, LEAF = 2, 3, 5  # numbers for each
 
 
@@ -49,23 +52,27 @@ class LeafPriors(NamedTuple):
     family: np.ndarray  # (E,) family codes
     constants: np.ndarray  # (E, 4)
     n_levels: np.ndarray  # (D,)
+    joint_constants: np.ndarray  # (D, 3)
 
 
 @register_jitable
 def leaf_priors(palette):
     """Of a `CompiledPalette`, or of priors with arrays of any kind."""
     return LeafPriors(
-        read_only_view(palette.family), read_only_view(palette.constants), read_only_view(palette.n_levels)
+        read_only_view(palette.family),
+        read_only_view(palette.constants),
+        read_only_view(palette.n_levels),
+        read_only_view(palette.joint_constants),
     )
 
 
 @kernel
-def pack_statistics(tree, palette, edges, nodes, leaves, log_jacobian):
+def pack_statistics(tree, palette, edges, nodes, leaves, joints, log_jacobian):
     """Statistics vector of the network's current state; the ticket is 0.
 
     Parameters
     ----------
-    tree, palette, edges, nodes, leaves
+    tree, palette, edges, nodes, leaves, joints
         Groups of a `Network`.
     log_jacobian : float
         Log density of the coded table relative to the original one, summed over all density-valued cells.
@@ -90,12 +97,17 @@ def pack_statistics(tree, palette, edges, nodes, leaves, log_jacobian):
                 if d >= 0:
                     n_leaves += 1
                     n_cells += palette.n_levels[d]
-    out = np.zeros(HEAD + n_columns + 1 + NODE * n_nodes + EDGE * n_edges + LEAF * n_leaves + n_cells)
+    n_joint = 0
+    n_numbers = 0
+    if joints is not None:
+        n_joint, n_numbers = n_joint_numbers(edges, joints)
+    out = np.zeros(HEAD + n_columns + 1 + NODE * n_nodes + EDGE * n_edges + LEAF * n_leaves + n_cells + n_numbers)
     out[1] = n_nodes
     out[2] = n_edges
     out[3] = n_leaves
     out[4] = n_cells
     out[5] = log_jacobian
+    out[6] = n_joint
     node_at = HEAD + n_columns + 1
     edge_at = node_at + NODE * n_nodes
     leaf_at = edge_at + EDGE * n_edges
@@ -141,6 +153,8 @@ def pack_statistics(tree, palette, edges, nodes, leaves, log_jacobian):
             out[edge_at + 1] = factor
             out[edge_at + 2] = edges.n_data[i]
             edge_at += EDGE
+    if joints is not None:
+        pack_joints(edges, joints, out[cell_at:])
     return out
 
 
@@ -268,7 +282,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
 
 
 @register_jitable
-def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
+def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient):
     """Log p(data, assignments | hyperparameters) in the units of the data, in nats.
 
     Parameters
@@ -278,9 +292,9 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
     palette : CompiledPalette or LeafPriors
     concentration : (2,) float64
         Total mass of sum nodes over several columns and over one.
-    leaf_scale, leaf_shape, precision_ratio : (D,) float64
-    gradient : (2 + 3 D,) float64
-        Out: derivatives in the four arguments above, in this order; empty when they are not wanted.
+    leaf_scale, leaf_shape, precision_ratio, covariance_scale : (D,) float64
+    gradient : (2 + 4 D,) float64
+        Out: derivatives in the five arguments above, in this order; empty when they are not wanted.
 
     Returns
     -------
@@ -293,12 +307,13 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
         read_only_view(leaf_scale),
         read_only_view(leaf_shape),
         read_only_view(precision_ratio),
+        read_only_view(covariance_scale),
         gradient,
     )
 
 
 @kernel
-def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, gradient):
+def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient):
     n_columns = leaf_scale.size
     want = gradient.size > 0
     total = state[5]
@@ -312,7 +327,8 @@ def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_
         total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d], slopes)
         for k in range(slopes.size):
             gradient[2 + k * n_columns + d] = slopes[k]
-    return total
+    by_scale = gradient[2 + 3 * n_columns :]
+    return total + log_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, by_scale)
 
 
 @kernel

@@ -2,18 +2,20 @@
 
 import numpy as np
 
+from pymc_spn.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
+from pymc_spn.gibbs.bottom_up import BottomUpSampler
+from pymc_spn.gibbs.hyperparameters import update_hyperparameters
+from pymc_spn.gibbs.joint_prior import fill_joint_leaves
+from pymc_spn.gibbs.joint_scales import update_joint_scales
+from pymc_spn.gibbs.network import LARGEST_LOG
+from pymc_spn.gibbs.palette import log_jacobian
+from pymc_spn.gibbs.published import PublishedSampler
+from pymc_spn.gibbs.sampler import Sampler, place_columns
+from pymc_spn.gibbs.start_race import StartRace, race_of
+from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
-from pymc_spn.networks.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
-from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
-from pymc_spn.networks.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.networks.gibbs.network import LARGEST_LOG
-from pymc_spn.networks.gibbs.palette import log_jacobian
-from pymc_spn.networks.gibbs.published import PublishedSampler
-from pymc_spn.networks.gibbs.sampler import Sampler, place_columns
-from pymc_spn.networks.gibbs.start_race import StartRace, race_of
-from pymc_spn.networks.gibbs.starts import kmeans_digits
 
 USUAL_FRONTIER = 5
 LEAVES_PER_COLUMN = 350  # above this many occupied leaves a column, "auto" uses the frontier kernel
@@ -52,6 +54,10 @@ class Chain:
         self.race = None  # of several starts, while it lasts
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
+        if kernel not in ("auto", "exact") and self._sampler.net.joints is not None:
+            raise ValueError(
+                f'kernel must be "auto" or "exact" where leaves are over several columns (joint_leaves), got "{kernel}"'
+            )
         if kernel in ("published", "bottom_up"):
             if kernel == "published":
                 self.explicit = PublishedSampler(schema.structure, schema.compiled, coded)
@@ -68,7 +74,7 @@ class Chain:
         return self._sampler
 
     def start(self, rng, hyperparameters, tune=0):
-        """Install hyperparameters (four vectors) and the schema's start; nothing of an earlier chain remains.
+        """Install hyperparameters (five vectors) and the schema's start; nothing of an earlier chain remains.
 
         With ``tune``, the number of sweeps before the first draw that counts, the first of them begin at several starts
         where "auto" makes bottom-up sweeps (`start_race`).
@@ -76,7 +82,7 @@ class Chain:
         self.race = None
         self.begin(rng, hyperparameters)
         n_starts, heat = race_of(tune)
-        if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans":
+        if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans" and self.sampler.net.joints is None:
             self.race = StartRace(n_starts, heat, hyperparameters)
 
     def start_at(self, rng, hyperparameters, digits):
@@ -130,10 +136,10 @@ class Chain:
         self.turns = None
 
     def set_hyperparameters(self, hyperparameters):
-        """Install concentrations (2,), leaf scale, shape and precision ratio (D,) each."""
+        """Install concentrations (2,), leaf scale, shape, precision ratio and covariance scale (D,) each."""
         self._sampler.set_hyperparameters(*hyperparameters)
         if self.explicit is not None:
-            self.explicit.set_hyperparameters(*hyperparameters)
+            self.explicit.set_hyperparameters(*hyperparameters[:4])
 
     def sweep(self, rng):
         """One sweep of the assignments; returns the fraction of rows that moved."""
@@ -199,6 +205,8 @@ class Chain:
         n_rows, n_columns = self.values.shape
         if self.rounding is not None:
             self.rounding.plan(self.sampler)
+        if self.sampler.net.joints is not None:
+            return "exact", 0
         if self.kernel not in ("auto", "alternating"):
             return ("exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel), 0
         n_leaves = self.sampler.n_occupied_leaves()
@@ -211,10 +219,17 @@ class Chain:
         return ("exact" if fits else "frontier"), turns
 
     def update_hyperparameters(self, rng, owned, priors):
-        """Slice updates of the owned hyperparameters; returns the four vectors."""
+        """Slice updates of the owned hyperparameters; returns the five vectors."""
         h = [np.array(x) for x in self._sampler.hyperparameters]
         if owned.any():
-            update_hyperparameters(rng, self.sampler.statistics(), self.schema.compiled, owned, priors, *h)
+            sampler = self.sampler
+            update_hyperparameters(rng, sampler.statistics(), self.schema.compiled, owned[:4], priors[:4], *h[:4])
+            if sampler.net.joints is not None and owned[4].any():
+                _, centre, width = priors[4]
+                constants = self.schema.compiled.joint_constants
+                update_joint_scales(
+                    rng, sampler.net.edges, sampler.net.joints, constants, owned[4], centre, width, h[4]
+                )
             self.set_hyperparameters(h)
         return h
 
@@ -222,7 +237,7 @@ class Chain:
         """Statistics with all rows on the first child of everything; ticket 0: a state before any sweep."""
         n, n_columns = self.values.shape
         ones = np.ones(n_columns)
-        self.sampler.set_hyperparameters(np.ones(2), ones, ones, ones)
+        self.sampler.set_hyperparameters(np.ones(2), ones, ones, ones, ones)
         self.sampler.set_digits(np.zeros((n, self.schema.structure.n_regions), np.int32))
         state = self.sampler.statistics()
         state[0] = 0.0
@@ -242,6 +257,9 @@ class Chain:
                 prior, family = s.net.palette.prior[e], s.net.palette.family[e]
                 n = int((inverse == k).sum())
                 table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
+        if s.net.joints is not None:
+            fill_joint_leaves(rng, s, table)
+            table[np.isnan(self.values)] = np.nan
         table = table * c.scale + c.centre
         mixed = self.schema.mixed_columns
         table[:, mixed] = np.round(table[:, mixed]) + 0.0

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import GAUSSIAN
-from pymc_spn.networks.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without
-from pymc_spn.networks.gibbs.published_leaves import (
+from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
+from pymc_spn.gibbs.leaf_kernels import log_predictive, log_predictive_without
+from pymc_spn.gibbs.published_leaves import (
     install_leaf_priors,
     make_leaves,
     move_value,
@@ -23,8 +22,9 @@ from pymc_spn.networks.gibbs.published_leaves import (
     rebuild_leaves,
     student_without,
 )
-from pymc_spn.networks.gibbs.sampler import place_columns
-from pymc_spn.networks.gibbs.statistics import entry_priors
+from pymc_spn.gibbs.sampler import place_columns
+from pymc_spn.gibbs.statistics import entry_priors
+from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.numerics.elementary import float_bits
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.interrupt_checks import must_stop_after

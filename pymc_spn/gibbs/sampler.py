@@ -2,11 +2,23 @@
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.exact import exact_sweep
-from pymc_spn.networks.gibbs.frontier import frontier_sweep, make_frontier_work
-from pymc_spn.networks.gibbs.induced_tree import induced_tree_sweep
-from pymc_spn.networks.gibbs.network import build_network, enlarged_capacity, resized, tight_capacity
-from pymc_spn.networks.gibbs.occupancy import (
+from pymc_spn.gibbs.component_kinds import LEFT, build_move
+from pymc_spn.gibbs.component_moves import move_components
+from pymc_spn.gibbs.exact import exact_sweep
+from pymc_spn.gibbs.frontier import frontier_sweep, make_frontier_work
+from pymc_spn.gibbs.induced_tree import induced_tree_sweep
+from pymc_spn.gibbs.joint_leaves import n_kinds, rebuild_joints, refresh_joints
+from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.joint_sweep import joint_sweep
+from pymc_spn.gibbs.network import (
+    build_network,
+    enlarged_capacity,
+    grown,
+    move_blocks,
+    resized,
+    tight_capacity,
+)
+from pymc_spn.gibbs.occupancy import (
     MISSING,
     clear,
     rebuild,
@@ -15,10 +27,12 @@ from pymc_spn.networks.gibbs.occupancy import (
     write_digits,
     write_options,
 )
-from pymc_spn.networks.gibbs.starts import prior_sweep
-from pymc_spn.networks.gibbs.statistics import entry_priors, log_joint, pack_statistics
+from pymc_spn.gibbs.starts import prior_sweep
+from pymc_spn.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
 ROWS_AT_A_TIME = 512  # Ctrl-C is seen between two calls of a kernel
+COMPONENT_MOVES = 32  # a sweep, of one proposal each
+MOST_ROWS = 4_000  # of a move
 COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
 
 
@@ -45,10 +59,14 @@ class Sampler:
     def __init__(self, structure, compiled, coded, jacobian=0.0):
         self.structure, self.compiled, self.jacobian = structure, compiled, jacobian
         self.coded = place_columns(structure, coded)
+        self.table = self.filled = coded
         self.reset()
+        if self.net.joints is not None:
+            self.filled = np.where(np.isnan(coded), compiled.joint_constants[:, 0], coded)
         self.slots = np.full((len(coded), structure.n_regions), -1, np.int32)
         self.options = np.zeros_like(self.slots)
         self.hyperparameters = None
+        self.moves = None
 
     def reset(self):
         """Forget everything: even the sizes of the arrays, which decide when edges are renumbered."""
@@ -56,9 +74,15 @@ class Sampler:
         self.net = build_network(self.structure, self.compiled, len(self.coded))
         self.work = make_frontier_work(self.net)
 
-    def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
-        """Install concentrations (2,) and the leaf hyperparameters (D,) each."""
-        self.hyperparameters = (concentration, leaf_scale, leaf_shape, precision_ratio)
+    def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale=None):
+        """Install concentrations (2,) and the leaf hyperparameters (D,) each; without covariance scales they are 1."""
+        if covariance_scale is None:
+            covariance_scale = np.ones(leaf_scale.size)
+        self.hyperparameters = (concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale)
+        joints = self.net.joints
+        if joints is not None:
+            joints.psi0[:] = joint_scales(self.compiled.joint_constants, covariance_scale)[joints.column]
+            refresh_joints(self.net.edges, joints)
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
 
     def set_priors(self, concentration, prior):
@@ -76,7 +100,7 @@ class Sampler:
 
     def set_digits(self, digits):
         """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
-        n_options = self.structure.n_options(np.diff(self.compiled.entry_ptr))
+        n_options = n_kinds(self.structure, self.compiled)
         self.options[:] = 0
         several = n_options > 1
         self.options[:, several] = np.maximum(digits[:, several], 0) % n_options[several]
@@ -89,14 +113,15 @@ class Sampler:
         for r in range(self.net.tree.parent.size):
             refresh_region(self.net.tree, self.net.palette, self.net.masses, self.net.edges, self.net.leaves, r)
         while True:
-            row = prior_sweep(rng, *self.net, self.coded, self.slots, len(seated))
+            row = prior_sweep(rng, *self.net.of_columns, self.coded, self.slots, len(seated))
             if row == len(self.coded):
                 return
             seated = self.slots[:row]
             write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, seated, self.options[:row])
             labels = seated.copy()
             while (
-                not rebuild(*self.net, self.coded[:row], labels, self.options[:row], seated) or self.net.edges.full[0]
+                not rebuild(*self.net.of_columns, self.coded[:row], labels, self.options[:row], seated)
+                or self.net.edges.full[0]
             ):
                 self._resize(enlarged_capacity(self.net))
 
@@ -123,13 +148,28 @@ class Sampler:
         write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, self.slots, self.options)
         self._rebuild(self.slots.copy())
 
+    def rebuild_joints(self):
+        """Statistics of leaves over several columns from the assignments and the completed rows."""
+        if self.net.joints is not None:
+            rebuild_joints(self.net.edges, self.net.joints, self.filled, self.slots)
+
+    @property
+    def filled_at(self):
+        """Which cells are drawn where their row is in a leaf over several columns."""
+        return np.isnan(self.table) & np.isin(np.arange(self.table.shape[1]), self.net.joints.column)
+
+    def set_filled(self, cells):
+        """Install the cells (m,) of `filled_at`, row by row."""
+        self.filled[self.filled_at] = cells
+
     def _rebuild(self, labels):
-        while not rebuild(*self.net, self.coded, labels, self.options, self.slots) or self.net.edges.full[0]:
+        while not rebuild(*self.net.of_columns, self.coded, labels, self.options, self.slots) or self.net.edges.full[0]:
             self._resize(enlarged_capacity(self.net))
         tight = tight_capacity(self.net)
         if self.net.edges.capacity.sum() > 2 * tight.sum():
             self._resize(tight)
-            rebuild(*self.net, self.coded, labels, self.options, self.slots)
+            rebuild(*self.net.of_columns, self.coded, labels, self.options, self.slots)
+        self.rebuild_joints()
 
     def _resize(self, capacity):
         self.net = resized(self.net, self.structure, self.compiled, capacity)
@@ -140,6 +180,23 @@ class Sampler:
         if self.n_sweeps % COMPACT_EVERY == 0:
             self.compact()
         self.n_sweeps += 1
+
+    def move_components(self, rng):
+        """Moves of whole components, in networks with leaves over several columns: at most two rows' work a row."""
+        edges = self.net.edges
+        if self.moves is None:
+            budget = len(self.coded) / COMPONENT_MOVES
+            self.moves = build_move(self.net.tree, self.slots, self.coded, self.table, 1, MOST_ROWS, budget)
+        if self.moves.number.size != edges.n_data.size:
+            self.moves = self.moves._replace(number=np.zeros(edges.n_data.size, self.slots.dtype))
+        self.moves.at[LEFT] = COMPONENT_MOVES
+        tables = self.coded, self.table, self.filled, self.slots
+        while move_components(rng, *self.net, *tables, self.moves):
+            self.net = grown(self.net, self.structure, self.compiled, enlarged_capacity(self.net))
+            self.work = make_frontier_work(self.net)
+            number = np.zeros(self.net.edges.n_data.size, self.slots.dtype)
+            move_blocks(edges.begin, self.net.edges.begin, edges.capacity, [(self.moves.number, number)])
+            self.moves, edges = self.moves._replace(number=number), self.net.edges
 
     def sweep(self, rng, kernel="exact", frontier=None):
         """One sweep over all rows.
@@ -157,15 +214,21 @@ class Sampler:
             Fraction of rows that moved.
         """
         self.begin_sweep()
-        return self._sweep_rows(rng, kernel, frontier, 0, len(self.coded)) / max(len(self.coded), 1)
+        moved = self._sweep_rows(rng, kernel, frontier, 0, len(self.coded))
+        if self.net.joints is not None:
+            self.move_components(rng)
+        return moved / max(len(self.coded), 1)
 
     def _sweep_rows(self, rng, kernel, frontier, row, last):
         """A sweep over the rows from one to another; returns how many moved."""
         moved = 0
         while row < last:
             end = min(row + ROWS_AT_A_TIME, last)
-            arguments = (rng, *self.net, self.coded[:end], self.slots[:end], row)
-            if kernel == "exact":
+            arguments = (rng, *self.net.of_columns, self.coded[:end], self.slots[:end], row)
+            if self.net.joints is not None:
+                tables = self.coded[:end], self.table[:end], self.filled[:end], self.slots[:end]
+                row, changed = joint_sweep(rng, *self.net, *tables, row)
+            elif kernel == "exact":
                 row, changed = exact_sweep(*arguments)
             elif kernel == "induced_tree":
                 row, changed = induced_tree_sweep(*arguments)
@@ -189,8 +252,7 @@ class Sampler:
 
     def statistics(self):
         """Statistics vector; its ticket is the log joint at the current hyperparameters."""
-        state = pack_statistics(
-            self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves, self.jacobian
-        )
+        net = self.net
+        state = pack_statistics(net.tree, net.palette, net.edges, net.nodes, net.leaves, net.joints, self.jacobian)
         state[0] = log_joint(state, self.compiled, *self.hyperparameters, np.empty(0))
         return state

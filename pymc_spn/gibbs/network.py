@@ -7,7 +7,8 @@ below slot ``e`` of the parent region is unique; nodes therefore need no numbers
 with the full tree.
 
 The first slots of a univariate region, one for each palette entry, are *prior slots*: leaves that never hold data and
-are worth the prior predictive, which is the value of every unoccupied leaf.
+are worth the prior predictive, which is the value of every unoccupied leaf. A region with leaves over several columns,
+its own or below it, has prior slots too, one for each kind of its children: the sum nodes below them never hold data.
 
 Where products split differently, a column stands in several univariate regions. The kernels take each of these *places*
 for a column of its own: they see a table of P columns in which columns are repeated (`spread`), and a row reaches one
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import Joints, build_joints, has_joints_below, n_kinds
 from pymc_spn.leaves.intervals import EXCLUDED
 
 # How the leaves of a column are evaluated. LOGS: densities, some of the log. CELLS, COUNT_CELLS: whole numbers in
@@ -40,6 +42,7 @@ class TreeArrays(NamedTuple):
     leaf_region: np.ndarray  # (P,) region of the place
     size: np.ndarray  # (R,) number of columns
     width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
+    n_prior: np.ndarray  # (R,) prior slots: palette entries, or kinds of children
 
 
 class PaletteArrays(NamedTuple):
@@ -122,6 +125,7 @@ class ScratchArrays(NamedTuple):
     edge_value: np.ndarray  # (M,) value of the edge's child
     node_value: np.ndarray  # (V,)
     empty_value: np.ndarray  # (R,) value of an unoccupied sum node
+    column_shift: np.ndarray  # (D,) largest log value of a leaf of the column
     log_value: np.ndarray  # (L,) log predictive
     scaled: np.ndarray  # (L,) the same minus the column's shift
     missing: np.ndarray  # (R,) whether the region is wholly missing
@@ -145,6 +149,12 @@ class Network(NamedTuple):
     nodes: NodeArrays
     leaves: LeafArrays
     scratch: ScratchArrays
+    joints: Joints | None = None  # leaves over several columns; None where no region has them
+
+    @property
+    def of_columns(self):
+        """The groups without leaves over several columns, for kernels of networks that have none."""
+        return self[:7]
 
 
 def build_network(structure, compiled, n_rows, capacity=None):
@@ -160,15 +170,17 @@ def build_network(structure, compiled, n_rows, capacity=None):
     capacity : (R,) int64, optional
         Slots for each region, prior slots included.
     """
-    n_regions, n_places = structure.parent.size, structure.leaf_region.size
+    n_regions, n_places, n_columns = structure.parent.size, structure.leaf_region.size, len(structure.columns)
     column = np.full(n_regions, -1, np.int64)
     column[structure.leaf_region] = np.arange(n_places)
     n_entries = np.diff(compiled.entry_ptr)[structure.leaf_column]
     width = structure.n_children.copy()
     finite_leaf = (column >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_entries[column[finite_leaf]])
+    kinds, below = n_kinds(structure, compiled), has_joints_below(structure, compiled.is_joint)
+    n_prior = np.where((column >= 0) | below, kinds, 0)
     if capacity is None:
-        capacity = np.where(column >= 0, n_entries[column], 0) + 8
+        capacity = n_prior + 8
     palette = build_palette(compiled, structure.leaf_column, width[structure.leaf_region], n_rows)
     n_palette = palette.family.size
     edges = _edges(structure, column, np.array(capacity, np.int64))
@@ -181,18 +193,20 @@ def build_network(structure, compiled, n_rows, capacity=None):
             parts=structure.parts,
             subtree_end=structure.subtree_end,
             split=structure.split,
-            n_splits=structure.n_splits,
+            n_splits=np.where(column >= 0, structure.n_splits, kinds),
             column=column,
             leaf_region=structure.leaf_region,
             size=structure.end - structure.begin,
             width=width,
+            n_prior=n_prior,
         ),
         palette,
         MassArrays(np.zeros(n_regions), np.zeros(n_regions), np.zeros(n_palette), np.zeros(n_palette)),
         edges,
         nodes,
         leaves,
-        build_scratch(edges.n_data.size, nodes.n_data.size, leaves.entry.size, n_regions, n_places),
+        build_scratch(edges.n_data.size, nodes.n_data.size, leaves.entry.size, n_regions, n_places, n_columns),
+        build_joints(structure, compiled, edges.capacity),
     )
 
 
@@ -228,12 +242,13 @@ def build_palette(compiled, leaf_column, leaf_width, n_rows):
     )
 
 
-def build_scratch(n_slots, n_nodes, n_leaves, n_regions, n_places):
+def build_scratch(n_slots, n_nodes, n_leaves, n_regions, n_places, n_columns):
     """Scratch space with this much room."""
     return ScratchArrays(
         edge_value=np.zeros(n_slots),
         node_value=np.zeros(n_nodes),
         empty_value=np.zeros(n_regions),
+        column_shift=np.zeros(n_columns),
         log_value=np.zeros(n_leaves),
         scaled=np.zeros(n_leaves),
         missing=np.zeros(n_regions, np.bool_),
@@ -271,22 +286,58 @@ def resized(network, structure, compiled, capacity):
     n_rows = network.palette.half_step.shape[1] - 2
     other = build_network(structure, compiled, n_rows, capacity)
     priors = {name: getattr(network.palette, name) for name in ("prior", "half_step")}
+    if network.joints is not None:
+        other.joints.psi0[:] = network.joints.psi0
     return other._replace(palette=other.palette._replace(**priors), masses=network.masses)
+
+
+def grown(net, structure, compiled, capacity):
+    """The same network with more room: every edge keeps its slot."""
+    other, room = resized(net, structure, compiled, capacity), net.edges.capacity
+    nodes = np.where(structure.parent >= 0, room[structure.parent], 1)
+    blocks = [
+        ("edges", "begin", room, "free n_data weight label split node following preceding"),
+        ("nodes", "begin", nodes, "n_data first n_edges"),
+        ("nodes", "occupied_begin", nodes[structure.leaf_region] * np.diff(net.palette.entry_ptr), "occupied"),
+        ("leaves", "begin", room[structure.leaf_region], "entry s1 s2 log_scale power centre curvature slope"),
+    ]
+    if net.joints is not None:
+        size = np.diff(net.joints.column_ptr)
+        blocks += [
+            ("joints", "sums_begin", room * size, "sums"),
+            ("joints", "products_begin", room * size * (size + 1) // 2, "products factor"),
+            ("joints", "slot_begin", np.where(size > 0, room, 0), "log_scale"),
+        ]
+    for group, begin, sizes, names in blocks:
+        old, new = getattr(net, group), getattr(other, group)
+        pairs = [(getattr(old, name), getattr(new, name)) for name in names.split()]
+        move_blocks(getattr(old, begin), getattr(new, begin), sizes, pairs)
+    for d in range(structure.leaf_region.size):
+        level_counts(other, d)[:, : net.leaves.capacity[d]] = level_counts(net, d)
+    other.edges.top[:] = net.edges.top
+    other.edges.n_free[:] = net.edges.n_free
+    return other
+
+
+def move_blocks(begins, new_begins, sizes, pairs):
+    """Copy a block of each region from where it began in arrays to where it begins in others."""
+    for old, new, size in zip(begins, new_begins, sizes, strict=True):
+        for source, target in pairs:
+            target[new : new + size] = source[old : old + size]
 
 
 def level_counts(net, d):
     """Counts (levels, slots) of the leaves at a place, a view."""
     n_levels, leaves = net.palette.n_levels[d], net.leaves
     first = leaves.level_begin[d] + leaves.begin[d]
-    return leaves.level_count[first : first + n_levels * leaves.capacity[d]].reshape(n_levels, -1)
+    return leaves.level_count[first : first + n_levels * leaves.capacity[d]].reshape(n_levels, leaves.capacity[d])
 
 
 def own_groups(net):
     """The groups and arrays that differ from draw to draw, without scratch; priors stand for what depends on them."""
-    return {
-        "palette": ("prior",),
-        **{group: getattr(net, group)._fields for group in ("masses", "edges", "nodes", "leaves")},
-    }
+    groups = ("masses", "edges", "nodes", "leaves")
+    own = {"palette": ("prior",), **{group: getattr(net, group)._fields for group in groups}}
+    return own if net.joints is None else own | {"joints": net.joints._fields[:-1]}  # the last one is scratch
 
 
 def own_bytes(net):

@@ -9,13 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
-from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
-from pymc_spn.leaves.leaf_statistics import variance_of
-from pymc_spn.leaves.palette_entry import PaletteEntry
-from pymc_spn.networks.gibbs.network import CELLS, COUNT_CELLS, GENERAL, LEVELS, LOGS, VECTOR
-from pymc_spn.networks.gibbs.palette_warnings import (
+from pymc_spn.gibbs.network import CELLS, COUNT_CELLS, GENERAL, LEVELS, LOGS, VECTOR
+from pymc_spn.gibbs.palette_warnings import (
     MAX_TIE_EXCESS,
     holds_one_value,
     shifted_step,
@@ -24,8 +19,14 @@ from pymc_spn.networks.gibbs.palette_warnings import (
     warn_of_single_values,
     warn_of_ties,
 )
+from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
+from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
+from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
+from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
+from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.column import WHOLE_KINDS, by_name
+from pymc_spn.tables.column import DENSITY_KINDS, WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 DEFAULT_ENTRY = {
@@ -54,6 +55,8 @@ class CompiledPalette(NamedTuple):
     is_density: np.ndarray  # (D,) bool: leaves are densities, not masses
     cell_variance: np.ndarray  # (D,) as in `network`
     is_count: np.ndarray  # (D,) bool: 0 stands for all that Gaussian leaves have below 1/2
+    is_joint: np.ndarray  # (D,) bool: the column may be in leaves over several columns (`joint_leaves`)
+    joint_constants: np.ndarray  # (D, 3) mean, variance and floor of the prior variance there, coded
 
 
 def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()):
@@ -153,17 +156,18 @@ def choose_coding(palette, values, columns):
     return centre, scale
 
 
-def compile_palette(columns, palette, resolutions, centre, scale, rounded=()):
+def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), joint=frozenset()):
     """Arrays of a completed palette in the units given by ``centre`` and ``scale``.
 
     In the columns named by ``rounded``, grids put no floor under the variances of leaves, and whole numbers have no
-    cells: there leaves hold exact values.
+    cells: there leaves hold exact values. ``joint`` are the names of the columns that leaves over several may have.
     """
     n_columns = len(columns)
     kind = np.full(n_columns, GENERAL, np.int64)
     n_levels = np.zeros(n_columns, np.int64)
     is_density = np.zeros(n_columns, np.bool_)
     cell_variance = np.zeros(n_columns)
+    is_joint, joint_constants = np.zeros(n_columns, np.bool_), np.zeros((n_columns, 3))
     family, constants = [], []
     for d, entries in enumerate(palette):
         conjugates = [CONJUGATES[entry.code] for entry in entries]
@@ -181,6 +185,8 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=()):
         for entry in entries:
             family.append(entry.code)
             constants.append((*entry.coded_constants(centre[d], scale[d], grid), entry.relative_scale))
+            if columns[d].name in joint and isinstance(entry, Gaussian) and is_density[d] and not is_joint[d]:
+                is_joint[d], joint_constants[d] = True, constants[-1][:3]
     return CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
         family=np.asarray(family, np.int64),
@@ -193,7 +199,35 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=()):
         is_density=is_density,
         cell_variance=cell_variance,
         is_count=np.array([column.kind == "count" for column in columns]),
+        is_joint=is_joint,
+        joint_constants=joint_constants,
     )
+
+
+def joint_columns(columns, palette, leaves):
+    """Names of the columns that leaves over several columns may have.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``leaves`` is neither a `MultivariateGaussian` nor None, or names a column without Gaussian densities.
+    """
+    if leaves is None:
+        return ()
+    if not isinstance(leaves, MultivariateGaussian):
+        raise TypeError(f"joint_leaves must be ps.leaves.MultivariateGaussian(...) or None; got {quoted(leaves)}")
+    able = [
+        column.name
+        for column, entries in zip(columns, palette, strict=True)
+        if column.kind in DENSITY_KINDS and any(isinstance(entry, Gaussian) for entry in entries)
+    ]
+    if leaves.columns is None:
+        return tuple(able)
+    _refuse_unknown("joint_leaves", leaves.columns, [c.name for c in columns])
+    for name in leaves.columns:
+        if name not in able:
+            raise ValueError(f"joint_leaves: column {name!r} must be of real or positive numbers with Gaussian leaves")
+    return leaves.columns
 
 
 def asked_palette(compiled):

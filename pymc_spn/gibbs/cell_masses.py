@@ -6,7 +6,7 @@ cell.
 
 import math
 
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.family_kernels import (
     draw_in_cell_of,
     has_cells,
     has_whole_numbers,
@@ -14,8 +14,8 @@ from pymc_spn.networks.gibbs.family_kernels import (
     log_cell_of,
     log_whole_number_of,
 )
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
-from pymc_spn.networks.gibbs.network import COUNT_CELLS, EMPTY_LEAF
+from pymc_spn.gibbs.leaf_kernels import log_predictive
+from pymc_spn.gibbs.network import COUNT_CELLS, EMPTY_LEAF
 from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
+from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
@@ -283,10 +283,12 @@ def clear(tree, palette, edges, nodes, leaves):
         edges.n_free[r] = 0
         edges.top[r] = 0
         d = tree.column[r]
-        if d >= 0:
-            for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
-                leaves.entry[edges.begin[r] + edges.top[r]] = e
-                edges.top[r] += 1
+        for e in range(tree.n_prior[r]):
+            if d >= 0:
+                leaves.entry[edges.begin[r] + e] = palette.entry_ptr[d] + e
+            else:
+                edges.split[edges.begin[r] + e] = e
+            edges.top[r] += 1
 
 
 @bare_kernel

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.network import spread
+from pymc_spn.gibbs.network import spread
 from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 

@@ -11,12 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.leaves.student_t import gaussian_posterior
-from pymc_spn.networks.gibbs.explicit_layout import node_below
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.explicit_layout import node_below
+from pymc_spn.gibbs.family_kernels import (
     growth_of,
     has_peaks,
     is_located,
@@ -25,6 +21,10 @@ from pymc_spn.networks.gibbs.family_kernels import (
     takes_two_variates,
     terms_of,
 )
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, NORMAL_GAMMA_PRIOR
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.student_t import gaussian_posterior
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel

@@ -7,8 +7,8 @@ the row taken out of the leaves of both trees.
 
 import math
 
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive, log_predictive_without
-from pymc_spn.networks.gibbs.occupancy import (
+from pymc_spn.gibbs.leaf_kernels import log_predictive, log_predictive_without
+from pymc_spn.gibbs.occupancy import (
     FRESH,
     MISSING,
     attach,

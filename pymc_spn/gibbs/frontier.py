@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.exact import SAFE, draw_subtree, log_add
-from pymc_spn.networks.gibbs.leaf_kernels import log_predictive
-from pymc_spn.networks.gibbs.network import EMPTY_LEAF
-from pymc_spn.networks.gibbs.occupancy import (
+from pymc_spn.gibbs.exact import SAFE, draw_subtree, log_add
+from pymc_spn.gibbs.leaf_kernels import log_predictive
+from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.occupancy import (
     FRESH,
     MISSING,
     attach,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.statistics import leaf_priors, log_assignments, log_column
+from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 

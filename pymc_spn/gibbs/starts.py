@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from pymc_spn.gibbs.induced_tree import propose_tree
+from pymc_spn.gibbs.joint_leaves import joint_regions
+from pymc_spn.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
-from pymc_spn.networks.gibbs.induced_tree import propose_tree
-from pymc_spn.networks.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
 from pymc_spn.numerics.k_means import join_points, k_means
 from pymc_spn.numerics.kernel_options import bare_kernel, kernel
 
@@ -28,7 +29,11 @@ def kmeans_digits(structure, compiled, coded, rng):
     finite = structure.n_children > 0
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
     copies[structure.depth > MAX_DEPTH] = 1
-    return cluster_regions(structure, compiled, coded, copies, entries, rng)
+    digits = cluster_regions(structure, compiled, coded, copies, entries, rng)
+    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):  # where a leaf over all is one kind more
+        label, split = np.divmod(digits[:, r], structure.n_splits[r])
+        digits[:, r] = np.where(digits[:, r] < 0, -1, label * (structure.n_splits[r] + 1) + split)
+    return digits
 
 
 def cluster_regions(structure, compiled, coded, n_clusters, stride, rng, min_rows=MIN_ROWS):

@@ -8,8 +8,9 @@ occupied edges only and infinitely many children cost the same as finitely many.
 
 import math
 
-from pymc_spn.networks.gibbs.leaf_kernels import evaluate_leaves
-from pymc_spn.networks.gibbs.occupancy import (
+from pymc_spn.gibbs.joint_leaves import is_joint_edge
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.occupancy import (
     FRESH,
     MISSING,
     attach,
@@ -18,7 +19,6 @@ from pymc_spn.networks.gibbs.occupancy import (
     free_entry_mass,
     free_mass,
     mark_missing,
-    n_prior_slots,
     new_edge,
     reaches,
 )
@@ -77,15 +77,21 @@ def exact_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, sl
 
 
 @bare_inner_kernel
-def evaluate_regions(tree, palette, masses, edges, nodes, scratch):
-    """Values of all occupied sum nodes for the current row, from its leaf values; the root's is ``node_value[0]``."""
-    for r in range(tree.parent.size - 1, -1, -1):
+def evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints=None, top=0):
+    """Values of all occupied sum nodes for the current row, from its leaf values; the root's is ``node_value[0]``.
+
+    ``joints`` are those of a network that has leaves over several columns, `joint_leaves`.
+    """
+    for r in range(tree.subtree_end[top] - 1, top - 1, -1):
         if scratch.missing[r]:
             continue
         d = tree.column[r]
         if d < 0:
-            multiply_parts(tree, edges, nodes, scratch, r)
-        begin = edges.begin[r] + (n_prior_slots(palette, d) if d >= 0 else 0)
+            if joints is not None and tree.n_prior[r] > 0:
+                multiply_kinds(tree, edges, nodes, joints, scratch, r, False)
+            else:
+                multiply_parts(tree, edges, nodes, scratch, r)
+        begin = edges.begin[r] + tree.n_prior[r]
         end = edges.begin[r] + edges.top[r]
         first = nodes.begin[r]
         last = first + (edges.top[tree.parent[r]] if r > 0 else 1)
@@ -149,6 +155,55 @@ def multiply_parts_of_splits(tree, nodes, scratch, r, value, edge_split):
 
 
 @bare_inner_kernel
+def multiply_kinds(tree, edges, nodes, joints, scratch, r, logs):
+    """Values of the edges of a region with leaves over several columns in it or below: of products and of such leaves.
+
+    Unoccupied children of different kinds are not alike then: an unoccupied one is worth their mean.
+    """
+    begin = edges.begin[r]
+    top = edges.top[r]
+    value = scratch.edge_value[begin : begin + top]
+    value[:] = 0.0 if logs else 1.0
+    for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
+        q = tree.parts[j]
+        if scratch.missing[q]:
+            continue
+        below = scratch.node_value[nodes.begin[q] : nodes.begin[q] + top]
+        for e in range(top):
+            if edges.split[begin + e] == tree.split[q]:
+                value[e] = value[e] + below[e] if logs else value[e] * below[e]
+    if joints.split[r] >= 0:
+        for e in range(top):
+            if is_joint_edge(edges, joints, r, e):
+                log_value = joints.scratch.log_value[joints.slot_begin[r] + e]
+                value[e] = log_value if logs else math.exp(log_value - joints.scratch.shift[r])
+    total = -math.inf if logs else 0.0
+    for s in range(tree.n_prior[r]):
+        total = log_add(total, value[s]) if logs else total + value[s]
+    n_kinds = float(tree.n_prior[r])
+    scratch.empty_value[r] = total - math.log(n_kinds) if logs else total / n_kinds
+
+
+@bare_inner_kernel
+def draw_kind(rng, tree, edges, scratch, r, logs):
+    """Number of the kind of a new child, in proportion to the values of unoccupied children."""
+    n_kinds = tree.n_prior[r]
+    value = scratch.edge_value[edges.begin[r] : edges.begin[r] + n_kinds]
+    if scratch.missing[r]:
+        return int(rng.random() * n_kinds)
+    u = rng.random() * n_kinds
+    chosen = 0
+    for s in range(n_kinds):
+        share = math.exp(value[s] - scratch.empty_value[r]) if logs else value[s] / scratch.empty_value[r]
+        if share > 0.0:
+            chosen = s
+            u -= share
+            if u < 0.0:
+                break
+    return chosen
+
+
+@bare_inner_kernel
 def finish_nodes(tree, palette, masses, edges, nodes, scratch, r, totals, counts, n_edges):
     """Add the unoccupied children of each sum node and divide by its total mass."""
     mass = masses.total[r]
@@ -188,9 +243,9 @@ def divide_by_mass(totals, counts, n_edges, width, fresh_child, all_fresh, mass)
 
 
 @bare_inner_kernel
-def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch):
+def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints=None, top=0):
     """`evaluate_regions` with logs in ``value``, ``node_value`` and ``empty_value``: slower, cannot underflow."""
-    for r in range(tree.parent.size - 1, -1, -1):
+    for r in range(tree.subtree_end[top] - 1, top - 1, -1):
         if scratch.missing[r]:
             continue
         begin = edges.begin[r]
@@ -198,7 +253,10 @@ def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch):
         n_nodes = edges.top[tree.parent[r]] if r > 0 else 1
         d = tree.column[r]
         empty = 0.0
-        if d >= 0:
+        if joints is not None and d < 0 and tree.n_prior[r] > 0:
+            multiply_kinds(tree, edges, nodes, joints, scratch, r, True)
+            empty = scratch.empty_value[r]
+        elif d >= 0:
             empty = -math.inf
             for i in range(begin, begin + edges.top[r]):
                 scratch.edge_value[i] = scratch.log_value[i]
@@ -243,7 +301,7 @@ def log_add(a, b):
 
 
 @bare_inner_kernel
-def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots, top_region, logs):
+def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots, top_region, logs, joints=None):
     """Draw the induced tree below a region, given the values there; fresh edges are created on the way.
 
     ``logs`` says whether values are logs (`evaluate_regions_by_logs`). The sum node of ``top_region`` is that below
@@ -279,6 +337,8 @@ def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slot
         if chosen < 0:
             if tree.column[r] >= 0:
                 option = draw_entry(rng, tree, palette, masses, edges, nodes, scratch, tree.column[r], node, logs)
+            elif joints is not None and tree.n_prior[r] > 0:
+                option = draw_kind(rng, tree, edges, scratch, r, logs)
             else:
                 option = (
                     draw_split(rng, tree, edges, nodes, r, node, FRESH)

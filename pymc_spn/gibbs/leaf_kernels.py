@@ -14,8 +14,7 @@ The formulas of a family stand in its file (`leaves.conjugate_pieces`). Source: 
 
 import math
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.gibbs.family_kernels import (
+from pymc_spn.gibbs.family_kernels import (
     add_to_sums,
     is_located,
     is_of_logs,
@@ -25,7 +24,8 @@ from pymc_spn.networks.gibbs.family_kernels import (
     posterior_of,
     predictive_of,
 )
-from pymc_spn.networks.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
+from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
+from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
@@ -219,7 +219,8 @@ def shift_leaves(tree, palette, edges, scratch):
             last = max(last, edges.begin[r] + edges.top[r])
     for c in range(palette.place_ptr.size - 1):
         if not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
-            shift += shift_column(tree, palette, edges, scratch, c)
+            scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
+            shift += scratch.column_shift[c]
     exponentiate(scratch.scaled[:last], scratch.edge_value[:last])
     return shift
 

@@ -9,7 +9,7 @@ parameters from, much more easily; so the two take turns.
 
 import numpy as np
 
-from pymc_spn.networks.gibbs.bottom_up import BottomUpSampler
+from pymc_spn.gibbs.bottom_up import BottomUpSampler
 
 TURNS = 3  # bottom-up sweeps to one collapsed sweep, times how much cheaper they are
 WORTH_IT = 1.6  # how many times cheaper they must be before "auto" makes them
@@ -76,7 +76,7 @@ class Turns:
 
         Returns the fraction of rows that moved. The new state is in ``self.sampler``.
         """
-        priors = collapsed.hyperparameters
+        priors = collapsed.hyperparameters[:4]  # there are no leaves over several columns in such networks
         if self.priors is None or not all(map(np.array_equal, priors, self.priors)):
             self.sampler.set_hyperparameters(*priors)
             self.priors = [np.array(p) for p in priors]

@@ -1,0 +1,32 @@
+"""Leaves over several columns as a model asks for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MultivariateGaussian:
+    """Normal leaves over several columns, whose means and covariances have a normal-inverse-Wishart prior.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves.
+
+    References
+    ----------
+    Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, section 9.
+
+    Examples
+    --------
+    >>> ps.SPN("x", observed=df, joint_leaves=ps.leaves.MultivariateGaussian())  # doctest: +SKIP
+    """
+
+    columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is None:
+            return
+        if isinstance(self.columns, str) or not all(isinstance(name, str) for name in self.columns):
+            raise TypeError(f"columns must be a list of names of columns; got {self.columns!r}")
+        object.__setattr__(self, "columns", tuple(self.columns))

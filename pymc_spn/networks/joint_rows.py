@@ -1,0 +1,231 @@
+"""One column in rows under recorded draws that have leaves over several columns: those leaves, and those of one.
+
+What a leaf over several columns says of a column differs from row to row: a Student t given the other cells of the row.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.events.events import spread_of
+from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.column_of_rows import LeavesInRows
+from pymc_spn.leaves.leaf_predictives import leaf_moments
+from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
+from pymc_spn.networks.records.joint_events import column_given
+from pymc_spn.networks.records.joint_predictives import JointColumn
+from pymc_spn.networks.records.share_kernels import column_shares, regions_of
+from pymc_spn.numerics.draw_averages import weighted
+from pymc_spn.numerics.threads import for_each
+
+if TYPE_CHECKING:
+    from pymc_spn.networks.recorded_law import RecordedLaw
+
+MOST_PAIRS = 200_000  # laws of leaves in rows held at a time
+
+
+def leaves_in_rows(law: "RecordedLaw", d: int, rows: np.ndarray) -> Sequence[LeavesInRows]:
+    """A column in rows (M, D) of a law: its own leaves, and those over several columns if it is in such."""
+    one = LeavesOfOneInRows(law, d, rows)
+    return [one, LeavesOfSeveralInRows(one)] if one.several.circuit.size else [one]
+
+
+class LeavesOfOneInRows(RecordedLeavesInRows):
+    """The leaves of the column alone; see `RecordedLeavesInRows`."""
+
+    def __init__(self, law: "RecordedLaw", d: int, rows: np.ndarray) -> None:
+        super().__init__(law, d, rows)
+        states, column = law.states, law.kept[d]
+        self._path = regions_of(states.structure, column)
+        nets = [states._shared_network(s) for s in range(states.n_draws)]
+        self.several = JointColumn.of(nets, states.compiled, column, self._path)
+        self._last: tuple[slice, Any] | None = None
+
+    def all_shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log weights (S, M) of the draws, and probabilities (M, n) and (M, m) of both sorts of leaves."""
+        last = self._last
+        if last is not None and last[0] == rows:
+            return last[1]
+        law, states, several = self._law, self._law.states, self.several
+        question = self._question(rows, np.empty((int(self._begin[-1]), 0)))
+        values, events = question.values, question.events
+        logs = np.empty((states.n_draws, len(values)))
+        of_one, of_several = (np.zeros((len(values), n)) for n in (int(self._begin[-1]), several.circuit.size))
+
+        def ask(s: int) -> None:
+            net = states.network(s)
+            given = states.event_logs(s, net, events)
+            share = np.zeros((len(values), self._begin[s + 1] - self._begin[s]))
+            slots = np.zeros((len(values), several.n_slots[s]))
+            coded = states.rows_with_events(net, values, events)
+            column_shares(*net, coded, *given, self._path, logs[s], share, slots)
+            of_one[:, self._begin[s] : self._begin[s + 1]] = share
+            own = slice(several.begin[s], several.begin[s + 1])
+            of_several[:, own] = slots[:, several.slots[own]]
+
+        for_each(ask, range(states.n_draws), states.n_draws * len(values) > 1_000)
+        found = np.where(law.possible(self._rows[rows]), logs, -np.inf) + law.chosen[:, None], of_one, of_several
+        self._last = rows, found
+        return found
+
+    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeavesInRows`."""
+        logs, of_one, _ = self.all_shares(rows)
+        return within_draws(logs, of_one, self._begin)
+
+    def levels(self, rows: slice, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeavesInRows`."""
+        logs, shares = self.shares(rows)
+        return logs, self._averages(shares, self._levels)
+
+    def moments(self, rows: slice, variance: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See `LeavesInRows`."""
+        logs, shares = self.shares(rows)
+        mean = self._averages(shares, self._moments[:, :1])[..., 0]
+        if not variance:
+            return logs, mean, np.zeros(logs.shape)
+        centre = np.where(np.isfinite(mean), mean, 0.0)[np.repeat(np.arange(len(mean)), np.diff(self._begin))]
+        with np.errstate(invalid="ignore"):
+            each = self._moments[:, 1] + np.square(self._moments[:, 0] - centre.T)
+        return logs, mean, np.add.reduceat(weighted(shares, each), self._begin[:-1], axis=1).T
+
+    def _averages(self, shares: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Averages (S, M, K) of numbers (n, K) of the leaves."""
+        each = [np.add.reduceat(weighted(shares, own), self._begin[:-1], axis=1).T for own in numbers.T]
+        return np.stack(each, axis=-1)
+
+
+class SeveralLeaves:
+    """Leaves over several columns as leaves of one of them, see `LeavesOfColumn`."""
+
+    is_discrete = False
+    students = None
+
+    def __init__(self, column: JointColumn, d: int, values: np.ndarray, events: Mapping[int, Any]) -> None:
+        self.column, self.circuit = column, column.circuit
+        self._d, self._values, self._events = d, values, events
+
+    def all(self) -> None:
+        """They differ from row to row."""
+
+    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw | NodeLaws":
+        """See `LeavesOfColumn`."""
+        own, weights = column_given(self.column, self._d, leaf, self._values[row], self._events)
+        law = ColumnLaw(own, np.ones(own.family.size), np.zeros(1, np.int64), self._events.get(self._d))
+        return law if weights.shape[1] == 1 else NodeLaws(law, weights)
+
+
+class NodeLaws(NamedTuple):
+    """Mixtures of G leaves each, of P pairs of rows and leaves; see `LeafLaws`.
+
+    Parameters
+    ----------
+    law : ColumnLaw
+        Of P G leaves, one pair after the other.
+    weights : (P, G) float64
+    """
+
+    law: ColumnLaw
+    weights: np.ndarray
+
+    @property
+    def is_discrete(self) -> bool:
+        """No leaf has masses."""
+        return False
+
+    def _average(self, values: np.ndarray) -> np.ndarray:
+        return np.einsum("pg,pgx->px", self.weights, values.reshape(*self.weights.shape, -1))
+
+    def _points(self, x: np.ndarray) -> np.ndarray:
+        return x if x.ndim == 1 else np.repeat(x, self.weights.shape[1], axis=0)
+
+    def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
+        """See `LeafLaws`."""
+        return self._average(self.law.leaf_cdf(self._points(x)))
+
+    def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
+        """See `LeafLaws`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self._average(np.exp(self.law.leaf_log_density(self._points(x)))))
+
+    def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """See `LeafLaws`."""
+        return self._average(self.law.leaf_within(self._points(low), self._points(high)))
+
+    def leaf_bulk(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeafLaws`: by the moments of the nodes."""
+        mean, variance = self.moments()
+        return mean, np.sqrt(variance)
+
+    def leaf_support(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeafLaws`."""
+        low, high = (end.reshape(self.weights.shape) for end in self.law.leaf_support())
+        return low.min(axis=1), high.max(axis=1)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (P,)."""
+        own = leaf_moments(self.law.leaves, self.law.event)
+        mean, variance = (values.reshape(self.weights.shape) for values in own)
+        centre = (self.weights * mean).sum(axis=1)
+        return centre, (self.weights * (variance + np.square(mean - centre[:, None]))).sum(axis=1)
+
+
+class LeavesOfSeveralInRows(LeavesInRows):
+    """The leaves over several columns that hold the column.
+
+    Parameters
+    ----------
+    one : LeavesOfOneInRows
+        Of the same column and rows.
+    """
+
+    def __init__(self, one: LeavesOfOneInRows) -> None:
+        self._one = one
+        law, d = one._law, one._law.kept[one._d]
+        values, events = law.embedded(one._rows), spread_of(law.evidence)
+        self.leaves: SeveralLeaves = SeveralLeaves(one.several, d, values, events)
+
+    def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeavesInRows`."""
+        logs, _, of_several = self._one.all_shares(rows)
+        return within_draws(logs, of_several, self._one.several.begin)
+
+    def levels(self, rows: slice, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `LeavesInRows`: columns of levels are in no such leaves."""
+        raise NotImplementedError
+
+    def moments(self, rows: slice, variance: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See `LeavesInRows`."""
+        logs, shares = self.shares(rows)
+        begin, circuit = self._one.several.begin, self._one.several.circuit
+        numbers = np.zeros((2, *shares.shape))
+        row, leaf = np.nonzero(shares > 0.0)
+        for start in range(0, row.size, MOST_PAIRS):
+            at = row[start : start + MOST_PAIRS], leaf[start : start + MOST_PAIRS]
+            law = self.leaves.of_pairs(rows.start + at[0], at[1])
+            found = law.moments() if isinstance(law, NodeLaws) else leaf_moments(law.leaves, law.event)
+            numbers[0][at], numbers[1][at] = found
+        mean = np.add.reduceat(weighted(shares, numbers[0]), begin[:-1], axis=1).T
+        if not variance:
+            return logs, mean, np.zeros(logs.shape)
+        each = numbers[1] + np.square(numbers[0] - mean[circuit].T)
+        return logs, mean, np.add.reduceat(weighted(shares, each), begin[:-1], axis=1).T
+
+
+def within_draws(logs: np.ndarray, shares: np.ndarray, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log weights (S, M) of one sort of leaves in each draw, and their probabilities (M, n) in it.
+
+    Parameters
+    ----------
+    logs : (S, M) float64
+        Of the draws.
+    shares : (M, n) float64
+        Probabilities in the draw of leaves of one sort.
+    begin : (S + 1,) int64
+        Of the leaves of each draw.
+    """
+    mass = np.add.reduceat(shares, begin[:-1], axis=1)
+    whole = np.repeat(np.where(mass > 0.0, mass, 1.0), np.diff(begin), axis=1)
+    with np.errstate(divide="ignore"):
+        return logs + np.log(mass.T), shares / whole

@@ -1,0 +1,240 @@
+"""Leaves over several columns of which some are known to lie in intervals.
+
+The density of the points and the probability of one interval are in closed form, that of several intervals is by a
+fixed quasi-Monte-Carlo rule. What follows for other columns is an average over nodes: points of the intervals, with
+weights.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.events.events import Interval
+from pymc_spn.leaves.elliptical_boxes import lattice, step
+from pymc_spn.leaves.leaf_predictives import Leaves
+from pymc_spn.networks.records.joint_predictives import JointColumn, as_gaussian_leaves, joint_predictives
+
+ONE, SEVERAL = 48, 512  # nodes of one interval, and of several
+TOLERANCES = (
+    0.0,
+    1e-5,
+    2e-3,
+)  # of averages over nodes of no interval, one, several; tests compare ratios of probabilities
+NO_BEST_ROW = (
+    "mpe: no search bounds the density of leaves over several columns, which this network has (joint_leaves); "
+    "draw rows with sample(), and take the one of the highest log_density()"
+)
+
+
+def known_in(columns: np.ndarray, events: Mapping[int, Any]) -> list[int]:
+    """Places of the columns of a leaf that are known to lie in an interval."""
+    return [j for j, d in enumerate(columns.tolist()) if isinstance(events.get(d), Interval)]
+
+
+def slot_values(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
+    """Log values (M, J) of the slots of leaves over several columns for rows (M, D) together with intervals.
+
+    In coded units, 0 of other slots; (M, 0) where no interval is of a column in such a leaf, which kernels evaluate.
+    """
+    joints = net.joints
+    if joints is None or not any(isinstance(events.get(int(d)), Interval) for d in np.unique(joints.column)):
+        return np.zeros((len(values), 0))
+    out = np.zeros((len(values), joints.log_scale.size))
+    for r in np.flatnonzero(joints.split >= 0).tolist():
+        found = joint_predictives(net, compiled, r)
+        places = known_in(found.columns, events)
+        rows = values[:, found.columns]
+        ends = np.array([events[int(found.columns[j])] for j in places]).reshape(-1, 2)
+        units = (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
+        for slot, own in zip(found.slots.tolist(), found.parameters, strict=True):
+            log = found.family.log_density_of_rows(own[None], rows) + units
+            if places:
+                law, given = found.family.columns_of_rows(own[None], rows, places)
+                low, high = (np.broadcast_to(end, (len(rows), len(places))) for end in ends.T)
+                log = log + law.log_probability_of_boxes(given, low, high)
+            out[:, joints.slot_begin[r] + slot] = log
+    return out
+
+
+def nodes_of(
+    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with some columns at nodes of their intervals, and weights of the nodes.
+
+    Parameters
+    ----------
+    family : EllipticalFamily
+    parameters : (n, P) float64
+    rows : (n, d) float64
+        The points; NaN in the columns of the intervals.
+    places : list of int
+        Columns (k,) of the intervals.
+    ends : (k, 2) float64
+
+    Returns
+    -------
+    rows : (n, G, d) float64
+    weights : (n, G) float64
+        They add up to 1.
+    """
+    n, k = len(rows), len(places)
+    points, weight = _one_interval() if k == 1 else (lattice(SEVERAL // 8, k), np.full(SEVERAL, 1.0 / SEVERAL))
+    out = np.repeat(rows[:, None], weight.size, axis=1)
+    logs = np.tile(np.log(weight), (n, 1))
+    shape = n * weight.size
+    for i, j in enumerate(places):
+        own = np.repeat(parameters, weight.size, axis=0)
+        location, scale, dof = family.column_of_rows(own, out.reshape(shape, -1), j)[1].T
+        low, high = ((end - location) / scale for end in ends[i])
+        log_p, z = step(dof, low, high, np.tile(points[i], n))
+        out[:, :, j] = (location + scale * z).reshape(n, -1)
+        if k > 1:
+            logs += log_p.reshape(n, -1)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return out, weights / weights.sum(axis=1, keepdims=True)
+
+
+def column_given(
+    column: JointColumn, d: int, leaf: np.ndarray, rows: np.ndarray, events: Mapping[int, Any]
+) -> tuple[Leaves, np.ndarray]:
+    """Laws of a column in leaves (P,) given the other cells of rows (P, D) and intervals: mixtures of G leaves each.
+
+    Returns
+    -------
+    leaves : Leaves
+        (P G,), one pair after the other; without the interval of the column itself.
+    weights : (P, G) float64
+    """
+    own = events.get(d)
+    rest = {c: event for c, event in events.items() if c != d}
+    known = [known_in(columns, rest) for columns, *_ in column.regions]
+    most = max(map(len, known), default=0)
+    n_nodes = (1, ONE, SEVERAL)[min(most, 2)]
+    students, weights = np.zeros((leaf.size, n_nodes, 3)), np.zeros((leaf.size, n_nodes))
+    students[:, :, 1:] = 1.0
+    for k, (columns, place, family, parameters) in enumerate(column.regions):
+        at = np.flatnonzero(column.kind[leaf] == k)
+        at = at[np.argsort(leaf[at], kind="stable")]  # the family factors what stands together once
+        of_rows, of_leaves = rows[np.ix_(at, columns)], parameters[column.number[leaf[at]]]
+        of_rows[:, place] = np.nan
+        nodes, weight = of_rows[:, None], np.ones((at.size, 1))
+        if known[k]:
+            ends = np.array([rest[int(columns[j])] for j in known[k]])
+            nodes, weight = nodes_of(family, of_leaves, of_rows, known[k], ends)
+        n = weight.shape[1]
+        each = family.column_of_rows(np.repeat(of_leaves, n, axis=0), nodes.reshape(-1, columns.size), place)[1]
+        if isinstance(own, Interval) and n > 1:
+            location, scale, dof = each.T
+            inside = step(dof, (own.low - location) / scale, (own.high - location) / scale, None)[0].reshape(-1, n)
+            weight = weight * np.exp(inside - inside.max(axis=1, keepdims=True))
+            weight = weight / weight.sum(axis=1, keepdims=True)
+        students[at, :n], weights[at, :n] = each.reshape(-1, n, 3), weight
+    return as_gaussian_leaves(students.reshape(-1, 3)), weights
+
+
+def _one_interval() -> tuple[np.ndarray, np.ndarray]:
+    """Points (1, G) of the unit interval and weights (G,): Gauss points of a variable that is flat at both ends."""
+    x, w = np.polynomial.legendre.leggauss(ONE)
+    t, w = 0.5 * (x + 1.0), 0.5 * w
+    return (t**4 * (35.0 - 84.0 * t + 70.0 * t**2 - 20.0 * t**3))[None], w * 140.0 * t**3 * (1.0 - t) ** 3
+
+
+def joint_moments(
+    net: Any, compiled: Any, tree: Any, row: np.ndarray, events: Mapping[int, Any], covariance: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances of all leaves over several columns given points (D,), as `moment_kernels` has them."""
+    joints = net.joints
+    if joints is None:
+        return np.zeros(0), np.zeros(0)
+    mean = np.zeros(joints.sums.size)
+    square = np.zeros((joints.sums.size if covariance else 0, row.size))
+    for r in np.flatnonzero(joints.split >= 0).tolist():
+        found = joint_predictives(net, compiled, r)
+        d = found.columns.size
+        place = np.searchsorted(found.columns, tree.order[tree.begin[r] : tree.begin[r] + d])  # the region's order
+        at = joints.sums_begin[r] + found.slots[:, None] * d + np.arange(d)
+        of_leaf, cov = moments_of_leaves(found, row[found.columns], events)
+        mean[at] = of_leaf[:, place]
+        if covariance:
+            square[at, :d] = cov[:, place][:, :, place]
+    return mean, square.ravel()
+
+
+def moments_of_leaves(found: Any, values: np.ndarray, events: Mapping[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Means (n, d) and covariances (n, d, d) of leaves given points (d,) and intervals."""
+    n, d = found.slots.size, values.size
+    rows, weights = np.tile(values, (n, 1, 1)), np.ones((n, 1))
+    places = known_in(found.columns, events)
+    if places:
+        ends = np.array([events[int(found.columns[j])] for j in places])
+        rows, weights = nodes_of(found.family, found.parameters, rows[:, 0], places, ends)
+    n_nodes = weights.shape[1]
+    lacking = np.flatnonzero(np.isnan(rows[0, 0])).tolist() if n else []
+    within = np.zeros((n, n_nodes, d, d))
+    if lacking:
+        own = np.repeat(found.parameters, n_nodes, axis=0)
+        law, given = found.family.columns_of_rows(own, rows.reshape(n * n_nodes, d), lacking)
+        mean, cov = law.moments_of_rows(given)
+        rows[:, :, lacking] = mean.reshape(n, n_nodes, len(lacking))
+        within[np.ix_(range(n), range(n_nodes), lacking, lacking)] = cov.reshape(n, n_nodes, *cov.shape[1:])
+    centre = np.einsum("ng,ngd->nd", weights, rows)
+    away = rows - centre[:, None]
+    return centre, np.einsum("ng,ngab->nab", weights, within + away[..., :, None] * away[..., None, :])
+
+
+def draw_with_events(
+    net: Any,
+    compiled: Any,
+    values: np.ndarray,
+    leaves: np.ndarray,
+    events: Mapping[int, Any],
+    rng: np.random.Generator,
+    drawn: list[np.ndarray],
+) -> None:
+    """Draw rows (n, D) in their leaves over several columns given points and intervals; NaN in other cells.
+
+    Parameters
+    ----------
+    leaves : (n, D) int32
+        From `predictive_kernels.draw_rows`.
+    drawn : list
+        To which the cells (n, D) are added, in the units of the data.
+    """
+    out = np.full(values.shape, np.nan)
+    for r in np.flatnonzero(net.joints.split >= 0).tolist():
+        found = joint_predictives(net, compiled, r)
+        slot = -2 - leaves[:, found.columns[0]] - net.joints.slot_begin[r]
+        own = np.flatnonzero(np.isin(slot, found.slots))
+        at = own[np.argsort(slot[own], kind="stable")]
+        parameters = found.parameters[np.searchsorted(found.slots, slot[at])]
+        places = known_in(found.columns, events)
+        rows = values[np.ix_(at, found.columns)]
+        if places:
+            ends = np.array([events[int(found.columns[j])] for j in places])
+            rows = draw_in_boxes(found.family, parameters, rows, places, ends, rng)
+        out[np.ix_(at, found.columns)] = found.family.draw_missing(parameters, rows, rng)
+    drawn.append(out)
+
+
+def draw_in_boxes(
+    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows (n, d) with the columns of intervals drawn in them, given the points.
+
+    One column after the other is drawn in its interval, and all of them are kept with the probability that those behind
+    the first one are there: what is kept has the law within the box.
+    """
+    out, left = np.array(rows), np.arange(len(rows))
+    while left.size:
+        tried, logs = np.array(rows[left]), np.zeros(left.size)
+        for i, j in enumerate(places):
+            location, scale, dof = family.column_of_rows(parameters[left], tried, j)[1].T
+            low, high = ((end - location) / scale for end in ends[i])
+            log_p, z = step(dof, low, high, rng.random(left.size))
+            tried[:, j] = location + scale * z
+            logs += log_p if i else 0.0
+        kept = np.log(rng.random(left.size)) < logs
+        out[left[kept]] = tried[kept]
+        left = left[~kept]
+    return out

@@ -1,0 +1,210 @@
+"""Posteriors of networks with leaves over several columns: records, and all questions against their circuits."""
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.statistics import log_joint
+from pymc_spn.networks.records.record import read_record
+from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.marks import GIVEN_DRAWS
+from tests.sampled_runs import draw
+
+
+@cache
+def table():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 60)
+    x = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + 3.0 * group[:, None]
+    frame = pd.DataFrame(x, columns=list("abc"))
+    frame["g"] = np.where(rng.random(60) < 0.8, group, 1 - group).astype(str)
+    return frame.mask(rng.random(frame.shape) < 0.06)
+
+
+@cache
+def sampled():
+    with pm.Model() as model:
+        ps.SPN("x", observed=table(), joint_leaves=ps.leaves.MultivariateGaussian())
+    return draw(model, draws=6, tune=30, chains=2)
+
+
+@cache
+def posterior():
+    return ps.SPNPosterior.from_idata(sampled().isel(draw=[1, 5]))
+
+
+@cache
+def circuit():
+    return posterior().as_circuit()
+
+
+ROWS = pd.DataFrame({"a": [0.5, np.nan, 2.0], "b": [np.nan, 0.3, 1.0], "c": [1.0, np.nan, 0.0], "g": ["0", "1", None]})
+QUESTIONS = {
+    "log_density": lambda p: p.log_density(ROWS),
+    "anomaly": lambda p: p.anomaly(ROWS)["surprise"],
+    "cell_p_value": lambda p: p.cell_p_value(ROWS),
+    "explain": lambda p: p.explain(ROWS.iloc[0])["shapley"],
+    "predict": lambda p: p.predict(ROWS, "a"),
+    "predict_sd": lambda p: p.predict_sd(ROWS, "b"),
+    "predict_quantile": lambda p: p.predict_quantile(ROWS, "c", [0.02, 0.5, 0.9]),
+    "predict_cdf": lambda p: p.predict_cdf(ROWS, "a", [0.4, 0.9]),
+    "predict_proba": lambda p: p.predict_proba(ROWS, "g"),
+    "mean": lambda p: p.mean(),
+    "mean given": lambda p: p.mean({"a": 0.3, "g": "1"}),
+    "cov": lambda p: p.cov(),
+    "cov given": lambda p: p.cov({"b": 0.3}),
+    "moment": lambda p: p.moment(2),
+    "quantile": lambda p: p.quantile([0.2, 0.8], "a"),
+    "quantile given": lambda p: p.quantile([0.2, 0.8], "a", given={"b": 0.3}),
+    "cdf given": lambda p: p.cdf([0.2, 0.8], "c", given={"b": 0.3, "g": "0"}),
+    "probability of an interval": lambda p: p.probability({"a": (0.0, 2.0)}),
+    "probability given points": lambda p: p.probability({"a": (0.0, 2.0), "g": "1"}, given={"b": 1.0}),
+    "entropy": lambda p: p.entropy("a"),
+    "mutual_information": lambda p: p.mutual_information("a", "b"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_has_the_answer_of_the_circuit(question):
+    ours, theirs = (QUESTIONS[question](one) for one in (posterior(), circuit()))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8)
+
+
+def test_the_circuit_has_leaves_over_several_columns():
+    assert any(name.startswith("multivariate_student_t") for name in circuit().circuit.families)
+
+
+def test_a_record_holds_the_whole_state():
+    states = RecordedStates(read_record(sampled()))
+    log_joints = sampled().posterior["x_log_joint"].values.ravel()
+    for s in range(states.n_draws):
+        sampler = states.load(s)
+        sampler.jacobian = states.schema.log_jacobians(states.record.table).sum()
+        assert sampler.statistics()[0] == pytest.approx(log_joints[s], abs=1e-8)
+
+
+def test_the_log_joint_has_the_slope_that_it_states():
+    states = RecordedStates(read_record(sampled()))
+    sampler = states.load(3)
+    state, compiled = sampler.statistics(), states.schema.compiled
+    h, n = [np.array(v) for v in sampler.hyperparameters], len(states.schema.columns)
+    gradient = np.empty(2 + 4 * n)
+    log_joint(state, compiled, *h, gradient)
+    for d in states.schema.joint_columns:
+        step, ends = 1e-5 * h[4][d], []
+        for sign in (1.0, -1.0):
+            moved = h[4].copy()
+            moved[d] += sign * step
+            ends.append(log_joint(state, compiled, *h[:4], moved, np.empty(0)))
+        assert gradient[2 + 3 * n + d] == pytest.approx((ends[0] - ends[1]) / (2.0 * step), rel=1e-5, abs=1e-6)
+
+
+def test_prior_scales_stand_for_the_covariance():
+    """The prior mean of the covariance matrix has the scales' variances on its diagonal."""
+    compiled = RecordedStates(read_record(sampled())).schema.compiled
+    scales = joint_scales(compiled.joint_constants, np.full(4, 0.5))
+    d, v0 = 3, 3 + 2.0
+    own = compiled.is_joint
+    mean = scales[own] / (v0 - d - 1.0)
+    np.testing.assert_allclose(mean, 0.5 * compiled.joint_constants[own, 1])
+
+
+# ---- intervals of columns in such leaves
+def test_moments_given_an_interval_are_averages_over_its_points():
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    x, w = 1.0 + nodes, weights  # the interval (0, 2)
+    density = np.exp(posterior().marginal("a").log_density(pd.DataFrame({"a": x})).values)
+    share = w * density / (w * density).sum()
+    each = [posterior().mean({"a": float(v)}).sel(column=["b", "c"]).values for v in x]
+    found = posterior().mean({"a": (0.0, 2.0)})
+    np.testing.assert_allclose(found.sel(column=["b", "c"]), share @ np.array(each), rtol=1e-6)
+    assert float(found.sel(column="a")) == pytest.approx(share @ x, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("event", "tolerance"), [({"a": (0.0, 2.0)}, 1e-5), ({"a": (0.0, 2.0), "b": (-1.0, 1.0)}, 2e-3)]
+)
+def test_a_column_given_intervals_is_a_ratio_of_probabilities(event, tolerance):
+    given = posterior().condition(event)
+    whole = float(posterior().probability(event))
+    for x in (-1.0, 0.5, 2.0):
+        below = float(posterior().probability({**event, "c": (-np.inf, x)}))
+        assert float(given.cdf(x, "c")) == pytest.approx(below / whole, abs=tolerance)
+    row = pd.DataFrame({"c": [0.5], "g": ["1"]})
+    asked = "b" if "b" not in event else "c"
+    row = row.drop(columns=asked, errors="ignore")
+    points = {name: row.iloc[0][name] for name in row}
+    of_row = float(posterior().probability({**event, asked: (-np.inf, 0.7)}, given=points))
+    own = given.predict_cdf(row.assign(**{name: np.nan for name in event}), asked, 0.7)
+    assert float(own.squeeze()) == pytest.approx(
+        of_row / float(posterior().probability(event, given=points)), abs=tolerance
+    )
+
+
+def test_marks_say_what_intervals_of_such_columns_make_numerical():
+    post, one, two = posterior(), {"a": (0.0, 2.0)}, {"a": (0.0, 2.0), "b": (-1.0, 1.0)}
+    assert post.probability(one).attrs["exactness"] == post.cdf(0.5, "c").attrs["exactness"] == "exact" + GIVEN_DRAWS
+    assert post.mean({"a": 0.3}).attrs["exactness"] == "exact" + GIVEN_DRAWS
+    assert post.probability(two).attrs["tolerance"] == pytest.approx(1e-4)
+    for known, tolerance in ((one, 1e-5), (two, 2e-3)):
+        for answer in (post.condition(known).cdf(0.5, "c"), post.cdf(0.5, "c", given=known), post.mean(known)):
+            assert answer.attrs["exactness"].startswith("numerical")
+            assert answer.attrs["tolerance"] == pytest.approx(tolerance)
+
+
+def test_draws_given_intervals_have_their_moments():
+    """Means of 4,000 draws within 4 standard errors, tails of the distribution function by a KS test at 1e-4."""
+    given = posterior().condition({"a": (0.0, 2.0), "b": (-1.0, 1.0)})
+    drawn = given.sample(4_000, random_seed=1)
+    assert drawn["a"].between(0.0, 2.0).all() and drawn["b"].between(-1.0, 1.0).all()
+    mean = given.mean()
+    for name in "abc":
+        error = drawn[name].std() / np.sqrt(len(drawn))
+        assert abs(drawn[name].mean() - float(mean.sel(column=name))) < 4.0 * error + 2e-3
+    assert stats.kstest(drawn["c"], lambda x: given.cdf(x, "c").values).pvalue > 1e-4
+
+
+def test_drawn_circuits_have_the_predictive_on_average():
+    """Densities of 2,000 drawn circuits of one draw: their mean within 5 standard errors of the predictive."""
+    one = ps.SPNPosterior.from_idata(sampled().isel(chain=[0], draw=[2]))
+    drawn = one.draw_circuits(2_000, random_seed=1)
+    rows = pd.DataFrame({"a": [0.5], "b": [0.3], "c": [1.0], "g": ["1"]})
+    densities = np.exp([float(each.log_density(rows).squeeze()) for each in drawn])
+    error = densities.std() / np.sqrt(densities.size)
+    assert abs(densities.mean() - np.exp(float(one.log_density(rows).squeeze()))) < 5.0 * error
+
+
+# ---- what does not go together
+def test_there_is_no_search_for_the_most_probable_row():
+    assert not hasattr(posterior(), "mpe") and not hasattr(posterior().condition({"a": (0.0, 2.0)}), "mpe")
+    with pytest.raises(AttributeError, match="no search bounds the density"):
+        posterior().mpe()
+
+
+def test_leaves_over_several_columns_refuse_what_they_have_not():
+    wide = ps.leaves.MultivariateGaussian
+    with pm.Model():
+        with pytest.raises(ValueError, match="joint_leaves needs rounded=False"):
+            ps.SPN("x", observed=table(), joint_leaves=wide(), rounded=True)
+        with pytest.raises(ValueError, match="column 'g' must be of real or positive numbers"):
+            ps.SPN("x", observed=table(), joint_leaves=wide(columns=["a", "g"]))
+        with pytest.raises(ValueError, match="names the column 'z'"):
+            ps.SPN("x", observed=table(), joint_leaves=wide(columns=["a", "z"]))
+        with pytest.raises(TypeError, match="joint_leaves must be"):
+            ps.SPN("x", observed=table(), joint_leaves=True)
+        with pytest.raises(ValueError, match="joint_leaves needs a region of two or more"):
+            ps.SPN("x", observed=table()[["a", "g"]], joint_leaves=wide())
+        with pytest.raises(ValueError, match="joint_leaves needs a region of two or more"):
+            ps.SPN("x", ps.circuits.complete_tree(list("abcg"), 2), observed=table(), joint_leaves=wide())
+    with pm.Model():
+        ps.SPN("x", observed=table(), joint_leaves=wide())
+        with pytest.raises(ValueError, match='kernel must be "auto" or "exact" where leaves are over several'):
+            ps.steps.TopDownSPNStep(kernel="frontier")
+    with pytest.raises(TypeError, match="columns must be a list of names"):
+        wide(columns="ab")
