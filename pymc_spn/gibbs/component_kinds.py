@@ -16,25 +16,23 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel
 TOGETHER, APART = 1, 2  # seatings of the two rows
 IDLE, WEIGH, REPLAY = 0, 1, 2  # phases of a move
 HELD = 0.5  # probability that all rows of a new node are held together in one child
-PHASE, LEFT, MADE, MOVED, TOP, NODE, ROWS, TRY, NEXT = range(9)
+PHASE, LEFT, TOP, NODE, ROWS, TRY, NEXT = range(7)
 
 
 class Move(NamedTuple):
-    """A move that is under way, and how often; K proposals, at most L rows."""
+    """A move that is under way, of at most L rows: the present seating and the proposed one."""
 
-    at: np.ndarray  # (9,) the numbers above
+    at: np.ndarray  # (7,) the numbers above
     regions: np.ndarray  # whose sum nodes have children that move
     budget: np.ndarray  # (1,) rows: a move of more is made with the probability budget / rows
     rows: np.ndarray  # (L,) in their order
-    mode: np.ndarray  # (K+1,) the present seating first
-    log_w: np.ndarray  # (K+1,)
-    labels: np.ndarray  # (K+1, L, R) slots
-    options: np.ndarray  # (K+1, L, R) kinds of new edges, palette entries of new leaves
-    cells: np.ndarray  # (K+1, L, D) completed rows
+    mode: np.ndarray  # (2,) the present seating first
+    log_w: np.ndarray  # (2,)
+    labels: np.ndarray  # (2, L, R) slots
+    options: np.ndarray  # (2, L, R) kinds of new edges, palette entries of new leaves
+    cells: np.ndarray  # (2, L, D) completed rows
     number: np.ndarray  # (M,) slot that has taken the place of a labelled one
-    kind: (
-        np.ndarray
-    )  # (2, R) of the child that holds together what is below each child of the move, -1 where all may be
+    kind: np.ndarray  # (2, R) of the only child of a node below each child of the move, -1 where there may be several
     is_held: np.ndarray  # (2, R) whether there is one
     slot: np.ndarray  # (2, R) its slot, -1 before its first row
     value: np.ndarray  # (R,)
@@ -43,23 +41,23 @@ class Move(NamedTuple):
     observed: np.ndarray  # (P,) its cells there
 
 
-def build_move(tree, slots, coded, table, n_proposals, largest, budget):
+def build_move(tree, slots, coded, table, largest, budget):
     """Room for moves of as many rows.
 
     The regions are those with leaves over several columns in them or below: elsewhere rows by themselves go far.
     """
     n_rows = min(len(slots), largest)
-    seats = n_proposals + 1, n_rows, slots.shape[1]
+    seats = 2, n_rows, slots.shape[1]
     return Move(
-        at=np.zeros(9, np.int64),
+        at=np.zeros(7, np.int64),
         regions=np.flatnonzero((tree.n_prior > 0) & (tree.column < 0)),
         budget=np.full(1, float(budget)),
         rows=np.zeros(n_rows, np.int64),
-        mode=np.zeros(n_proposals + 1, np.int64),
-        log_w=np.zeros(n_proposals + 1),
+        mode=np.zeros(2, np.int64),
+        log_w=np.zeros(2),
         labels=np.zeros(seats, slots.dtype),
         options=np.zeros(seats, np.int64),
-        cells=np.zeros((n_proposals + 1, n_rows, table.shape[1])),
+        cells=np.zeros((2, n_rows, table.shape[1])),
         number=np.zeros(0, slots.dtype),
         kind=np.zeros((2, slots.shape[1]), np.int64),
         is_held=np.zeros((2, slots.shape[1]), np.bool_),

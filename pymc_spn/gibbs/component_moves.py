@@ -5,8 +5,8 @@ product, and two copies of one cluster never become one. Here two rows of a sum 
 children are seated anew, one after the other in random order: in one new child, or in two, with one of the drawn rows
 in each. A row goes to one of the two by its exact conditional, and so does what follows below. The product W of the
 conditionals' normalisers is the ratio of the posterior to such a proposal, for the present seating as well, along the
-same order. Of the present and the proposed seatings one is kept with probability in proportion to W: exact, as the
-sequentially allocated proposals of Dahl (2005) are, and as particle Gibbs without resampling.
+same order. So the proposed seating is accepted by the ratio of its W to that of the present one, as the sequentially
+allocated proposals of Dahl (2005) are.
 
 Which kinds are proposed stands in `component_kinds`.
 """
@@ -17,8 +17,6 @@ from pymc_spn.gibbs.component_kinds import (
     APART,
     IDLE,
     LEFT,
-    MADE,
-    MOVED,
     NEXT,
     NODE,
     PHASE,
@@ -179,11 +177,11 @@ def value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, log
 
 @bare_inner_kernel
 def seat_row(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k, t, follow
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k, t
 ):  # fmt: skip
     """Seat the next row of a move; returns its factor of log W.
 
-    With ``follow`` it goes where seating ``k`` of the move has it, else there is drawn and written where it goes.
+    In the present seating, 0, it goes where it was; in the proposed one, 1, there is drawn and written where it goes.
     """
     top = move.at[TOP]
     n = move.rows[t]
@@ -195,7 +193,7 @@ def seat_row(
     if move.at[PHASE] == WEIGH:
         logs = evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints, move, k, t)
         log_w = log_add(move.offer[0], move.offer[1])
-    if follow:
+    if k == 0:
         for r in range(top, tree.subtree_end[top]):
             part[r] = move.labels[k, t, r]
             if part[r] >= 0:
@@ -285,7 +283,6 @@ def move_components(rng, tree, palette, masses, edges, nodes, leaves, scratch, j
         True when a region ran full: enlarge it, keeping all slots, and call again.
     """
     at = move.at
-    n_tries = move.log_w.size - 1
     while True:
         if at[PHASE] == IDLE:
             if at[LEFT] == 0:
@@ -305,10 +302,9 @@ def move_components(rng, tree, palette, masses, edges, nodes, leaves, scratch, j
         while at[NEXT] < at[ROWS]:
             if edges.full[0]:
                 return True
-            follow = at[PHASE] == REPLAY or k == 0
             log_w = seat_row(
                 rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k,
-                at[NEXT], follow,
+                at[NEXT],
             )  # fmt: skip
             if at[PHASE] == WEIGH:
                 move.log_w[k] += log_w
@@ -316,38 +312,15 @@ def move_components(rng, tree, palette, masses, edges, nodes, leaves, scratch, j
         if at[PHASE] == REPLAY:
             at[PHASE] = IDLE
             continue
-        if k > 0:
-            move.log_w[k] -= log_of_seating(rng, tree, edges, nodes, slots, move, k, False)
-        if k < n_tries:
-            at[TRY] += 1
+        if k == 0:
+            at[TRY] = 1
             draw_kinds(rng, tree, move)
-            move.mode[k + 1] = TOGETHER if rng.random() < 0.5 else APART
+            move.mode[1] = TOGETHER if rng.random() < 0.5 else APART
             begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move)
             continue
-        chosen = draw_log(rng, move.log_w)
-        at[MADE] += 1
-        at[MOVED] += chosen > 0
-        if chosen == n_tries:
+        move.log_w[1] -= log_of_seating(rng, tree, edges, nodes, slots, move, 1, False)
+        if math.log(rng.random()) < move.log_w[1] - move.log_w[0]:
             at[PHASE] = IDLE
         else:
-            at[PHASE], at[TRY] = REPLAY, chosen
+            at[PHASE], at[TRY] = REPLAY, 0
             begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move)
-
-
-@bare_inner_kernel
-def draw_log(rng, log_w):
-    """Index drawn in proportion to exp(log_w); of two, the second with the larger probability of Metropolis."""
-    if log_w.size == 2:
-        return int(math.log(rng.random()) < log_w[1] - log_w[0])
-    largest = -math.inf
-    for k in range(log_w.size):
-        largest = max(largest, log_w[k])
-    total = 0.0
-    for k in range(log_w.size):
-        total += math.exp(log_w[k] - largest)
-    u = rng.random() * total
-    for k in range(log_w.size):
-        u -= math.exp(log_w[k] - largest)
-        if u < 0.0:
-            return k
-    return 0

@@ -31,7 +31,7 @@ from pymc_spn.gibbs.starts import prior_sweep
 from pymc_spn.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
 ROWS_AT_A_TIME = 512  # Ctrl-C is seen between two calls of a kernel
-COMPONENT_MOVES = 32  # a sweep, of one proposal each
+COMPONENT_MOVES = 32  # a sweep
 MOST_ROWS = 4_000  # of a move
 COMPACT_EVERY = 16  # sweeps; a rebuild costs a tenth of a sweep and removes rounding drift
 
@@ -182,11 +182,11 @@ class Sampler:
         self.n_sweeps += 1
 
     def move_components(self, rng):
-        """Moves of whole components, in networks with leaves over several columns: at most two rows' work a row."""
+        """Moves of whole components, where leaves are over several columns; they seat an average row thrice at most."""
         edges = self.net.edges
         if self.moves is None:
             budget = len(self.coded) / COMPONENT_MOVES
-            self.moves = build_move(self.net.tree, self.slots, self.coded, self.table, 1, MOST_ROWS, budget)
+            self.moves = build_move(self.net.tree, self.slots, self.coded, self.table, MOST_ROWS, budget)
         if self.moves.number.size != edges.n_data.size:
             self.moves = self.moves._replace(number=np.zeros(edges.n_data.size, self.slots.dtype))
         self.moves.at[LEFT] = COMPONENT_MOVES

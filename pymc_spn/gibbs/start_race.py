@@ -41,7 +41,7 @@ class StartRace:
         At least 2; the start at which the chain stands is the first.
     heat : int
         Sweeps from each.
-    hyperparameters : sequence of four vectors
+    hyperparameters : sequence of vectors
         With which each start begins.
     """
 

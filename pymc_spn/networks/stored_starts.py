@@ -28,7 +28,7 @@ class StoredStart:
     ----------
     digits : (K, n, R) integers
         Assignments of the first n rows.
-    hyperparameters : tuple of four (K, ...) float64
+    hyperparameters : tuple of five (K, ...) float64
     weight : (K,) float64
         They add up to 1.
     """
@@ -40,7 +40,7 @@ class StoredStart:
     def choose(
         self, rng: np.random.Generator, given: list[np.ndarray], owned: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Digits (n, R) of a state at random, and its hyperparameters where owned (4, ...), elsewhere those given."""
+        """Digits (n, R) of a state at random, and its hyperparameters where owned (5, ...), elsewhere those given."""
         k = int(rng.choice(self.weight.size, p=self.weight))
         own = zip(owned, self.hyperparameters, given, strict=True)
         return self.digits[k], [np.where(mine[: old.size], stored[k], old) for mine, stored, old in own]
@@ -124,6 +124,10 @@ def _refuse_other_model(old: NetworkSchema, new: NetworkSchema) -> None:
                 f"start: column {old_column.name!r} must be as in the posterior ({_in_words(*meant[0])}), got "
                 f"{_in_words(*meant[1])}; leave structure out to read it so"
             )
+    if set(old.joint) != set(new.joint):
+        raise ValueError(
+            f"start: joint_leaves must be as in the posterior, over {sorted(old.joint)}, got {sorted(new.joint)}"
+        )
     for column, *entries in zip(new.columns, old.palette, new.palette, strict=True):
         families = [[e.family for e in each] for each in entries]
         if families[0] != families[1]:

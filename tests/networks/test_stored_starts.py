@@ -229,3 +229,14 @@ def test_rounded_values_go_on(stored):
     post = ps.SPNPosterior.from_idata(draw(model_of(frame[:60], rounded=True), draws=4, tune=10, chains=1))
     again = ps.SPNPosterior.from_idata(draw(model_of(frame, rounded=True, start=post), draws=4, tune=1, chains=1))
     assert again.co_clustering().shape == (90, 90) and np.isfinite(again.log_density(frame)).all()
+
+
+def test_digits_of_other_kinds_of_children_are_refused(stored):
+    """With leaves over several columns a digit stands for another kind of child."""
+    from dataclasses import replace
+
+    from pymc_spn.networks.stored_starts import stored_start
+
+    schema = replace(stored._first.schema, joint=("a", "b"))
+    with pytest.raises(ValueError, match="start: joint_leaves must be as in the posterior"):
+        stored_start(stored, schema, ps.Table.from_frame(table(), schema=stored._schema))
