@@ -38,8 +38,7 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
         super().__init__(law, d, rows)
         states, column = law.states, law.kept[d]
         self._path = regions_of(states.structure, column)
-        nets = [states._shared_network(s) for s in range(states.n_draws)]
-        self.several = JointColumn.of(nets, states.compiled, column, self._path)
+        self.several = states.joint_leaves.column(column)
         self._last: tuple[slice, Any] | None = None
 
     def all_shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

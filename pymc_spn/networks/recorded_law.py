@@ -38,7 +38,7 @@ from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.joint_events import NO_BEST_ROW, TOLERANCES
+from pymc_spn.networks.records.joint_events import NO_BEST_ROW, TOLERANCES, KnownOfDraws, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -82,7 +82,7 @@ class RecordedLaw(GridLaw):
         self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
         rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
         self.cell_tolerance = CELL_TOLERANCE if rounded else None
-        self.known_tolerance = TOLERANCES[min(self._joint_intervals(spread_of(self.evidence)), 2)]
+        self.known_tolerance = TOLERANCES[min(len(known_in(self.schema.joint_columns, spread_of(self.evidence))), 2)]
 
     @cached_property
     def log_known(self) -> np.ndarray:
@@ -231,11 +231,15 @@ class RecordedLaw(GridLaw):
 
     def column(self, d: int) -> ColumnLaw:
         """See `Law`."""
-        return law_of_column(self.states, self.kept[d], self.row(self.evidence), spread_of(self.evidence))
+        return law_of_column(self.states, self.kept[d], self._known_of_draws)
 
     def on_grids(self, s: int) -> "DrawOnGrids":
         """See `Law`."""
-        return DrawOnGrids(DrawLaws(self.states, s, self.row(self.evidence), spread_of(self.evidence)), self.kept)
+        return DrawOnGrids(DrawLaws(self.states, s, self._known_of_draws), self.kept)
+
+    @cached_property
+    def _known_of_draws(self) -> KnownOfDraws:
+        return KnownOfDraws(self.states, self.row(self.evidence), spread_of(self.evidence))
 
     def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
         """See `Law`: by convexity, the divergence of the draws' weights, and the mean divergence within draws."""
@@ -271,15 +275,10 @@ class RecordedLaw(GridLaw):
             return means[:, asked], found
         return means[:, asked], found[:, np.array(asked)[:, None], asked]
 
-    def _joint_intervals(self, events: Events) -> int:
-        """How many of these columns, which lie in intervals, are in leaves over several columns."""
-        of_joints = self.schema.joint_columns.tolist()
-        return sum(isinstance(event, Interval) and d in of_joints for d, event in events.items())
-
     def event_tolerance(self, event: Events) -> float:
         """See `Law`: several intervals of columns in leaves over several are by a quasi-Monte-Carlo rule."""
         asked = {**spread_of(self.evidence), **{self.kept[d]: e for d, e in event.items()}}
-        return BOX_TOLERANCE if self._joint_intervals(asked) > 1 else 0.0
+        return BOX_TOLERANCE if len(known_in(self.schema.joint_columns, asked)) > 1 else 0.0
 
     def moment_tolerance(self, columns: Sequence[int]) -> float:
         """See `Law`: of a column within an interval they are by quadrature."""

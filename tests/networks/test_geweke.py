@@ -13,6 +13,7 @@ import pytest
 
 from pymc_spn.gibbs.chain import Chain
 from tests.network_problems import regions_of
+from tests.networks import joint_chains
 from tests.networks.hyperparameter_chains import (
     LOG_NAMES,
     OWNED,
@@ -153,4 +154,85 @@ def test_a_missing_jacobian_is_noticed(monkeypatch):
 def test_hyperparameters_that_do_not_reach_the_sweep_are_noticed(width):
     draws = FULL if width == 2 else DRAWS
     found = scores(independent(width, draws), successive(width, draws, kind=DeafChain))
+    assert abs(worst(found)[1]) > 6
+
+
+# ---- leaves over several columns, whose missing cells are part of the state
+GAPS = np.array([[1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1]], bool)
+JOINT_DRAWS = 4000
+
+
+def joint_quantities(h, X, digits, joint):
+    """As `quantities`; cells that were drawn in such leaves count as those that are observed do."""
+    h, X, digits, joint = map(np.array, (h, X, digits, joint))
+    found = {f"log {name}": h[:, i] for i, name in enumerate(joint_chains.LOG_NAMES)}
+    found |= {f"spread of {name}": (h[:, i] - h[:, i].mean()) ** 2 for i, name in enumerate(joint_chains.LOG_NAMES)}
+    y = np.nan_to_num(np.arctan((X - joint_chains.MEAN) / np.sqrt(joint_chains.VARIANCE)))
+    scale = {r: h[:, -joint_chains.D :].mean(axis=1) for r in range(2)}
+    for r in range(2):  # all columns, and the first two of them
+        together = joint[:, 0, r] & joint[:, 1, r] & (digits[:, 0, r] == digits[:, 1, r])
+        together &= (digits[:, 0, :r] == digits[:, 1, :r]).all(axis=1)
+        found[f"joint in {r}"] = joint[:, :, r].mean(axis=1)
+        found[f"scale, joint in {r}"] = scale[r] * found[f"joint in {r}"]
+        found[f"together in {r}"] = together.astype(float)
+        found[f"scale, together in {r}"] = scale[r] * together
+        for a, b in ((0, 1), (1, 2))[: 2 - r]:
+            within = joint[:, :, r] * y[:, :, a] * y[:, :, b]
+            found[f"product {a} {b} in {r}"] = within.mean(axis=1)
+        for d in range(3 - r):
+            for n in np.flatnonzero(~GAPS[:, d] & GAPS[:, : 3 - r].any(axis=1)).tolist():
+                found[f"drawn {n} {d} in {r}"] = joint[:, n, r] * np.abs(y[:, n, d])
+                found[f"drawn {n} {d} from row 0 in {r}"] = (
+                    joint[:, n, r] * (digits[:, n, r] == digits[:, 0, r]) * np.abs(y[:, n, d] - y[:, 0, d])
+                )
+    for d in range(3):
+        found[f"y{d}"] = y[:, 0, d]
+        found[f"|y{d}|"] = np.abs(y[:, 0, d])
+        found[f"pair {d}"] = y[:, 0, d] * y[:, 1, d]
+        found[f"scale {d}, difference"] = h[:, -joint_chains.D + d] * np.abs(y[:, 0, d] - y[:, 1, d])
+    return found
+
+
+@cache
+def independent_with_joints(draws):
+    rng, chain = np.random.default_rng(1), joint_chains.make_chain(GAPS)
+    found = []
+    for _ in range(draws):
+        h, table, digits = joint_chains.draw_joint(chain, rng)
+        found.append((joint_chains.logs(h), table, digits, joint_chains.is_joint(chain)))
+    return joint_quantities(*zip(*found, strict=True))
+
+
+def successive_with_joints(draws, seed=2, degrees=2.0):
+    rng, chain = np.random.default_rng(seed), joint_chains.make_chain(GAPS)
+    h, table, digits = joint_chains.draw_joint(chain, rng)
+    found = []
+    for _ in range(draws):
+        joint_chains.install(chain, GAPS, table, digits, h)
+        chain.sweep(rng)
+        h, digits = (
+            chain.update_hyperparameters(rng, joint_chains.OWNED, joint_chains.PRIOR_TABLE),
+            chain.sampler.digits(),
+        )
+        table = joint_chains.completed(chain, GAPS)
+        found.append((joint_chains.logs(h), table, digits, joint_chains.is_joint(chain)))
+        table = joint_chains.draw_table(chain, h, rng, degrees)
+    return joint_quantities(*zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("draws", [JOINT_DRAWS, pytest.param(FULL, marks=pytest.mark.full)])
+def test_joint_distribution_is_kept_with_leaves_over_several_columns(draws):
+    name, score = worst(scores(independent_with_joints(draws), successive_with_joints(draws)))
+    assert abs(score) < 5, name
+
+
+# In half as many draws a wrong degree of freedom is off by 9 standard errors, cells with a wrong scale by 10.
+def test_a_wrong_degree_of_freedom_is_noticed():
+    found = scores(independent_with_joints(JOINT_DRAWS), successive_with_joints(JOINT_DRAWS // 2, degrees=3.0))
+    assert abs(worst(found)[1]) > 6
+
+
+def test_missing_cells_of_a_wrong_scale_are_noticed(monkeypatch):
+    joint_chains.plant_wrong_cells(monkeypatch)
+    found = scores(independent_with_joints(JOINT_DRAWS), successive_with_joints(JOINT_DRAWS // 2))
     assert abs(worst(found)[1]) > 6

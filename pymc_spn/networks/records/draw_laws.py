@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.events.events import Events
 from pymc_spn.laws.column_grids import Grid
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import share_kernels
-from pymc_spn.networks.records.joint_events import column_given, known_in, nodes_of
+from pymc_spn.networks.records.joint_events import KnownOfDraws, column_given, known_in, nodes_of
 from pymc_spn.networks.records.joint_predictives import JointColumn
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.share_kernels import all_shares, regions_of
@@ -25,19 +24,17 @@ class DrawLaws:
     states : RecordedStates
     s : int
         Number of the draw.
-    row : (D,) float64
-        Points that are known, NaN elsewhere.
-    events : dict of int to event
-        Intervals and sets that are known.
+    known : KnownOfDraws
+        A row and events.
     """
 
-    def __init__(self, states: RecordedStates, s: int, row: np.ndarray, events: Events) -> None:
-        self.states, self.tree, self.events = states, states.structure, events
+    def __init__(self, states: RecordedStates, s: int, known: KnownOfDraws) -> None:
+        self.states, self.tree, self.events, self._s = states, states.structure, known.events, s
         self.net = net = states.network(s)
-        coded = states.rows_with_events(net, row[None], events)[0]
-        self.share = shares_of(net, coded, *states.event_logs(s, net, events))
+        coded = known.coded(s, net)[0]
+        self.share = shares_of(net, coded, *states.event_logs(s, net, known.events))
         self._columns, self._place = states.column_leaves(s, net)
-        self._row = row
+        self._row = known.row
         self._several: dict[int, JointColumn] = {}
         self._node_weights: dict[int, np.ndarray] = {}  # of the leaves over several columns that hold a column
         self._leaves: dict[int, ColumnLaw] = {}
@@ -115,8 +112,7 @@ class DrawLaws:
     def several(self, d: int) -> JointColumn:
         """The leaves over several columns that hold a column."""
         if d not in self._several:
-            path = regions_of(self.tree, d)
-            self._several[d] = JointColumn.of([self.net], self.states.compiled, d, path)
+            self._several[d] = self.states.joint_leaves.column(d).of_network(self._s)
         return self._several[d]
 
     def several_at(self, r: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -236,35 +232,38 @@ def shares_of(net: Any, y: np.ndarray, event: np.ndarray, event_log: np.ndarray)
     return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
 
 
-def law_of_column(states: RecordedStates, d: int, row: np.ndarray, events: Events) -> ColumnLaw:
-    """Law of a column given points (D,) and events; an event of the column itself stays in the law."""
-    path = share_kernels.regions_of(states.structure, d)
-    families, parameters, shares = [], [], []
+def law_of_column(states: RecordedStates, d: int, known: KnownOfDraws) -> ColumnLaw:
+    """Law of a column given a row and events; an event of the column itself stays in the law."""
+    row, events = known.row, known.events
+    path, several = share_kernels.regions_of(states.structure, d), states.joint_leaves.column(d)
+    families, parameters, shares, draws = [], [], [], []
+    of_several = np.zeros(several.circuit.size)
     for s in range(states.n_draws):
         net = states.network(s)
         columns, k = states.column_leaves(s, net)
         leaves = columns.leaves(k, d)
-        several = JointColumn.of([net], states.compiled, d, path)
         share, log = np.zeros((1, leaves.family.size)), np.empty(1)
-        share_of_several = np.zeros((1, int(several.n_slots[0])))
+        slots = np.zeros((1, int(several.n_slots[s])))
         given = states.event_logs(s, net, events)
-        coded = states.rows_with_events(net, row[None], events)
-        share_kernels.column_shares(*net, coded, *given, path, log, share, share_of_several)
-        used, used_joint = share[0] > 0.0, np.flatnonzero(share_of_several[0, several.slots] > 0.0)
+        share_kernels.column_shares(*net, known.coded(s, net), *given, path, log, share, slots)
+        used, own = share[0] > 0.0, slice(several.begin[s], several.begin[s + 1])
+        of_several[own] = slots[0, several.slots[own]]
         families.append(leaves.family[used])
         parameters.append(leaves.parameters[used])
-        of_draw = [share[0, used]]
-        if used_joint.size:
-            at_row = np.repeat(row[None], used_joint.size, axis=0)
-            own, weights = column_given(several, d, used_joint, at_row, events)
-            families.append(own.family)
-            parameters.append(own.parameters)
-            of_draw.append((share_of_several[0, several.slots][used_joint][:, None] * weights).ravel())
-        shares.append(np.concatenate(of_draw))
-    sizes = np.array([v.size for v in shares])
+        shares.append(share[0, used])
+        draws.append(np.full(shares[-1].size, s))
+    used = np.flatnonzero(of_several > 0.0)
+    if used.size:
+        leaves, weights = column_given(several, d, used, np.repeat(row[None], used.size, axis=0), events)
+        families.append(leaves.family)
+        parameters.append(leaves.parameters)
+        shares.append((of_several[used, None] * weights).ravel())
+        draws.append(np.repeat(several.circuit[used], weights.shape[1]))
+    draw = np.concatenate(draws)
+    order = np.argsort(draw, kind="stable")
     return ColumnLaw(
-        Leaves(np.concatenate(families), np.concatenate(parameters)),
-        np.concatenate(shares),
-        np.cumsum(sizes) - sizes,
+        Leaves(np.concatenate(families)[order], np.concatenate(parameters)[order]),
+        np.concatenate(shares)[order],
+        np.searchsorted(draw[order], np.arange(states.n_draws)),
         events.get(d),
     )

@@ -5,7 +5,7 @@ fixed quasi-Monte-Carlo rule. What follows for other columns is an average over 
 weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,16 @@ import numpy as np
 from pymc_spn.events.events import Interval
 from pymc_spn.leaves.elliptical_boxes import lattice, step
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.records.joint_predictives import JointColumn, as_gaussian_leaves, joint_predictives
+from pymc_spn.networks.records.joint_predictives import (
+    JointColumn,
+    JointPredictives,
+    as_gaussian_leaves,
+    joint_predictives,
+    log_densities,
+    students_given,
+)
 
+MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE, SEVERAL = 48, 512  # nodes of one interval, and of several
 TOLERANCES = (
     0.0,
@@ -43,18 +51,62 @@ def slot_values(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int
     out = np.zeros((len(values), joints.log_scale.size))
     for r in np.flatnonzero(joints.split >= 0).tolist():
         found = joint_predictives(net, compiled, r)
-        places = known_in(found.columns, events)
-        rows = values[:, found.columns]
-        ends = np.array([events[int(found.columns[j])] for j in places]).reshape(-1, 2)
-        units = (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
-        for slot, own in zip(found.slots.tolist(), found.parameters, strict=True):
-            log = found.family.log_density_of_rows(own[None], rows) + units
-            if places:
-                law, given = found.family.columns_of_rows(own[None], rows, places)
-                low, high = (np.broadcast_to(end, (len(rows), len(places))) for end in ends.T)
-                log = log + law.log_probability_of_boxes(given, low, high)
-            out[:, joints.slot_begin[r] + slot] = log
+        out[:, joints.slot_begin[r] + found.slots] = logs_of_leaves(found, compiled, values, events).T
     return out
+
+
+def logs_of_leaves(found: JointPredictives, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
+    """Log values (n, M) of leaves over several columns for rows (M, D) together with intervals, in coded units."""
+    places, rows = known_in(found.columns, events), values[:, found.columns]
+    out = log_densities(found, rows) + (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
+    if not places:
+        return out
+    n, size = len(rows), max(1, MOST_PAIRS // len(rows))
+    ends = np.array([events[int(found.columns[j])] for j in places]).reshape(-1, 2)
+    for first in range(0, len(out), size):
+        part = np.arange(first, min(first + size, len(out)))
+        leaf, of_rows = np.repeat(part, n), np.tile(rows, (part.size, 1))
+        low, high = (np.broadcast_to(end, (len(leaf), len(places))) for end in ends.T)
+        if len(places) == 1:
+            law, given = found.family.univariate, students_given(found.parameters, leaf, of_rows, places[0])
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                logs = law.log_interval(given, low[:, 0], high[:, 0])
+        else:
+            law, given = found.family.columns_of_rows(found.parameters[leaf], of_rows, places)
+            logs = law.log_probability_of_boxes(given, low, high)
+        out[part] += logs.reshape(part.size, n)
+    return out
+
+
+class KnownOfDraws:
+    """One row together with events, as kernels read it under each draw (`evaluate_row`).
+
+    Parameters
+    ----------
+    states : RecordedStates
+    row : (D,) float64
+    events : dict of int to event
+    """
+
+    def __init__(self, states: Any, row: np.ndarray, events: Mapping[int, Any]) -> None:
+        self.row, self.events = row, events
+        self._coded = states.coded_rows(row[None])
+        leaves = states.joint_leaves
+        known = known_in(states.schema.joint_columns, events)
+        self._of_regions = [
+            (r, leaves.of(r), logs_of_leaves(leaves.of(r), states.compiled, row[None], events)[:, 0])
+            for r in (leaves.regions if known else [])
+        ]
+
+    def coded(self, s: int, net: Any) -> np.ndarray:
+        """The coded row (1, P), behind it the log values of the slots of leaves over several columns if needed."""
+        if not self._of_regions:
+            return self._coded
+        of_slots = np.zeros(net.joints.log_scale.size)
+        for r, found, logs in self._of_regions:
+            own = slice(int(found.begin[s]), int(found.begin[s + 1]))
+            of_slots[net.joints.slot_begin[r] + found.slots[own]] = logs[own]
+        return np.concatenate([self._coded[0], of_slots])[None]
 
 
 def nodes_of(
@@ -84,8 +136,11 @@ def nodes_of(
     logs = np.tile(np.log(weight), (n, 1))
     shape = n * weight.size
     for i, j in enumerate(places):
-        own = np.repeat(parameters, weight.size, axis=0)
-        location, scale, dof = family.column_of_rows(own, out.reshape(shape, -1), j)[1].T
+        if i == 0:  # the rows have all nodes in common
+            own = np.repeat(family.column_of_rows(parameters, rows, j)[1], weight.size, axis=0)
+        else:
+            own = family.column_of_rows(np.repeat(parameters, weight.size, axis=0), out.reshape(shape, -1), j)[1]
+        location, scale, dof = own.T
         low, high = ((end - location) / scale for end in ends[i])
         log_p, z = step(dof, low, high, np.tile(points[i], n))
         out[:, :, j] = (location + scale * z).reshape(n, -1)
@@ -115,15 +170,18 @@ def column_given(
     students[:, :, 1:] = 1.0
     for k, (columns, place, family, parameters) in enumerate(column.regions):
         at = np.flatnonzero(column.kind[leaf] == k)
-        at = at[np.argsort(leaf[at], kind="stable")]  # the family factors what stands together once
-        of_rows, of_leaves = rows[np.ix_(at, columns)], parameters[column.number[leaf[at]]]
+        of_rows = rows[np.ix_(at, columns)]
         of_rows[:, place] = np.nan
+        gaps = np.isnan(of_rows) @ 0.5 ** np.arange(columns.size)
+        together = np.lexsort((gaps, leaf[at]))  # of one leaf and one set of gaps there is one factor
+        at, of_rows = at[together], of_rows[together]
+        number = column.number[leaf[at]]
         nodes, weight = of_rows[:, None], np.ones((at.size, 1))
         if known[k]:
             ends = np.array([rest[int(columns[j])] for j in known[k]])
-            nodes, weight = nodes_of(family, of_leaves, of_rows, known[k], ends)
+            nodes, weight = nodes_of(family, parameters[number], of_rows, known[k], ends)
         n = weight.shape[1]
-        each = family.column_of_rows(np.repeat(of_leaves, n, axis=0), nodes.reshape(-1, columns.size), place)[1]
+        each = students_given(parameters, np.repeat(number, n), nodes.reshape(-1, columns.size), place)
         if isinstance(own, Interval) and n > 1:
             location, scale, dof = each.T
             inside = step(dof, (own.low - location) / scale, (own.high - location) / scale, None)[0].reshape(-1, n)
@@ -141,24 +199,31 @@ def _one_interval() -> tuple[np.ndarray, np.ndarray]:
 
 
 def joint_moments(
-    net: Any, compiled: Any, tree: Any, row: np.ndarray, events: Mapping[int, Any], covariance: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means and covariances of all leaves over several columns given points (D,), as `moment_kernels` has them."""
-    joints = net.joints
-    if joints is None:
-        return np.zeros(0), np.zeros(0)
-    mean = np.zeros(joints.sums.size)
-    square = np.zeros((joints.sums.size if covariance else 0, row.size))
-    for r in np.flatnonzero(joints.split >= 0).tolist():
-        found = joint_predictives(net, compiled, r)
+    states: Any, first: int, nets: Sequence[Any], row: np.ndarray, events: Mapping[int, Any], covariance: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Means and covariances of all leaves over several columns given points (D,), as `moment_kernels` has them.
+
+    Of the networks of some draws from one on.
+    """
+    if not states.has_joints:
+        return [(np.zeros(0), np.zeros(0))] * len(nets)
+    tree, n_columns = states.structure, row.size
+    sizes = np.array([net.joints.sums.size for net in nets])
+    before = np.cumsum(sizes) - sizes
+    mean = np.zeros(sizes.sum())
+    square = np.zeros((mean.size if covariance else 0, n_columns))
+    for r in states.joint_leaves.regions:
+        found = states.joint_leaves.of(r).of_networks(first, first + len(nets))
         d = found.columns.size
         place = np.searchsorted(found.columns, tree.order[tree.begin[r] : tree.begin[r] + d])  # the region's order
-        at = joints.sums_begin[r] + found.slots[:, None] * d + np.arange(d)
+        begin = before + [net.joints.sums_begin[r] for net in nets]
+        at = begin[found.circuit, None] + found.slots[:, None] * d + np.arange(d)
         of_leaf, cov = moments_of_leaves(found, row[found.columns], events)
         mean[at] = of_leaf[:, place]
         if covariance:
             square[at, :d] = cov[:, place][:, :, place]
-    return mean, square.ravel()
+    own = [slice(start, start + size) for start, size in zip(before.tolist(), sizes.tolist(), strict=True)]
+    return [(mean[part], square[part].ravel() if covariance else np.zeros(0)) for part in own]
 
 
 def moments_of_leaves(found: Any, values: np.ndarray, events: Mapping[int, Any]) -> tuple[np.ndarray, np.ndarray]:

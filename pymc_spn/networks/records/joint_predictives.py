@@ -1,32 +1,45 @@
 """Leaves over several columns of recorded states in the units of the data: their predictives are Student t's."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, joint_regions
+from pymc_spn.leaves.elliptical_kernels import column_of_pairs, log_densities_of_rows
+from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.multivariate_student_t import MULTIVARIATE_STUDENT_T, predictive_leaves
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.networks.records.share_kernels import regions_of
+
+KEPT_BYTES = 256_000_000  # leaves beyond these are worked out at every question
 
 
 class JointPredictives(NamedTuple):
-    """Leaves over the columns of one region, the prior one first.
+    """Leaves over the columns of one region in some networks, one network after the other, in each the prior one first.
 
     Parameters
     ----------
     columns : (d,) int64
     slots : (n,) int64
         Their slots in the region.
+    begin : (S + 1,) int64
+        First leaf of each network, and the number of all.
     posterior : NormalInverseWishart
         In the units of the data.
+    parameters : (n, P) float64
+        Of the predictives.
     """
 
     columns: np.ndarray
     slots: np.ndarray
+    begin: np.ndarray
     posterior: NormalInverseWishart
+    parameters: np.ndarray
 
     @property
     def family(self) -> Any:
@@ -34,30 +47,101 @@ class JointPredictives(NamedTuple):
         return MULTIVARIATE_STUDENT_T.over(self.columns.size)
 
     @property
-    def parameters(self) -> np.ndarray:
-        """Parameters (n, P) of the predictives."""
-        return predictive_leaves(self.posterior)
+    def circuit(self) -> np.ndarray:
+        """Network (n,) of each leaf."""
+        return np.repeat(np.arange(self.begin.size - 1), np.diff(self.begin))
+
+    def of_networks(self, first: int, stop: int) -> "JointPredictives":
+        """Those of some networks."""
+        own = slice(int(self.begin[first]), int(self.begin[stop]))
+        begin = self.begin[first : stop + 1] - self.begin[first]
+        posterior = NormalInverseWishart(*(values[own] for values in self.posterior))
+        return JointPredictives(self.columns, self.slots[own], begin, posterior, self.parameters[own])
 
 
 def joint_predictives(net: Any, compiled: Any, r: int) -> JointPredictives:
-    """The leaves over all columns of a region; none where it has no such leaves."""
-    joints, begin, top = net.joints, net.edges.begin[r], net.edges.top[r]
-    first, last = joints.column_ptr[r], joints.column_ptr[r + 1]
-    columns, d = joints.column[first:last], last - first
-    n = net.edges.n_data[begin : begin + top].astype(np.float64)
-    is_prior = np.arange(top) < net.tree.n_prior[r]
-    slots = np.flatnonzero((net.edges.split[begin : begin + top] == joints.split[r]) & (is_prior | (n > 0)))
+    """The leaves over all columns of a region of one network; none where it has no such leaves."""
+    return joint_predictives_of([net], compiled, r)
+
+
+def joint_predictives_of(nets: Sequence[Any], compiled: Any, r: int) -> JointPredictives:
+    """The same of some networks."""
+    first, last = nets[0].joints.column_ptr[r], nets[0].joints.column_ptr[r + 1]
+    columns, d = nets[0].joints.column[first:last], int(last - first)
     t = d * (d + 1) // 2
-    own_sums = joints.sums_begin[r] + slots[:, None] * d + np.arange(d)
-    own_products = joints.products_begin[r] + slots[:, None] * t + np.arange(t)
-    n = n[slots]
+    each: list[list[np.ndarray]] = [[], [], [], [], []]  # slots, rows, sums, products, psi0
+    for net in nets:
+        joints, begin, top = net.joints, net.edges.begin[r], net.edges.top[r]
+        n = net.edges.n_data[begin : begin + top]
+        is_prior = np.arange(top) < net.tree.n_prior[r]
+        slots = np.flatnonzero((net.edges.split[begin : begin + top] == joints.split[r]) & (is_prior | (n > 0)))
+        own = (
+            slots,
+            n[slots].astype(np.float64),
+            joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d)[slots],
+            joints.products[joints.products_begin[r] :][: top * t].reshape(top, t)[slots],
+            np.broadcast_to(joints.psi0[first:last], (slots.size, d)),
+        )
+        for found, values in zip(each, own, strict=True):
+            found.append(values)
+    n_leaves = np.array([slots.size for slots in each[0]])
+    slots, n, sums, products, psi0 = (np.concatenate(found) for found in each)
     held = (n > 0)[:, None]  # of the prior slot nothing is summed
-    sums, products = joints.sums[own_sums] * held, joints.products[own_products] * held
-    prior = joints.psi0[first:last], PRECISION_RATIO, d + EXCESS, joints.centre[first:last]
-    mu, k, psi, v = NormalInverseWishart.after(n, sums, products, *prior)
+    prior = psi0, PRECISION_RATIO, d + EXCESS, nets[0].joints.centre[first:last]
+    mu, k, psi, v = NormalInverseWishart.after(n, np.where(held, sums, 0.0), np.where(held, products, 0.0), *prior)
     scale, centre = compiled.scale[columns], compiled.centre[columns]
     posterior = NormalInverseWishart(mu * scale + centre, k, psi * scale[:, None] * scale, v)
-    return JointPredictives(columns, slots, posterior)
+    at = np.concatenate([[0], np.cumsum(n_leaves)]).astype(np.int64)
+    return JointPredictives(columns, slots, at, posterior, predictive_leaves(posterior))
+
+
+class JointLeaves:
+    """Leaves over several columns of all recorded draws, region by region; kept while there is room.
+
+    Parameters
+    ----------
+    network : callable
+        Gives the network of a draw.
+    n_draws : int
+    structure : RegionTree
+    compiled
+        The compiled columns.
+    """
+
+    def __init__(self, network: Callable[[int], Any], n_draws: int, structure: Any, compiled: Any) -> None:
+        self._network, self._n_draws, self._structure, self._compiled = network, n_draws, structure, compiled
+        self.regions = np.flatnonzero(joint_regions(structure, compiled.is_joint)).tolist()
+        self._lock = RLock()  # for what is below
+        self._kept: dict[int, JointPredictives] = {}
+        self._columns: dict[int, JointColumn] = {}
+        self._bytes = 0
+
+    def of(self, r: int) -> JointPredictives:
+        """The leaves over all columns of a region, under all draws."""
+        found = self._kept.get(r)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._kept.get(r)
+            if found is None:
+                nets = [self._network(s) for s in range(self._n_draws)]
+                found = joint_predictives_of(nets, self._compiled, r)
+                size = 2 * found.parameters.nbytes
+                if self._bytes + size < KEPT_BYTES:
+                    self._bytes += size
+                    self._kept[r] = found
+            return found
+
+    def column(self, d: int) -> "JointColumn":
+        """The leaves that hold a column, under all draws."""
+        found = self._columns.get(d)
+        if found is None:
+            held = [r for r in regions_of(self._structure, d).tolist() if r in self.regions]
+            tops = [[self._network(s).edges.top[r] for s in range(self._n_draws)] for r in held]
+            found = JointColumn.of([self.of(r) for r in held], np.array(tops).reshape(-1, self._n_draws), d)
+            if all(r in self._kept for r in held):
+                self._columns = {**self._columns, d: found}
+        return found
 
 
 class JointColumn(NamedTuple):
@@ -89,27 +173,47 @@ class JointColumn(NamedTuple):
     regions: tuple[tuple[np.ndarray, int, Any, np.ndarray], ...]
 
     @classmethod
-    def of(cls, nets: Sequence[Any], compiled: Any, d: int, path: np.ndarray) -> "JointColumn":
-        """Of a column, all regions of which are the path (k,)."""
-        joints = nets[0].joints
-        held = [r for r in path.tolist() if joints is not None and joints.split[r] >= 0]
-        found = [[joint_predictives(net, compiled, r) for net in nets] for r in held]
-        regions = []
-        for own in found:
-            columns, place = own[0].columns, own[0].columns.tolist().index(d)
-            regions.append((columns, place, own[0].family, np.concatenate([one.parameters for one in own])))
-        before = np.zeros((len(held) + 1, len(nets)), np.int64)  # slots of a network before those of a region
-        before[1:] = np.cumsum([[net.edges.top[r] for net in nets] for r in held], axis=0) if held else 0
+    def of(cls, of_regions: Sequence[JointPredictives], tops: np.ndarray, d: int) -> "JointColumn":
+        """Of a column: leaves of the regions that hold it, and how many slots (k, S) these have in each network."""
+        n_networks = tops.shape[1]
+        regions = [(own.columns, own.columns.tolist().index(d), own.family, own.parameters) for own in of_regions]
+        before = np.zeros((len(of_regions) + 1, n_networks), np.int64)  # slots of a network before those of a region
+        before[1:] = np.cumsum(tops, axis=0)
         each = [np.zeros((4, 0), np.int64)]  # network, slot, kind, number
-        for k, own in enumerate(found):
-            sizes = [one.slots.size for one in own]
-            circuit = np.repeat(np.arange(len(nets)), sizes)
-            slots = np.concatenate([one.slots for one in own]) + before[k, circuit]
-            each.append(np.stack([circuit, slots, np.full(slots.size, k), np.arange(slots.size)]))
+        for k, own in enumerate(of_regions):
+            circuit, n = own.circuit, own.slots.size
+            each.append(np.stack([circuit, own.slots + before[k, circuit], np.full(n, k), np.arange(n)]))
         leaves = np.concatenate(each, axis=1)
         leaves = leaves[:, np.argsort(leaves[0], kind="stable")]
-        begin = np.searchsorted(leaves[0], np.arange(len(nets) + 1))
+        begin = np.searchsorted(leaves[0], np.arange(n_networks + 1))
         return cls(begin, leaves[0], leaves[1], before[-1], leaves[2], leaves[3], tuple(regions))
+
+    def of_network(self, s: int) -> "JointColumn":
+        """Those of one network."""
+        own = slice(int(self.begin[s]), int(self.begin[s + 1]))
+        begin, circuit = self.begin[s : s + 2] - self.begin[s], np.zeros(own.stop - own.start, np.int64)
+        return JointColumn(
+            begin, circuit, self.slots[own], self.n_slots[s : s + 1], self.kind[own], self.number[own], self.regions
+        )
+
+
+def log_densities(found: JointPredictives, rows: np.ndarray) -> np.ndarray:
+    """Log densities (n, M) in leaves of what is observed in rows (M, d), in the units of the data."""
+    groups = groups_of(~np.isnan(rows))
+    order = np.concatenate([*groups, np.zeros(0, np.int64)])
+    begin = np.concatenate([[0], np.cumsum([at.size for at in groups])]).astype(np.int64)
+    half = 0.5 * found.parameters[:, :1]
+    ratio = log_gamma_ratio(half, 0.5 * np.arange(rows.shape[1] + 1.0))
+    out = np.empty((len(found.parameters), len(rows)))
+    log_densities_of_rows(found.parameters, ratio, np.ascontiguousarray(rows[order].T), order, begin, out)
+    return out
+
+
+def students_given(parameters: np.ndarray, leaf: np.ndarray, rows: np.ndarray, place: int) -> np.ndarray:
+    """Location, scale and degrees of freedom (n, 3) of one column in leaves (n,), given the others in rows (n, d)."""
+    out = np.empty((len(rows), 3))
+    column_of_pairs(parameters, leaf, np.ascontiguousarray(rows), place, out)
+    return out
 
 
 def as_gaussian_leaves(students: np.ndarray) -> Leaves:

@@ -16,8 +16,9 @@ from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
-from pymc_spn.networks.records.draw_blocks import ALONE, DrawBlocks
-from pymc_spn.networks.records.joint_events import joint_moments, slot_values
+from pymc_spn.networks.records.draw_blocks import ALONE, DRAWS, DrawBlocks
+from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_values
+from pymc_spn.networks.records.joint_predictives import JointLeaves
 from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import Record
@@ -101,6 +102,7 @@ class RecordedStates:
 
     def _keep_nothing(self) -> None:
         self._scratch = ThreadScratch()
+        self.joint_leaves = JointLeaves(self._shared_network, self.n_draws, self.structure, self.compiled)
         self.blocks = DrawBlocks(self)
         self._lock = RLock()  # for what is below
         self._builder: Sampler | None = None
@@ -352,11 +354,14 @@ class RecordedStates:
         n_columns = len(self.structure.columns)
         means = np.empty((self.n_draws, n_columns))
         covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
-        tree = self.structure
-        position = tree.positions_in_parent()
+        tree, known = self.structure, KnownOfDraws(self, row, events)
+        position, of_several = tree.positions_in_parent(), []
         for s in range(self.n_draws):
             net = self.network(s)
-            given, coded = self.event_logs(s, net, events), self.rows_with_events(net, row[None], events)[0]
+            if s % DRAWS == 0:
+                some = [self._shared_network(other) for other in range(s, min(s + DRAWS, self.n_draws))]
+                of_several = joint_moments(self, s, some, row, events, covariance)
+            given, coded = self.event_logs(s, net, events), known.coded(s, net)[0]
             logs = predictive_kernels.evaluate_row(*net.of_columns, coded, *given, net.joints)[1]
             leaf_mean, leaf_variance = np.zeros(net.leaves.entry.size), np.zeros(net.leaves.entry.size)
             leaves, k = self.column_leaves(s, net)
@@ -367,7 +372,6 @@ class RecordedStates:
                 else:
                     leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
                 leaf_mean[at] += self.schema.columns[d].origin
-            of_several = joint_moments(net, self.compiled, tree, row, events, covariance)
             means[s], covariances[s] = moments(
                 net.tree,
                 net.palette,
@@ -383,7 +387,7 @@ class RecordedStates:
                 logs,
                 leaf_mean,
                 leaf_variance,
-                *of_several,
+                *of_several[s % DRAWS],
                 covariance,
             )
         return means, covariances
