@@ -49,21 +49,22 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
         law, states, several = self._law, self._law.states, self.several
         question = self._question(rows, np.empty((int(self._begin[-1]), 0)))
         values, events = question.values, question.events
-        logs = np.empty((states.n_draws, len(values)))
-        of_one, of_several = (np.zeros((len(values), n)) for n in (int(self._begin[-1]), several.circuit.size))
+        logs, of_one, of_several = states.blocks.joint_shares(question, several)
 
         def ask(s: int) -> None:
-            net = states.network(s)
+            net, which = states.network(s), np.flatnonzero(np.isnan(logs[s]))
             given = states.event_logs(s, net, events)
-            share = np.zeros((len(values), self._begin[s + 1] - self._begin[s]))
-            slots = np.zeros((len(values), several.n_slots[s]))
-            coded = states.rows_with_events(net, values, events)
-            column_shares(*net, coded, *given, self._path, logs[s], share, slots)
-            of_one[:, self._begin[s] : self._begin[s + 1]] = share
+            log, share = np.empty(which.size), np.zeros((which.size, self._begin[s + 1] - self._begin[s]))
+            slots = np.zeros((which.size, several.n_slots[s]))
+            coded = states.rows_with_events(net, values[which], events)
+            column_shares(*net, coded, *given, self._path, log, share, slots)
+            logs[s, which] = log
+            of_one[which, self._begin[s] : self._begin[s + 1]] = share
             own = slice(several.begin[s], several.begin[s + 1])
-            of_several[:, own] = slots[:, several.slots[own]]
+            of_several[which, own] = slots[:, several.slots[own]]
 
-        for_each(ask, range(states.n_draws), states.n_draws * len(values) > 1_000)
+        asked = np.flatnonzero(np.isnan(logs).any(axis=1)).tolist()
+        for_each(ask, asked, len(asked) * len(values) > 1_000)
         found = np.where(law.possible(self._rows[rows]), logs, -np.inf) + law.chosen[:, None], of_one, of_several
         self._last = rows, found
         return found

@@ -7,16 +7,15 @@ the root, give both the probability of each leaf given the row and the predictiv
 import math
 
 from pymc_spn.gibbs.network import EMPTY_LEAF
-from pymc_spn.networks.records.block_kernels import (
+from pymc_spn.networks.records.block_children import (
     ABSENT,
-    BLOCK,
     LOG_2,
-    evaluate_block,
-    prepare_draw,
+    evaluate_child,
     product_of_parts,
     product_of_unoccupied,
-    write_logs,
+    shift_of_joints,
 )
+from pymc_spn.networks.records.block_kernels import BLOCK, evaluate_block, prepare_draw, write_logs
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import sub
@@ -24,7 +23,9 @@ from pymc_spn.numerics.lanes import LANES, add, load, mul, multiply_add, ratio, 
 
 
 @bare_kernel
-def shares_of_blocks(pack, rows, scratch, column, wanted, laws, log_density, averages, shares, first_leaf):
+def shares_of_blocks(
+    pack, rows, scratch, column, wanted, laws, log_density, averages, shares, first_leaf, several, place
+):
     """Log predictives of rows, and the probabilities of the leaves of one column or averages over these.
 
     Parameters
@@ -45,6 +46,10 @@ def shares_of_blocks(pack, rows, scratch, column, wanted, laws, log_density, ave
         Out, or of no rows; leaves of other draws may stand before and behind.
     first_leaf : int
         Where those of the first draw stand.
+    several : (M, m) float64
+        Out, or of no rows: probabilities of the leaves over several columns that hold the column.
+    place : (J,) int64
+        Which of them each leaf of the packed draws is, -1 of others.
     """
     n_groups = rows.y.shape[1] // LANES
     for s in range(pack.top.shape[0]):
@@ -58,6 +63,8 @@ def shares_of_blocks(pack, rows, scratch, column, wanted, laws, log_density, ave
             known = rows.mode[column] != ABSENT
             own = shares[here]  # fewer rows than those of the block, or none
             share_among_leaves(pack, s, column, known, n, laws, averages[s, here], own, first_leaf, scratch)
+            if several.shape[0] > 0:
+                share_among_joints(pack, s, wanted, rows, group, n, several[here], place, scratch)
 
 
 @bare_kernel
@@ -98,11 +105,12 @@ def spread_flow(pack, s, n, wanted, scratch):
             for g in range(n):
                 flow = multiply_add(weight, load(scratch.flow, nodes + k * n + g), load(scratch.empty_flow, r * n + g))
                 store(scratch.empty_flow, r * n + g, flow)
+        n_kinds = pack.tree.n_prior[r]  # their prior children stand for unoccupied ones
         for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
             q = pack.tree.parts[j]
             if not wanted[q]:
                 continue
-            first = pack.tree.split[q] == 0
+            first = pack.tree.split[q] == 0 and n_kinds == 0
             for g in range(n):
                 others = product_of_unoccupied(pack, r, q, n, g, scratch)
                 flow = mul(load(scratch.empty_flow, r * n + g), others) if first else splat(0.0)
@@ -119,8 +127,13 @@ def spread_flow(pack, s, n, wanted, scratch):
                 here = pack.tree.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.tree.split[q]
                 weight = splat(pack.weight[edge + e] if here else 0.0)
                 node = nodes + pack.node[edge + e] * n
+                if e < n_kinds:
+                    weight = splat(1.0 / n_kinds if here else 0.0)
                 for g in range(n):
-                    flow = mul(weight, load(scratch.flow, node + g))
+                    if e < n_kinds:
+                        flow = mul(weight, load(scratch.empty_flow, r * n + g))
+                    else:
+                        flow = mul(weight, load(scratch.flow, node + g))
                     if not usual:
                         flow = mul(flow, product_of_parts(pack, r, edge, e, q, n, g, scratch))
                     elif other >= 0:
@@ -162,6 +175,36 @@ def share_among_leaves(pack, s, column, known, n, laws, averages, shares, first_
                 store(scratch.shift, g, load(total, g))
         for j in range(block):
             averages[j, k] = total[j]
+
+
+@bare_inner_kernel
+def share_among_joints(pack, s, wanted, rows, group, n, several, place, scratch):
+    """Probabilities of the leaves over several columns of some regions in the rows of a block."""
+    for r in range(pack.tree.parent.size):
+        if not wanted[r] or pack.joint_ptr[r + 1] == pack.joint_ptr[r]:
+            continue
+        edge = pack.edge_first[s, r]
+        nodes = scratch.node_at[r] * n
+        n_kinds = pack.tree.n_prior[r]
+        shift_of_joints(pack, r, rows, n, scratch)
+        for e in range(pack.top[s, r]):
+            joint = pack.edge_joint[edge + e]
+            if joint < 0:
+                continue
+            evaluate_child(pack, r, edge, e, rows, group, n, scratch)
+            weight = splat(1.0 / n_kinds if e < n_kinds else pack.weight[edge + e])
+            node = nodes + pack.node[edge + e] * n
+            for g in range(n):
+                if e < n_kinds:
+                    flow = mul(weight, load(scratch.empty_flow, r * n + g))
+                else:
+                    flow = mul(weight, load(scratch.flow, node + g))
+                flow = mul(flow, load(scratch.child, g))
+                if not scratch.missing[0]:
+                    flow = ratio(flow, load(scratch.node_value, g))
+                store(scratch.child, g, flow)
+            for j in range(several.shape[0]):
+                several[j, place[joint]] = scratch.child[j]
 
 
 @bare_inner_kernel

@@ -16,16 +16,23 @@ from pymc_spn.gibbs.family_kernels import is_of_logs
 from pymc_spn.gibbs.leaf_kernels import log_predictive
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LOGS
 from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.networks.records.block_children import (
+    ABSENT,
+    BY_TABLE,
+    LOG_2,
+    evaluate_child,
+    product_of_parts,
+    product_of_unoccupied,
+    shift_of_joints,
+)
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import log2_of_1_plus, power_of_2, sub
 from pymc_spn.numerics.lanes import LANES, add, larger, load, mul, multiply_add, splat, store
 
 BLOCK = 8  # groups of eight rows
-ABSENT, BY_VALUE, BY_TABLE = range(3)  # how the leaves of a column are evaluated: not, row by row, once for each value
 POINTS, INTERVALS = range(2)  # what the values of a table are
 LOG2_E = 1.0 / math.log(2.0)
-LOG_2 = math.log(2.0)
 
 
 class BlockRows(NamedTuple):
@@ -49,6 +56,8 @@ class BlockRows(NamedTuple):
     event_ptr : (D + 1,) int64
     event_log : (n,) float64
         Log probability of the column's event in each leaf of all draws; of columns without an event nothing.
+    joint_log : (J, M) float64
+        Log values of the leaves over several columns of all draws, in coded units.
     """
 
     mode: np.ndarray
@@ -62,6 +71,7 @@ class BlockRows(NamedTuple):
     high: np.ndarray
     event_ptr: np.ndarray
     event_log: np.ndarray
+    joint_log: np.ndarray
 
 
 class BlockScratch(NamedTuple):
@@ -82,6 +92,8 @@ class BlockScratch(NamedTuple):
     table_shift: np.ndarray
     table_at: np.ndarray  # (D,) where each begins
     share: np.ndarray  # of the leaves of the column that is asked for
+    child: np.ndarray  # value of one child of a region that has leaves over several columns in it or below
+    joint_shift: np.ndarray  # of the columns of such leaves together, in bits
 
 
 def block_scratch(pack, rows):
@@ -106,6 +118,7 @@ def block_scratch(pack, rows):
         np.zeros(int(widths[by_table].sum())),
         np.zeros(n_columns, np.int64),
         np.zeros(most * block),
+        *(np.zeros(block) for _ in range(2)),
     )
 
 
@@ -131,7 +144,7 @@ def write_logs(pack, scratch, n, out):
     for j in range(n * LANES):
         out[j] = fast_log(root[j]) + scratch.shift[j] * LOG_2
     for j in range(n * LANES):
-        if not root[j] > SAFE:
+        if not (root[j] > SAFE and root[j] < math.inf):
             out[j] = math.nan
         elif out[j] <= 0.1 * EMPTY_LEAF:
             out[j] = -math.inf
@@ -240,7 +253,9 @@ def evaluate_block(pack, s, rows, group, n, keep, scratch):
             for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
                 every &= scratch.missing[pack.tree.parts[j]]
             scratch.missing[r] = every
-            if not every:
+            if not every and pack.tree.n_prior[r] > 0:
+                add_kinds(pack, s, r, rows, group, n, scratch)
+            elif not every:
                 add_products(pack, s, r, n, scratch)
 
 
@@ -379,26 +394,28 @@ def add_products(pack, s, r, n, scratch):
 
 
 @bare_inner_kernel
-def product_of_parts(pack, r, edge, e, without, n, g, scratch):
-    """Product of the sum nodes below edge e of a region, but for the one in a part; those of its own split."""
-    value = splat(1.0)
-    for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
-        q = pack.tree.parts[j]
-        if (
-            q != without
-            and not scratch.missing[q]
-            and (pack.tree.n_splits[r] == 1 or pack.edge_split[edge + e] == pack.tree.split[q])
-        ):
-            value = mul(value, load(scratch.node_value, (scratch.node_at[q] + e) * n + g))
-    return value
-
-
-@bare_inner_kernel
-def product_of_unoccupied(pack, r, without, n, g, scratch):
-    """The same of an unoccupied product, whose split does not matter: that of the first stands for all."""
-    value = splat(1.0)
-    for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
-        q = pack.tree.parts[j]
-        if q != without and not scratch.missing[q] and pack.tree.split[q] == 0:
-            value = mul(value, load(scratch.empty_value, q * n + g))
-    return value
+def add_kinds(pack, s, r, rows, group, n, scratch):
+    """`add_products` of a region with leaves over several columns in it or below, see `exact.multiply_kinds`."""
+    nodes = scratch.node_at[r]
+    rest = pack.rest_first[s, r]
+    edge = pack.edge_first[s, r]
+    n_kinds = pack.tree.n_prior[r]
+    shift_of_joints(pack, r, rows, n, scratch)
+    for g in range(n):
+        store(scratch.empty_value, r * n + g, splat(0.0))
+    for e in range(n_kinds):
+        evaluate_child(pack, r, edge, e, rows, group, n, scratch)
+        for g in range(n):
+            total = multiply_add(splat(1.0 / n_kinds), load(scratch.child, g), load(scratch.empty_value, r * n + g))
+            store(scratch.empty_value, r * n + g, total)
+    for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
+        weight = splat(pack.rest[rest + k])
+        for g in range(n):
+            store(scratch.node_value, (nodes + k) * n + g, mul(weight, load(scratch.empty_value, r * n + g)))
+    for e in range(n_kinds, pack.top[s, r]):
+        evaluate_child(pack, r, edge, e, rows, group, n, scratch)
+        weight = splat(pack.weight[edge + e])
+        node = (nodes + pack.node[edge + e]) * n
+        for g in range(n):
+            total = multiply_add(weight, load(scratch.child, g), load(scratch.node_value, node + g))
+            store(scratch.node_value, node + g, total)

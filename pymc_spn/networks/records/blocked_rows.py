@@ -7,7 +7,8 @@ import numpy as np
 from pymc_spn.gibbs.network import LOGS, VECTOR
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
-from pymc_spn.networks.records.block_kernels import ABSENT, BY_TABLE, BY_VALUE, INTERVALS, POINTS, BlockRows
+from pymc_spn.networks.records.block_children import ABSENT, BY_TABLE, BY_VALUE
+from pymc_spn.networks.records.block_kernels import INTERVALS, POINTS, BlockRows
 from pymc_spn.networks.records.packed_draws import PackedDraws
 from pymc_spn.networks.records.predictive_kernels import ROUNDING
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -17,7 +18,7 @@ from pymc_spn.numerics.lanes import LANES
 def blocked_rows(
     pack: PackedDraws, coded: np.ndarray, events: dict[int, Any], cells: RoundedCells | None, part: slice
 ) -> tuple[BlockRows, np.ndarray]:
-    """Rows for the kernels, without the logs of events, and which of them (M,) the kernels cannot take.
+    """Rows for the kernels, without what differs from draw to draw, and which of them (M,) the kernels cannot take.
 
     Those have a value that an exponential or a log-normal leaf excludes.
 
@@ -89,6 +90,7 @@ def blocked_rows(
         np.concatenate(high),
         no_event,
         np.zeros(0),
+        np.zeros((0, padded)),
     )
     return rows, outside
 

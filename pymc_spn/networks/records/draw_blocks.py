@@ -9,6 +9,8 @@ import numpy as np
 from pymc_spn.networks.records.block_flows import log_densities_left_out_of_blocks, shares_of_blocks
 from pymc_spn.networks.records.block_kernels import BlockRows, block_scratch, log_densities_of_blocks
 from pymc_spn.networks.records.blocked_rows import blocked_rows
+from pymc_spn.networks.records.joint_events import logs_of_leaves
+from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredictives
 from pymc_spn.networks.records.packed_draws import PackedDraws, packed
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.share_kernels import column_shares, regions_of
@@ -16,6 +18,7 @@ from pymc_spn.numerics.threads import for_each
 
 DRAWS = 64  # of a piece
 ROWS = 2_048  # of a piece
+ROWS_OF_JOINTS = 512  # of a piece where leaves are over several columns, whose values are held
 KEPT_BYTES = 256_000_000  # packed draws beyond these are packed at every question
 ALONE = 400_000  # values of leaves that one thread evaluates before another one has started
 
@@ -106,7 +109,10 @@ class DrawBlocks:
             out[piece.draws, piece.rows] = found[:, : piece.n_rows]
             without[piece.draws, piece.rows] = rest[:, : piece.n_rows]
 
-        self._ask(ask, values, events, cells, out)
+        if self._states.has_joints:  # the flows are those of leaves over one column
+            out[:] = np.nan
+        else:
+            self._ask(ask, values, events, cells, out)
         known = ~np.isnan(values)
         known[:, list(events)] = True
         without[:, known.sum(axis=1, keepdims=True) - known == 0] = 0.0
@@ -119,6 +125,13 @@ class DrawBlocks:
         for s, which, share in self._one_by_one(asked, logs):
             shares[which, asked.begin[s] : asked.begin[s + 1]] = share
         return logs, shares
+
+    def joint_shares(self, asked: "LeafQuestion", column: JointColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `shares`, and probabilities (M, m) of the leaves over several columns; logs NaN where none are valid."""
+        shares = np.empty((len(asked.values), asked.laws.shape[0]))
+        several = np.zeros((len(asked.values), column.circuit.size))
+        logs, _ = self._of_leaves(asked, False, shares, column, several)
+        return logs, shares, several
 
     def averages(self, asked: "LeafQuestion", variance: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Log predictives (S, M) in coded units, and averages (S, M, K) over the leaves of each draw.
@@ -134,11 +147,19 @@ class DrawBlocks:
                 found[s, which, -1] = (share * away**2).sum(axis=1)
         return logs, found
 
-    def _of_leaves(self, asked: "LeafQuestion", variance: bool, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _of_leaves(
+        self,
+        asked: "LeafQuestion",
+        variance: bool,
+        shares: np.ndarray,
+        column: JointColumn | None = None,
+        several: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """What the kernels say of a column's leaves; shares (M, n) are written unless they are of no rows."""
         values, width = asked.values, asked.laws.shape[1] + variance
         logs = np.empty((self._states.n_draws, len(values)))
         averages = np.empty((*logs.shape, width))
+        several = np.empty((0, 0)) if several is None else several
         wanted = np.zeros(self._states.structure.n_regions, np.bool_)
         wanted[regions_of(self._states.structure, asked.column)] = True
 
@@ -147,9 +168,22 @@ class DrawBlocks:
             leaves = slice(asked.begin[piece.draws.start], asked.begin[piece.draws.stop])
             laws = np.ascontiguousarray(asked.laws[leaves])
             each = shares[piece.rows] if shares.size else shares
+            of_joints = several[piece.rows] if several.size else several
+            place = np.zeros(0, np.int64) if column is None else self._places(piece.draws, asked.column, column)
             scratch = block_scratch(piece.pack, piece.known)
             shares_of_blocks(
-                piece.pack, piece.known, scratch, asked.column, wanted, laws, found, mean, each, leaves.start
+                piece.pack,
+                piece.known,
+                scratch,
+                asked.column,
+                wanted,
+                laws,
+                found,
+                mean,
+                each,
+                leaves.start,
+                of_joints,
+                place,
             )
             logs[piece.draws, piece.rows] = found[:, : piece.n_rows]
             averages[piece.draws, piece.rows] = mean[:, : piece.n_rows]
@@ -182,10 +216,10 @@ class DrawBlocks:
         logs: np.ndarray,
     ) -> None:
         """Ask all pieces; then mark in the logs (S, M) rows that the kernels cannot take, and those without a cell."""
-        if self._states.has_joints:  # the kernels do not know leaves over several columns
+        if self._states.has_joints and cells is not None:  # leaves over several columns have no kernel of blocks there
             logs[:] = np.nan
             return
-        n_rows = len(values)
+        n_rows, size = len(values), ROWS_OF_JOINTS if self._states.has_joints else ROWS
         coded = self._states.schema.code(values) if cells is None else cells.coded
         excluded = np.zeros(n_rows, np.bool_)
 
@@ -193,14 +227,24 @@ class DrawBlocks:
             known: dict[int, BlockRows] = {}
             for draws, pack in self._packs():
                 ends, event_log = self._event_logs(draws, pack, events)
-                for start in range(0, n_rows, ROWS):
-                    part = slice(start, min(start + ROWS, n_rows))
+                for start in range(0, n_rows, size):
+                    part = slice(start, min(start + size, n_rows))
                     if start not in known:
                         known[start], excluded[part] = blocked_rows(pack, coded, events, cells, part)
                     yield Piece(draws, part, pack, known[start]._replace(event_ptr=ends, event_log=event_log))
 
+        def ask_with_joints(piece: Piece) -> None:
+            joint_log = np.zeros((sum(own.slots.size for _, own in self._joints(piece.draws)), piece.shape[1]))
+            first = 0
+            for _, own in self._joints(piece.draws):
+                last = first + own.slots.size
+                found = logs_of_leaves(own, self._states.compiled, values[piece.rows], events)
+                joint_log[first:last, : piece.n_rows] = found
+                first = last
+            ask(piece._replace(known=piece.known._replace(joint_log=joint_log)))
+
         n_leaves = self._states.n_draws * self._states.structure.leaf_region.size * n_rows
-        for_each(ask, pieces(), n_leaves > ALONE)
+        for_each(ask_with_joints if self._states.has_joints else ask, pieces(), n_leaves > ALONE)
         logs[:, excluded] = np.nan
         nothing = np.isnan(values).all(axis=1)
         if not events:
@@ -216,11 +260,31 @@ class DrawBlocks:
                 with self._lock:
                     pack = self._kept.get(start)
                     if pack is None:
-                        pack = packed([self._states._shared_network(s) for s in range(start, stop)])
+                        nets = [self._states._shared_network(s) for s in range(start, stop)]
+                        pack = packed(nets, self._joints(slice(start, stop)))
                         if self._bytes < KEPT_BYTES:
                             self._kept[start] = pack
                             self._bytes += pack.nbytes
             yield slice(start, stop), pack
+
+    def _joints(self, draws: slice) -> list[tuple[int, JointPredictives]]:
+        """Regions with leaves over several columns, and these leaves of some draws."""
+        leaves = self._states.joint_leaves
+        return [(r, leaves.of(r).of_networks(draws.start, draws.stop)) for r in leaves.regions]
+
+    def _places(self, draws: slice, d: int, column: JointColumn) -> np.ndarray:
+        """Which of a column's leaves over several columns each one of packed draws is, -1 of others."""
+        leaves, first, begin = self._states.joint_leaves, 0, []
+        path = regions_of(self._states.structure, d).tolist()
+        for r in leaves.regions:
+            own = leaves.of(r).begin
+            if r in path:
+                begin.append(first - int(own[draws.start]))
+            first += int(own[draws.stop] - own[draws.start])
+        at = np.arange(column.begin[draws.start], column.begin[draws.stop])
+        out = np.full(first, -1)
+        out[np.array(begin, np.int64)[column.kind[at]] + column.number[at]] = at
+        return out
 
     def _event_logs(self, draws: slice, pack: PackedDraws, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of events in the leaves of packed draws, column by column, and where each column ends."""

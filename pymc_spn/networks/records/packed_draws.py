@@ -37,6 +37,10 @@ class PackedDraws(NamedTuple):
     edge_split: np.ndarray
     rest: np.ndarray  # of each node, the weight of its unoccupied children, in a univariate region of each entry's
     fresh: np.ndarray  # (S, E) weights of the entries in an unoccupied node of the place
+    # leaves over several columns
+    joint_ptr: np.ndarray  # (R + 1,) columns of each region that has such leaves: joint_column[joint_ptr[r]:]
+    joint_column: np.ndarray
+    edge_joint: np.ndarray  # number of the leaf of each edge, -1 of products; of no edges without such leaves
 
     @property
     def n_draws(self) -> int:
@@ -53,13 +57,15 @@ class PackedDraws(NamedTuple):
         return sum(array.nbytes for array in own)
 
 
-def packed(nets: Sequence[Any]) -> PackedDraws:
+def packed(nets: Sequence[Any], joints: Sequence[tuple[int, Any]] = ()) -> PackedDraws:
     """Circuits of networks of the same structure and palette.
 
     Parameters
     ----------
     nets : sequence of Network
         One at least.
+    joints : sequence of (int, JointPredictives)
+        Regions that have leaves over several columns, and these leaves, which are numbered in this order.
     """
     first = nets[0]
     top = np.array([net.edges.top for net in nets])
@@ -94,9 +100,16 @@ def packed(nets: Sequence[Any]) -> PackedDraws:
         edge_split=np.zeros(total_edges if np.any(tree.n_splits > 1) else 0, np.int32),
         rest=np.zeros(total_rest),
         fresh=np.zeros((len(nets), palette.family.size)),
+        joint_ptr=np.zeros(top.shape[1] + 1, np.int64) if first.joints is None else first.joints.column_ptr,
+        joint_column=np.zeros(0, np.int64) if first.joints is None else first.joints.column,
+        edge_joint=np.full(0 if first.joints is None else total_edges, -1, np.int32),
     )
     for s, net in enumerate(nets):
         pack(net.tree, net.palette, net.masses, net.edges, net.nodes, net.leaves, s, out)
+    n_joints = 0
+    for r, found in joints:
+        out.edge_joint[edge_first[found.circuit, r] + found.slots] = n_joints + np.arange(found.slots.size)
+        n_joints += found.slots.size
     return out
 
 
