@@ -56,7 +56,7 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
             given = states.event_logs(s, net, events)
             log, share = np.empty(which.size), np.zeros((which.size, self._begin[s + 1] - self._begin[s]))
             slots = np.zeros((which.size, several.n_slots[s]))
-            coded = states.rows_with_events(net, values[which], events)
+            coded = states.rows_with_events(net, values[which], events, s)
             column_shares(*net, coded, *given, self._path, log, share, slots)
             logs[s, which] = log
             of_one[which, self._begin[s] : self._begin[s + 1]] = share

@@ -10,7 +10,7 @@ from pymc_spn.networks.records.block_flows import log_densities_left_out_of_bloc
 from pymc_spn.networks.records.block_kernels import BlockRows, block_scratch, log_densities_of_blocks
 from pymc_spn.networks.records.blocked_rows import blocked_rows
 from pymc_spn.networks.records.joint_events import logs_of_leaves
-from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredictives
+from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredictives, RowsByGaps
 from pymc_spn.networks.records.packed_draws import PackedDraws, packed
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.share_kernels import column_shares, regions_of
@@ -233,14 +233,17 @@ class DrawBlocks:
                         known[start], excluded[part] = blocked_rows(pack, coded, events, cells, part)
                     yield Piece(draws, part, pack, known[start]._replace(event_ptr=ends, event_log=event_log))
 
+        gaps: dict[tuple[int, int], RowsByGaps] = {}
+
         def ask_with_joints(piece: Piece) -> None:
-            joint_log = np.zeros((sum(own.slots.size for _, own in self._joints(piece.draws)), piece.shape[1]))
-            first = 0
-            for _, own in self._joints(piece.draws):
-                last = first + own.slots.size
-                found = logs_of_leaves(own, self._states.compiled, values[piece.rows], events)
-                joint_log[first:last, : piece.n_rows] = found
-                first = last
+            joints, rows = self._joints(piece.draws), values[piece.rows]
+            joint_log, first = np.zeros((sum(own.slots.size for _, own in joints), piece.shape[1])), 0
+            for r, own in joints:
+                key, last = (r, piece.rows.start), first + own.slots.size
+                if key not in gaps:  # the same whoever stores it
+                    gaps[key] = RowsByGaps.of(rows[:, own.columns])
+                found = logs_of_leaves(own, self._states.compiled, rows, events, gaps[key])
+                joint_log[first:last, : piece.n_rows], first = found, last
             ask(piece._replace(known=piece.known._replace(joint_log=joint_log)))
 
         n_leaves = self._states.n_draws * self._states.structure.leaf_region.size * n_rows

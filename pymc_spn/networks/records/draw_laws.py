@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_spn.laws.column_grids import Grid
 from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.leaves.elliptical_kernels import add_pair_densities
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.joint_events import KnownOfDraws, column_given, known_in, nodes_of
@@ -120,7 +121,7 @@ class DrawLaws:
         joints = self.net.joints
         if joints is None or joints.split[r] < 0:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        held = [q for q in regions_of(self.tree, d).tolist() if joints.split[q] >= 0]
+        held = [q for q in self.states.joint_leaves.regions if self.holds(q, d)]
         found, k = self.several(d), held.index(r)
         leaves = np.flatnonzero(found.kind == k)
         before = sum(int(self.net.edges.top[q]) for q in held[:k])
@@ -153,19 +154,26 @@ class DrawLaws:
 
     def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
         """Joint masses (X, Y) of two columns on their grids, from `masses`."""
-        first, second = self.factors(a, b, on_a, on_b)
-        return first.T @ second
+        first, second, of_several = self._pairs(a, b, on_a, on_b)
+        return first.T @ second + of_several
 
     def factors(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Matrices (k, X) and (k, Y): the first one transposed times the second one has the joint masses."""
+        first, second, of_several = self._pairs(a, b, on_a, on_b)
+        if not of_several.any():
+            return first, second
+        return np.eye(len(of_several)), first.T @ second + of_several
+
+    def _pairs(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same of children that part the columns, and joint masses (X, Y) of leaves over several columns."""
         first, second = [np.zeros((0, on_a.shape[1]))], [np.zeros((0, on_b.shape[1]))]
+        of_several = np.zeros((on_a.shape[1], on_b.shape[1]))
         waiting = [(0, self.share[0][0])]
         while waiting:
             r, reach = waiting.pop()
             slots, leaves = self.several_at(r, a)
             if reach[slots].any():
-                first.append(np.eye(on_a.shape[1]))
-                second.append(self._pair_of_several(a, b, reach[slots], leaves))
+                of_several += self._pair_of_several(a, b, reach[slots], leaves)
             for which, parts in self.parts_of(r):
                 weight = reach[which]
                 if not weight.any():
@@ -176,7 +184,7 @@ class DrawLaws:
                     continue
                 first.append(self._given_children(p, a, which, on_a) * weight[:, None])
                 second.append(self._given_children(q, b, which, on_b))
-        return np.concatenate(first), np.concatenate(second)
+        return np.concatenate(first), np.concatenate(second), of_several
 
     def _pair_of_several(self, a: int, b: int, weight: np.ndarray, leaves: np.ndarray) -> np.ndarray:
         """Joint masses (X, Y) of two columns in leaves over several, with a weight of each."""
@@ -191,14 +199,12 @@ class DrawLaws:
             ends = np.array([rest[int(columns[j])] for j in places])
             rows, nodes = nodes_of(family, own, rows, places, ends)
             rows, own = rows.reshape(-1, columns.size), np.repeat(own, nodes.shape[1], axis=0)
-        law, of_pair = family.columns_of_rows(own, rows, asked)
         weight = (weight[:, None] * nodes).ravel()
-        points = np.stack(np.meshgrid(grids[0].x, grids[1].x, indexing="ij"), axis=-1).reshape(-1, 2)
-        density = np.zeros(len(points))
-        for w, one in zip(weight.tolist(), of_pair, strict=True):
-            if w > 0.0:
-                density += w * np.exp(law.log_density_of_rows(one[None], points))
-        masses = density.reshape(grids[0].x.size, -1) * np.outer(grids[0].weight, grids[1].weight)
+        some = weight > 0.0
+        of_pair = family.columns_of_rows(own[some], rows[some], asked)[1]
+        density = np.zeros((grids[0].x.size, grids[1].x.size))
+        add_pair_densities(weight[some], of_pair, grids[0].x, grids[1].x, density)
+        masses = density * np.outer(grids[0].weight, grids[1].weight)
         within = a in self.events or b in self.events
         return masses * (weight.sum() / masses.sum()) if within else masses
 

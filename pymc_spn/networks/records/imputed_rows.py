@@ -8,7 +8,7 @@ from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records import predictive_kernels
-from pymc_spn.networks.records.joint_events import draw_with_events
+from pymc_spn.networks.records.joint_events import KnownOfDraws, draw_with_events
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 
@@ -30,6 +30,7 @@ def complete_rows(
     if chosen.size == 0:
         return np.empty((n, n_rows, values.shape[1]))
     coded = states.coded_rows(values)
+    known = KnownOfDraws(states, values[0], events) if n_rows == 1 else None  # the same under all draws
     which_row = np.broadcast_to(np.arange(n_rows), chosen.shape).ravel()
     order = np.lexsort((which_row, chosen.ravel()))
     draw, row = chosen.ravel()[order], np.ascontiguousarray(which_row[order])
@@ -46,7 +47,11 @@ def complete_rows(
         part = slice(start, stop)
         given = states.event_logs(s, net, events)
         if cells is None:
-            own = states.rows_with_events(net, values, events) if events and states.has_joints else coded
+            own = coded
+            if known is not None:
+                own = known.coded(s, net)
+            elif events and states.has_joints:
+                own = states.rows_with_events(net, values, events, s)
             predictive_kernels.draw_rows(rng, *net, own, row[part], *given, out[part], leaves[part])
         else:
             cells.draw(rng, net, row[part], given, out[part], leaves[part])

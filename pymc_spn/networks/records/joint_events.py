@@ -5,7 +5,7 @@ fixed quasi-Monte-Carlo rule. What follows for other columns is an average over 
 weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records.joint_predictives import (
     JointColumn,
     JointPredictives,
+    RowsByGaps,
     as_gaussian_leaves,
     joint_predictives,
     log_densities,
@@ -40,25 +41,42 @@ def known_in(columns: np.ndarray, events: Mapping[int, Any]) -> list[int]:
     return [j for j, d in enumerate(columns.tolist()) if isinstance(events.get(d), Interval)]
 
 
-def slot_values(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
+def slot_values(
+    net: Any,
+    compiled: Any,
+    values: np.ndarray,
+    events: Mapping[int, Any],
+    leaves: Callable[[int], JointPredictives] | None = None,
+) -> np.ndarray:
     """Log values (M, J) of the slots of leaves over several columns for rows (M, D) together with intervals.
 
     In coded units, 0 of other slots; (M, 0) where no interval is of a column in such a leaf, which kernels evaluate.
+    ``leaves`` gives those of a region if they are known.
     """
     joints = net.joints
     if joints is None or not any(isinstance(events.get(int(d)), Interval) for d in np.unique(joints.column)):
         return np.zeros((len(values), 0))
     out = np.zeros((len(values), joints.log_scale.size))
     for r in np.flatnonzero(joints.split >= 0).tolist():
-        found = joint_predictives(net, compiled, r)
+        found = joint_predictives(net, compiled, r) if leaves is None else leaves(r)
         out[:, joints.slot_begin[r] + found.slots] = logs_of_leaves(found, compiled, values, events).T
     return out
 
 
-def logs_of_leaves(found: JointPredictives, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
-    """Log values (n, M) of leaves over several columns for rows (M, D) together with intervals, in coded units."""
+def logs_of_leaves(
+    found: JointPredictives,
+    compiled: Any,
+    values: np.ndarray,
+    events: Mapping[int, Any],
+    by_gaps: RowsByGaps | None = None,
+) -> np.ndarray:
+    """Log values (n, M) of leaves over several columns for rows (M, D) together with intervals, in coded units.
+
+    ``by_gaps`` are the same rows of the leaves' columns, if they are known.
+    """
     places, rows = known_in(found.columns, events), values[:, found.columns]
-    out = log_densities(found, rows) + (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
+    out = log_densities(found, RowsByGaps.of(rows) if by_gaps is None else by_gaps)
+    out += (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
     if not places:
         return out
     n, size = len(rows), max(1, MOST_PAIRS // len(rows))
@@ -268,8 +286,10 @@ def draw_with_events(
     """
     out = np.full(values.shape, np.nan)
     for r in np.flatnonzero(net.joints.split >= 0).tolist():
+        slot = -2 - leaves[:, net.joints.column[net.joints.column_ptr[r]]] - net.joints.slot_begin[r]
+        if not ((slot >= 0) & (slot < net.edges.top[r])).any():
+            continue
         found = joint_predictives(net, compiled, r)
-        slot = -2 - leaves[:, found.columns[0]] - net.joints.slot_begin[r]
         own = np.flatnonzero(np.isin(slot, found.slots))
         at = own[np.argsort(slot[own], kind="stable")]
         parameters = found.parameters[np.searchsorted(found.slots, slot[at])]

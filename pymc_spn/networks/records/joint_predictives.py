@@ -33,6 +33,8 @@ class JointPredictives(NamedTuple):
         In the units of the data.
     parameters : (n, P) float64
         Of the predictives.
+    log_ratio : (n, d + 1) float64
+        See `log_densities_of_rows`.
     """
 
     columns: np.ndarray
@@ -40,6 +42,7 @@ class JointPredictives(NamedTuple):
     begin: np.ndarray
     posterior: NormalInverseWishart
     parameters: np.ndarray
+    log_ratio: np.ndarray
 
     @property
     def family(self) -> Any:
@@ -56,7 +59,9 @@ class JointPredictives(NamedTuple):
         own = slice(int(self.begin[first]), int(self.begin[stop]))
         begin = self.begin[first : stop + 1] - self.begin[first]
         posterior = NormalInverseWishart(*(values[own] for values in self.posterior))
-        return JointPredictives(self.columns, self.slots[own], begin, posterior, self.parameters[own])
+        return JointPredictives(
+            self.columns, self.slots[own], begin, posterior, self.parameters[own], self.log_ratio[own]
+        )
 
 
 def joint_predictives(net: Any, compiled: Any, r: int) -> JointPredictives:
@@ -92,7 +97,9 @@ def joint_predictives_of(nets: Sequence[Any], compiled: Any, r: int) -> JointPre
     scale, centre = compiled.scale[columns], compiled.centre[columns]
     posterior = NormalInverseWishart(mu * scale + centre, k, psi * scale[:, None] * scale, v)
     at = np.concatenate([[0], np.cumsum(n_leaves)]).astype(np.int64)
-    return JointPredictives(columns, slots, at, posterior, predictive_leaves(posterior))
+    parameters = predictive_leaves(posterior)
+    log_ratio = log_gamma_ratio(0.5 * parameters[:, :1], 0.5 * np.arange(d + 1.0))
+    return JointPredictives(columns, slots, at, posterior, parameters, log_ratio)
 
 
 class JointLeaves:
@@ -197,15 +204,26 @@ class JointColumn(NamedTuple):
         )
 
 
-def log_densities(found: JointPredictives, rows: np.ndarray) -> np.ndarray:
-    """Log densities (n, M) in leaves of what is observed in rows (M, d), in the units of the data."""
-    groups = groups_of(~np.isnan(rows))
-    order = np.concatenate([*groups, np.zeros(0, np.int64)])
-    begin = np.concatenate([[0], np.cumsum([at.size for at in groups])]).astype(np.int64)
-    half = 0.5 * found.parameters[:, :1]
-    ratio = log_gamma_ratio(half, 0.5 * np.arange(rows.shape[1] + 1.0))
-    out = np.empty((len(found.parameters), len(rows)))
-    log_densities_of_rows(found.parameters, ratio, np.ascontiguousarray(rows[order].T), order, begin, out)
+class RowsByGaps(NamedTuple):
+    """Rows (M, d), those with the same gaps together; see `log_densities_of_rows`."""
+
+    rows: np.ndarray
+    order: np.ndarray
+    begin: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> "RowsByGaps":
+        """Of rows (M, d) with NaN where missing."""
+        groups = groups_of(~np.isnan(rows))
+        order = np.concatenate([*groups, np.zeros(0, np.int64)])
+        begin = np.concatenate([[0], np.cumsum([at.size for at in groups])]).astype(np.int64)
+        return cls(np.ascontiguousarray(rows[order].T), order, begin)
+
+
+def log_densities(found: JointPredictives, rows: RowsByGaps) -> np.ndarray:
+    """Log densities (n, M) in leaves of what is observed in rows, in the units of the data."""
+    out = np.empty((len(found.parameters), rows.order.size))
+    log_densities_of_rows(found.parameters, found.log_ratio, *rows, out)
     return out
 
 

@@ -266,10 +266,16 @@ class RecordedStates:
         """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
         return place_columns(self.structure, self.schema.code(values))
 
-    def rows_with_events(self, net: Any, values: np.ndarray, events: dict[int, Any]) -> np.ndarray:
-        """`coded_rows`, behind them what intervals of columns in leaves over several make of these in a network."""
+    def rows_with_events(
+        self, net: Any, values: np.ndarray, events: dict[int, Any], s: int | None = None
+    ) -> np.ndarray:
+        """`coded_rows`, behind them what intervals of columns in leaves over several make of these in a network.
+
+        If this is that of draw ``s``, its leaves need not be worked out.
+        """
+        leaves = None if s is None else (lambda r: self.joint_leaves.of(r).of_networks(s, s + 1))
         coded = self.coded_rows(values)
-        of_slots = slot_values(net, self.compiled, values, events) if self.has_joints else coded[:, :0]
+        of_slots = slot_values(net, self.compiled, values, events, leaves) if self.has_joints else coded[:, :0]
         return np.ascontiguousarray(np.concatenate([coded, of_slots], axis=1)) if of_slots.size else coded
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
@@ -302,7 +308,7 @@ class RecordedStates:
                 out[s, which] = cells.of_rows(which).log_densities(net, given)
                 return
             found = np.empty(which.size)
-            coded = self.rows_with_events(net, values[which], events)
+            coded = self.rows_with_events(net, values[which], events, s)
             predictive_kernels.log_density_of_rows(*net, coded, *given, found)
             out[s, which] = found + jacobian[which]
 
