@@ -9,7 +9,7 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
-CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO = 0, 1, 2, 3
+CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO, COVARIANCE_SCALE = range(5)
 
 
 @inner_kernel

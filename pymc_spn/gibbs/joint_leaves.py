@@ -63,6 +63,7 @@ class Joints(NamedTuple):
     products: np.ndarray  # products[products_begin[r] + e t:], t = d (d + 1) / 2
     factor: np.ndarray  # likewise
     log_scale: np.ndarray  # (J,)
+    n_rows: np.ndarray  # (J,) as the predictive sees them: fractional in a variational fit
     scratch: JointScratch
 
 
@@ -111,6 +112,7 @@ def build_joints(structure, compiled, capacity):
         products=np.zeros(int((n_slots * triangles).sum())),
         factor=np.zeros(int((n_slots * triangles).sum())),
         log_scale=np.zeros(int(n_slots.sum())),
+        n_rows=np.zeros(int(n_slots.sum())),
         scratch=build_joint_scratch(int(n_slots.sum()), has.size, compiled.is_joint.size, int(size.max())),
     )
 
@@ -146,6 +148,13 @@ def is_joint_edge(edges, joints, r, slot):
 
 
 @bare_inner_kernel
+def rows_of_joint(edges, joints, r, slot):
+    """Rows in a leaf, 0 where it is unoccupied: then its statistics are not to be read."""
+    is_occupied = edges.weight[edges.begin[r] + slot] > 0.0
+    return joints.n_rows[joints.slot_begin[r] + slot] if is_occupied else 0.0
+
+
+@bare_inner_kernel
 def gather(joints, r):
     """The current row in the order of a region's leaf; returns its number of columns."""
     first = joints.column_ptr[r]
@@ -169,6 +178,7 @@ def refresh_joint(joints, r, slot, n):
     scatter(d, k, joints.sums[from_sums : from_sums + d], joints.products[at : at + t], psi0, factor)
     half_log = factorise(d, d, factor, psi0)
     joints.log_scale[joints.slot_begin[r] + slot] = log_scale_of(d, d, k, d + EXCESS + n, half_log)
+    joints.n_rows[joints.slot_begin[r] + slot] = n
 
 
 @bare_inner_kernel
@@ -305,9 +315,8 @@ def evaluate_joints(tree, palette, edges, joints, scratch, y):
         largest = log_of_new(joints, r, n_seen)
         joints.scratch.log_value[joints.slot_begin[r] + joints.split[r]] = largest
         for slot in range(tree.n_prior[r], edges.top[r]):
-            n = edges.n_data[edges.begin[r] + slot]
-            if n > 0 and is_joint_edge(edges, joints, r, slot):
-                log_value = log_of_leaf(joints, r, slot, n, n_seen)
+            if edges.weight[edges.begin[r] + slot] > 0.0 and is_joint_edge(edges, joints, r, slot):
+                log_value = log_of_leaf(joints, r, slot, rows_of_joint(edges, joints, r, slot), n_seen)
                 joints.scratch.log_value[joints.slot_begin[r] + slot] = log_value
                 largest = max(largest, log_value)
         in_logs |= largest - shift > LARGEST_LOG_RATIO
@@ -361,9 +370,9 @@ def draw_missing(rng, edges, joints, r, slot):
     if n_seen == d:
         return n_seen
     t = triangle_size(d)
-    n = edges.n_data[edges.begin[r] + slot]
+    n = rows_of_joint(edges, joints, r, slot)
     sums = joints.sums[joints.sums_begin[r] + slot * d : joints.sums_begin[r] + (slot + 1) * d]
-    if n == 0:
+    if n == 0.0:
         sums[:] = 0.0
         joints.products[joints.products_begin[r] + slot * t : joints.products_begin[r] + (slot + 1) * t] = 0.0
     log_of_leaf(joints, r, slot, n, n_seen)

@@ -15,7 +15,7 @@ def joint_scales(constants, joint_scale):
 
 
 @bare_inner_kernel
-def _log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
+def log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
     """Log posterior of a column's scale at exp(w): ``held`` (n, 3) has v0, v and the column's 1 / Psi of each leaf."""
     now = max(math.exp(w) * variance, floor) * (EXCESS - 1.0)
     z = (w - centre) / width
@@ -68,16 +68,16 @@ def update_joint_scales(rng, edges, joints, constants, owned, centre, width, joi
                 held[n_held, 2] = solve(d, d, joints.factor[from_factor : from_factor + t], joints.scratch.z)
                 n_held += 1
         w = math.log(joint_scale[c])
-        level = _log_of_scale(w, psi, held, n_held, variance, floor, centre, width) - rng.standard_exponential()
+        level = log_of_scale(w, psi, held, n_held, variance, floor, centre, width) - rng.standard_exponential()
         low = w - rng.random()
         high = low + 1.0
-        while _log_of_scale(low, psi, held, n_held, variance, floor, centre, width) > level:
+        while log_of_scale(low, psi, held, n_held, variance, floor, centre, width) > level:
             low -= 1.0
-        while _log_of_scale(high, psi, held, n_held, variance, floor, centre, width) > level:
+        while log_of_scale(high, psi, held, n_held, variance, floor, centre, width) > level:
             high += 1.0
         while True:
             new = low + rng.random() * (high - low)
-            if _log_of_scale(new, psi, held, n_held, variance, floor, centre, width) >= level:
+            if log_of_scale(new, psi, held, n_held, variance, floor, centre, width) >= level:
                 break
             if new < w:
                 low = new

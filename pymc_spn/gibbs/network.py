@@ -177,8 +177,7 @@ def build_network(structure, compiled, n_rows, capacity=None):
     width = structure.n_children.copy()
     finite_leaf = (column >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_entries[column[finite_leaf]])
-    kinds, below = n_kinds(structure, compiled), has_joints_below(structure, compiled.is_joint)
-    n_prior = np.where((column >= 0) | below, kinds, 0)
+    kinds, n_prior = n_kinds(structure, compiled), prior_slots(structure, compiled)
     if capacity is None:
         capacity = n_prior + 8
     palette = build_palette(compiled, structure.leaf_column, width[structure.leaf_region], n_rows)
@@ -208,6 +207,13 @@ def build_network(structure, compiled, n_rows, capacity=None):
         build_scratch(edges.n_data.size, nodes.n_data.size, leaves.entry.size, n_regions, n_places, n_columns),
         build_joints(structure, compiled, edges.capacity),
     )
+
+
+def prior_slots(structure, compiled):
+    """Prior slots (R,): palette entries, kinds of children where leaves over several columns are in it or below."""
+    has = has_joints_below(structure, compiled.is_joint)
+    has[structure.leaf_region] = True
+    return np.where(has, n_kinds(structure, compiled), 0)
 
 
 def build_palette(compiled, leaf_column, leaf_width, n_rows):
@@ -306,7 +312,7 @@ def grown(net, structure, compiled, capacity):
         blocks += [
             ("joints", "sums_begin", room * size, "sums"),
             ("joints", "products_begin", room * size * (size + 1) // 2, "products factor"),
-            ("joints", "slot_begin", np.where(size > 0, room, 0), "log_scale"),
+            ("joints", "slot_begin", np.where(size > 0, room, 0), "log_scale n_rows"),
         ]
     for group, begin, sizes, names in blocks:
         old, new = getattr(net, group), getattr(other, group)

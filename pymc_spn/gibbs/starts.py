@@ -29,8 +29,12 @@ def kmeans_digits(structure, compiled, coded, rng):
     finite = structure.n_children > 0
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
     copies[structure.depth > MAX_DEPTH] = 1
-    digits = cluster_regions(structure, compiled, coded, copies, entries, rng)
-    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):  # where a leaf over all is one kind more
+    return among_kinds(structure, compiled, cluster_regions(structure, compiled, coded, copies, entries, rng))
+
+
+def among_kinds(structure, compiled, digits):
+    """Digits (N, R) of products where a leaf over all columns is one kind of children more, changed in place."""
+    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
         label, split = np.divmod(digits[:, r], structure.n_splits[r])
         digits[:, r] = np.where(digits[:, r] < 0, -1, label * (structure.n_splits[r] + 1) + split)
     return digits

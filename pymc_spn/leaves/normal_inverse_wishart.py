@@ -12,10 +12,11 @@ missing columns given o have f + |o|. Murphy (2007), Conjugate Bayesian analysis
 
 import math
 
-from pymc_spn.numerics.elementary import fast_log1p
+from pymc_spn.numerics.elementary import digamma, fast_log1p
 from pymc_spn.numerics.kernel_options import bare_kernel
 
 LOG_PI = math.log(math.pi)
+LOG_2PI = math.log(2.0 * math.pi)
 
 
 @bare_kernel
@@ -206,3 +207,44 @@ def log_evidence(d, n, k0, v0, sums, products, psi0, triangle):
     for i in range(d):
         log_p += math.lgamma(0.5 * (v - i)) - math.lgamma(0.5 * (v0 - i)) + 0.5 * v0 * math.log(psi0[i])
     return log_p
+
+
+@bare_kernel
+def expected_constant(d, k, v, half_log):
+    """What the expected log density of a row has before -v/2 times its square, under the posterior of a leaf."""
+    total = -0.5 * d * (LOG_PI + 1.0 / k) - half_log
+    for i in range(d):
+        total += 0.5 * digamma(0.5 * (v - i))
+    return total
+
+
+@bare_kernel
+def log_integral_of_missing(n_missing, v, half_log):
+    """Log of the integral over the missing columns of exp(-v/2 (square of the whole row - square of what is observed)).
+
+    They are normal then: about what the observed columns predict, with the Schur complement over v for a covariance
+    matrix; ``half_log`` is half the log determinant of that complement. Their entropy is more by half their number.
+    """
+    return 0.5 * n_missing * (LOG_2PI - math.log(v)) + half_log
+
+
+@bare_kernel
+def add_covariance_of_missing(d, n_seen, order, weight, triangle, products):
+    """Add a weight times the Schur complement that `factorise` left behind the first columns to sums of products."""
+    at = 0
+    for j in range(n_seen):
+        at += d - j
+    for j in range(n_seen, d):
+        for i in range(j, d):
+            low = min(order[i], order[j])
+            products[column_of_triangle(d, low) + max(order[i], order[j]) - low] += weight * triangle[at]
+            at += 1
+
+
+@bare_kernel
+def diagonal_of_inverse(d, factor, z, out):
+    """Diagonal (d,) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
+    for j in range(d):
+        for i in range(d):
+            z[i] = 1.0 if i == j else 0.0
+        out[j] = solve(d, d, factor, z)

@@ -25,7 +25,7 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.hyperparameter_inputs import DIMS, vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import network_inputs, report_choices
+from pymc_spn.networks.network_tables import network_inputs, report_choices, rounded_beside
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -229,13 +229,7 @@ def SPN(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
-    if joint_leaves is not None and (rounded not in (False, "auto") or missing == "draw"):
-        raise ValueError(
-            'joint_leaves needs rounded=False and missing="marginal": leaves over several columns have no masses of '
-            "cells, and they draw the missing cells of their rows themselves"
-        )
-    if joint_leaves is not None:
-        rounded = False
+    rounded = rounded_beside(joint_leaves, rounded, missing)
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
@@ -286,11 +280,7 @@ def SPN(
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )
-    if joint_leaves is not None and not draft.joint_columns.size:
-        raise ValueError(
-            "joint_leaves needs a region of two or more real or positive columns with infinite n_children: leaves over "
-            "several columns stand there; the structure has none"
-        )
+    draft.check_joint_leaves(joint_leaves)
     check_supports(draft, table)
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
     model.add_coord(f"{name}_row", list(row_labels(table.index)))

@@ -4,14 +4,15 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.gibbs.palette import choose_coding, complete_palette
+from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns
 from pymc_spn.gibbs.recorded_cells import recorded_cells
+from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.distributions import check_supports
 from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
-from pymc_spn.networks.network_tables import network_inputs, report_choices
+from pymc_spn.networks.network_tables import network_inputs, report_choices, rounded_beside
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
-from pymc_spn.networks.schema import OF_ONE_COLUMN, UNUSED, NetworkSchema
+from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.quoted_values import quoted
@@ -33,6 +34,8 @@ def fit_variational(
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
+    joint_leaves: MultivariateGaussian | None = None,
+    covariance_scale: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
     rounded: Rounded = "auto",
     max_children: int = 8,
@@ -66,8 +69,11 @@ def fit_variational(
     rounded : "auto", bool or list of str
         As in `SPN`, for columns with Gaussian leaves alone. Exact values are spread evenly over their cells while
         learning, which keeps a lower bound. Whole numbers have their unit cells in any case.
-    concentration, leaf_scale, leaf_shape, precision_ratio : None, float, array or dict
+    concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale : None, float, array or dict
         As in `SPN`, without variables; None estimates them.
+    joint_leaves : MultivariateGaussian, optional
+        As in `SPN`. Which children are such leaves, the start decides: those of its groups of rows that have a higher
+        bound so. Missing cells of a row in such a leaf have a normal factor each in the variational posterior.
     max_children : int
         Children with which a sum node starts at most. Ascent empties children and opens none. At infinite width all
         further children keep their prior, and their mass counts in every answer.
@@ -109,7 +115,10 @@ def fit_variational(
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
     given_structure = structure
-    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name)
+    rounded = rounded_beside(joint_leaves, rounded)
+    structure, leaves, table, is_learned = network_inputs(
+        structure, df, leaves, kinds, name, densities_apart=joint_leaves is not None
+    )
     if restarts is None:
         restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
     if max_steps is None:
@@ -124,6 +133,7 @@ def fit_variational(
         "leaf_scale": leaf_scale,
         "leaf_shape": leaf_shape,
         "precision_ratio": precision_ratio,
+        "covariance_scale": covariance_scale,
     }
     cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, only_gaussian=True)
     palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
@@ -140,25 +150,27 @@ def fit_variational(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
+        joint=joint_columns(table.columns, palette, joint_leaves),
     )
+    draft.check_joint_leaves(joint_leaves)
     if progressbar:
         report_choices(draft, given_structure, rounded)
     check_supports(draft, table)
     n_columns = len(table.columns)
-    values, learned = {}, np.zeros((len(OF_ONE_COLUMN), max(2, n_columns)), np.bool_)
-    for i, group in enumerate(OF_ONE_COLUMN):
+    values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)
+    for i, group in enumerate(HYPERPARAMETERS):
         size = 2 if group == "concentration" else n_columns
         if given[group] is not None:
             values[group] = numbers_of_hyperparameter(group, given[group], draft, size)
             continue
         values[group] = np.full(size, STARTS[group])
-        learned[i, draft.gaussian_columns if group in UNUSED else slice(size)] = True
+        learned[i, draft.places_of(group)] = True
     fit = fit_by_ascent(
         draft,
         table.values,
         values,
         learned,
-        np.array([PRIORS[group] for group in OF_ONE_COLUMN], np.float64),
+        np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64),
         max_children,
         restarts,
         max_steps,
@@ -168,7 +180,6 @@ def fit_variational(
     )
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
-        hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()}
-        | {"covariance_scale": {"fixed": [UNUSED["covariance_scale"]]}},
+        hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
     )
     return VariationalPosterior(RecordedLaw(FittedStates(schema, fit)))

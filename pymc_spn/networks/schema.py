@@ -21,7 +21,6 @@ from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
 # 2: one truth value said that all columns with a grid stand for cells
 FORMAT = 3
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio", "covariance_scale")
-OF_ONE_COLUMN = HYPERPARAMETERS[:4]  # without those of leaves over several columns
 # of columns without Gaussian or log-normal leaves, or in no leaf over several columns
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
 
@@ -224,6 +223,14 @@ class NetworkSchema:
         return np.unique([d for r in np.flatnonzero(inside) for d in tree.order[tree.begin[r] : tree.end[r]]]).astype(
             int
         )
+
+    def check_joint_leaves(self, asked: Any) -> None:
+        """Refuse leaves over several columns, if they are asked for, where no region may have them."""
+        if asked is not None and not self.joint_columns.size:
+            raise ValueError(
+                "joint_leaves needs a region of two or more real or positive columns with infinite n_children: leaves "
+                "over several columns stand there; the structure has none"
+            )
 
     @cached_property
     def filled_cells(self) -> np.ndarray:

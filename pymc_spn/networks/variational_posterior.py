@@ -90,15 +90,21 @@ class VariationalPosterior(RowSimilarity):
         return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs() | {"exactness": "bound"})
 
     def hyperparameters(self) -> "xr.Dataset":
-        """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates."""
+        """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates.
+
+        With leaves over several columns also covariance_scale, of the columns that are in them.
+        """
         import xarray as xr
 
-        data = {
-            kind: ("sum_node" if kind == "concentration" else "column", vector)
-            for kind, vector in self._states.fit.hyperparameters.items()
-        }
-        names = [c.name for c in self._first.schema.columns]
-        return xr.Dataset(data, {"sum_node": ["inner", "univariate"], "column": names}, self._attrs())
+        found, schema = self._states.fit.hyperparameters, self._first.schema
+        names = [c.name for c in schema.columns]
+        data = {kind: ("sum_node" if kind == "concentration" else "column", vector) for kind, vector in found.items()}
+        coords = {"sum_node": ["inner", "univariate"], "column": names}
+        _, scales = data.pop("covariance_scale")
+        if schema.joint_columns.size:
+            data["covariance_scale"] = "joint_column", scales[schema.joint_columns]
+            coords["joint_column"] = [names[d] for d in schema.joint_columns]
+        return xr.Dataset(data, coords, self._attrs())
 
     def log_likelihood(self, df: TableLike) -> "xr.DataTree":
         """Log predictive of new rows, as a group; a fit keeps no training rows to leave out one by one.

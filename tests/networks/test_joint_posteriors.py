@@ -14,17 +14,8 @@ from pymc_spn.gibbs.statistics import log_joint
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.marks import GIVEN_DRAWS
+from tests.networks.joint_tables import QUESTIONS, table
 from tests.sampled_runs import draw
-
-
-@cache
-def table():
-    rng = np.random.default_rng(0)
-    group = rng.integers(0, 2, 60)
-    x = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 3)) + 3.0 * group[:, None]
-    frame = pd.DataFrame(x, columns=list("abc"))
-    frame["g"] = np.where(rng.random(60) < 0.8, group, 1 - group).astype(str)
-    return frame.mask(rng.random(frame.shape) < 0.06)
 
 
 @cache
@@ -42,32 +33,6 @@ def posterior():
 @cache
 def circuit():
     return posterior().as_circuit()
-
-
-ROWS = pd.DataFrame({"a": [0.5, np.nan, 2.0], "b": [np.nan, 0.3, 1.0], "c": [1.0, np.nan, 0.0], "g": ["0", "1", None]})
-QUESTIONS = {
-    "log_density": lambda p: p.log_density(ROWS),
-    "anomaly": lambda p: p.anomaly(ROWS)["surprise"],
-    "cell_p_value": lambda p: p.cell_p_value(ROWS),
-    "explain": lambda p: p.explain(ROWS.iloc[0])["shapley"],
-    "predict": lambda p: p.predict(ROWS, "a"),
-    "predict_sd": lambda p: p.predict_sd(ROWS, "b"),
-    "predict_quantile": lambda p: p.predict_quantile(ROWS, "c", [0.02, 0.5, 0.9]),
-    "predict_cdf": lambda p: p.predict_cdf(ROWS, "a", [0.4, 0.9]),
-    "predict_proba": lambda p: p.predict_proba(ROWS, "g"),
-    "mean": lambda p: p.mean(),
-    "mean given": lambda p: p.mean({"a": 0.3, "g": "1"}),
-    "cov": lambda p: p.cov(),
-    "cov given": lambda p: p.cov({"b": 0.3}),
-    "moment": lambda p: p.moment(2),
-    "quantile": lambda p: p.quantile([0.2, 0.8], "a"),
-    "quantile given": lambda p: p.quantile([0.2, 0.8], "a", given={"b": 0.3}),
-    "cdf given": lambda p: p.cdf([0.2, 0.8], "c", given={"b": 0.3, "g": "0"}),
-    "probability of an interval": lambda p: p.probability({"a": (0.0, 2.0)}),
-    "probability given points": lambda p: p.probability({"a": (0.0, 2.0), "g": "1"}, given={"b": 1.0}),
-    "entropy": lambda p: p.entropy("a"),
-    "mutual_information": lambda p: p.mutual_information("a", "b"),
-}
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -28,7 +28,7 @@ from pymc_spn.networks.records.cell_moves import CellMoves
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
-from pymc_spn.networks.schema import OF_ONE_COLUMN
+from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational import fit as variational_fit
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from tests.called_kernels import called
@@ -357,9 +357,9 @@ def bound_of(name):
     problem = PROBLEMS[name]
     schema = rounded_schema(problem)
     fixed = (np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio"))
-    values = (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), *fixed)
-    given = dict(zip(OF_ONE_COLUMN, values, strict=True))
-    learned, priors = np.zeros((4, 2), np.bool_), np.ones((4, 3))
+    values = (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), *fixed, np.ones(2))
+    given = dict(zip(HYPERPARAMETERS, values, strict=True))
+    learned, priors = np.zeros((5, 2), np.bool_), np.ones((5, 3))
     fit = fit_by_ascent(schema, problem.X, given, learned, priors, 2, 5, 300, 1e-10, np.random.default_rng(2), False)
     assert all(np.diff(bounds).min() > -1e-10 for bounds in fit.bounds)
     return max(bounds[-1] for bounds in fit.bounds)

@@ -12,7 +12,7 @@ from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
-from pymc_spn.networks.schema import OF_ONE_COLUMN
+from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational import assignments, coordinate_ascent
 from pymc_spn.networks.variational.active_tree import tree_of_digits
 from pymc_spn.networks.variational.fit import fit_of
@@ -28,15 +28,15 @@ from tests.reference_variational import Variational, divergence_of_leaf, edges_o
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
 PROBLEMS += ["skewed", "infinite_skewed"]
-NOTHING_LEARNED = np.zeros((4, 8), np.bool_)
-PRIORS = np.ones((4, 3))
+NOTHING_LEARNED = np.zeros((5, 8), np.bool_)
+PRIORS = np.ones((5, 3))
 ALL_EDGES = assignments.ListSearch(breadth=99, descent=99, enter=1e-30, leave=1e-30)
 
 
 def hyperparameters_of(problem, schema):
     """Those under which the schema's priors are the problem's."""
     n_columns = len(schema.columns)
-    fixed = [schema.hyperparameters[k].get("fixed", np.ones(n_columns)) for k in OF_ONE_COLUMN[1:]]
+    fixed = [schema.hyperparameters.get(k, {}).get("fixed", np.ones(n_columns)) for k in HYPERPARAMETERS[1:]]
     return (np.array([problem.alpha_inner, problem.alpha_leaf]), *(np.array(v, np.float64) for v in fixed))
 
 
@@ -229,7 +229,7 @@ def test_log_values_of_short_lists_are_entropy_plus_expectations():
     post = ps.fit_variational(table, random_seed=1, restarts=1, max_steps=3, progressbar=False)
     schema, fit = post._law.states.schema, post._law.states.fit
     structure, compiled = schema.structure, schema.compiled
-    tree, hyper = fit.tree(structure, compiled), tuple(fit.hyperparameters[k] for k in OF_ONE_COLUMN)
+    tree, hyper = fit.tree(structure, compiled), tuple(fit.hyperparameters[k] for k in HYPERPARAMETERS)
     values = place_columns(structure, schema.code(table.values))
     nowhere = np.full((len(values), structure.n_regions), -1, np.int32)
     pieces = assignments.pieces_of(tree, values, np.zeros_like(values), nowhere, compiled, hyper)

@@ -9,7 +9,7 @@ from pymc_spn.laws.law import Marks
 from pymc_spn.networks.records.record import SCHEMA, Record, read_schema, write_schema
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
-from pymc_spn.networks.schema import OF_ONE_COLUMN, NetworkSchema
+from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.networks.variational.fit_checks import checked_fit
 from pymc_spn.networks.variational.fitted_network import fitted_network
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 LEARNER = "variational: one mode, no uncertainty of the assignments and hyperparameters"
 GROUP = "variational_fit"
 QUERY = "spn_variational_posterior"  # attribute that holds the query of a saved posterior object
-FORMAT = 1
-DIMENSIONS = "edge", "leaf", "level", "sum_node", "column", "step", "restart"
-EDGES, LEAVES, LEVELS = ("region", "node", "option", "count"), ("s1", "s2"), ("levels",)
+FORMAT = 2  # 1: no leaves over several columns
+DIMENSIONS = "edge", "leaf", "level", "sum", "product", "sum_node", "column", "step", "restart"
+EDGES, LEAVES = ("region", "node", "option", "count"), ("s1", "s2")
 
 
 class FittedStates(RecordedStates):
@@ -37,13 +37,13 @@ class FittedStates(RecordedStates):
 
     def __init__(self, schema: NetworkSchema, fit: VariationalFit) -> None:
         one, nothing = np.zeros(1, np.int64), np.zeros(0, np.int64)
-        hyperparameters = {k: fit.hyperparameters[k][None, None] for k in OF_ONE_COLUMN}
+        hyperparameters = {k: fit.hyperparameters[k][None, None] for k in HYPERPARAMETERS}
         self.digits = np.zeros((1, 0, schema.structure.n_regions), np.int8)
         table = np.zeros((0, len(schema.columns)))
         self.record = Record(schema, table, nothing, self.digits[None], one, one, hyperparameters, {})
         self.schema, self.structure, self.compiled = schema, schema.structure, schema.compiled
         self.coded = schema.code(table)
-        self.hyperparameters = [fit.hyperparameters[k][None] for k in OF_ONE_COLUMN]
+        self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]
         self.fit, self.rounded = fit, RoundedCells(schema, table) if schema.rounded else None
         self._keep_nothing()
 
@@ -62,7 +62,7 @@ class FittedStates(RecordedStates):
     def _build(self, s: int) -> Any:
         """Network with fractional counts."""
         tree = self.fit.tree(self.structure, self.compiled)
-        hyperparameters = tuple(self.fit.hyperparameters[k] for k in OF_ONE_COLUMN)
+        hyperparameters = tuple(self.fit.hyperparameters[k] for k in HYPERPARAMETERS)
         return fitted_network(self.structure, asked_palette(self.compiled), tree, self.fit.statistics, hyperparameters)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
@@ -83,7 +83,7 @@ def write_fit(states: FittedStates, query: str) -> "xr.DataTree":
 
     fit, name = states.fit, states.schema.name
     columns = [c.name for c in states.schema.columns]
-    sized = {"edge": EDGES, "leaf": LEAVES, "level": LEVELS}
+    sized = {"edge": EDGES, "leaf": LEAVES, "level": ("levels",), "sum": ("sums",), "product": ("products",)}
     data: dict[str, tuple[Any, Any]] = {
         field: (dim, getattr(fit, field)) for dim, fields in sized.items() for field in fields
     }

@@ -57,7 +57,8 @@ def complete_rows(
             cells.draw(rng, net, row[part], given, out[part], leaves[part])
         if events and states.has_joints:
             draw_with_events(net, compiled, values[row[part]], leaves[part], events, rng, of_several)
-        family[part] = np.where(leaves[part] >= 0, net.palette.family[net.leaves.entry[leaves[part]]], GAUSSIAN)
+        of_slots = net.palette.family[net.leaves.entry[np.maximum(leaves[part], 0)]]
+        family[part] = np.where(leaves[part] >= 0, of_slots, GAUSSIAN)
         for d in events:
             columns, k = states.column_leaves(s, net)
             local = columns.leaves(k, d)

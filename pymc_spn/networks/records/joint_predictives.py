@@ -77,12 +77,12 @@ def joint_predictives_of(nets: Sequence[Any], compiled: Any, r: int) -> JointPre
     each: list[list[np.ndarray]] = [[], [], [], [], []]  # slots, rows, sums, products, psi0
     for net in nets:
         joints, begin, top = net.joints, net.edges.begin[r], net.edges.top[r]
-        n = net.edges.n_data[begin : begin + top]
+        is_held = net.edges.weight[begin : begin + top] > 0.0
         is_prior = np.arange(top) < net.tree.n_prior[r]
-        slots = np.flatnonzero((net.edges.split[begin : begin + top] == joints.split[r]) & (is_prior | (n > 0)))
+        slots = np.flatnonzero((net.edges.split[begin : begin + top] == joints.split[r]) & (is_prior | is_held))
         own = (
             slots,
-            n[slots].astype(np.float64),
+            np.where(is_held[slots], joints.n_rows[joints.slot_begin[r] + slots], 0.0),
             joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d)[slots],
             joints.products[joints.products_begin[r] :][: top * t].reshape(top, t)[slots],
             np.broadcast_to(joints.psi0[first:last], (slots.size, d)),

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import joint_regions, n_kinds
 from pymc_spn.gibbs.network import spread
 from pymc_spn.leaves.family_codes import CATEGORICAL
 
@@ -18,14 +19,14 @@ class ActiveTree(NamedTuple):
     """Edges, sum nodes and leaves of an active tree.
 
     R regions, P places of columns (`network`), E edges, V sum nodes, L leaves: the edges of univariate regions, in the
-    order of the edges.
+    order of the edges. J leaves over several columns: the edges with the number behind those of the splits.
     """
 
     parent: np.ndarray  # (R,)
     part_ptr: np.ndarray  # (R+1,)
     parts: np.ndarray  # child regions of region r: parts[part_ptr[r]:part_ptr[r+1]]
     split: np.ndarray  # (R,) split of the parent region to which the region belongs
-    n_options: np.ndarray  # (R,) splits of a region, palette entries of a univariate one
+    n_options: np.ndarray  # (R,) kinds of children (`n_kinds`), palette entries of a univariate region
     width: np.ndarray  # (R,) children of a sum node, 0 for infinitely many
     place: np.ndarray  # (R,) place of a univariate region, else -1
     column_of_place: np.ndarray  # (P,)
@@ -36,25 +37,33 @@ class ActiveTree(NamedTuple):
     node_ptr: np.ndarray  # (V+1,) edges of node k: node_ptr[k]:node_ptr[k+1]
     node_of_edge: np.ndarray  # (E,) int32
     region_of_edge: np.ndarray  # (E,) int32
-    option: np.ndarray  # (E,) split of a product, palette entry of a leaf within its place
+    option: np.ndarray  # (E,) split of a product or what stands behind them, palette entry of a leaf within its place
     leaf: np.ndarray  # (E,) leaf of an edge, -1 for a product
     leaf_place: np.ndarray  # (L,)
     leaf_entry: np.ndarray  # (L,) palette entry of the columns
     leaf_family: np.ndarray  # (L,) family code
     level_ptr: np.ndarray  # (L+1,) cells of a leaf's levels
+    column_ptr: np.ndarray  # (R+1,) columns of region r, if it may have leaves over all: of columns
+    columns: np.ndarray  # ascending in each region
+    joint: np.ndarray  # (E,) leaf over several columns of an edge, else -1
+    sums_ptr: np.ndarray  # (J+1,)
+    products_ptr: np.ndarray  # (J+1,)
 
 
 class Statistics(NamedTuple):
     """Expected sufficient statistics of soft assignments.
 
     ``edge_count`` (E,) rows on each edge; ``s1``, ``s2`` (L,) sums of the values and of their squares as in `network`;
-    ``levels`` (level_ptr[-1],) rows on each level.
+    ``levels`` (level_ptr[-1],) rows on each level. ``sums`` (sums_ptr[-1],), ``products`` (products_ptr[-1],) of
+    leaves over several columns, as in `normal_inverse_wishart`, with what is expected of missing cells.
     """
 
     edge_count: np.ndarray
     s1: np.ndarray
     s2: np.ndarray
     levels: np.ndarray
+    sums: np.ndarray
+    products: np.ndarray
 
 
 def active_tree(structure, palette, edges):
@@ -72,7 +81,7 @@ def active_tree(structure, palette, edges):
     n_regions = structure.n_regions
     place = np.full(n_regions, -1, np.int64)
     place[structure.leaf_region] = np.arange(structure.leaf_region.size)
-    n_options = structure.n_options(np.diff(palette.entry_ptr))
+    n_options = n_kinds(structure, palette)
     width = structure.n_children.copy()
     finite_leaf = (place >= 0) & (width > 0)
     width[finite_leaf] = np.maximum(width[finite_leaf], n_options[finite_leaf])
@@ -85,6 +94,13 @@ def active_tree(structure, palette, edges):
     leaf_place = place[region[is_leaf]]
     entry = wide.entry_ptr[leaf_place] + option[is_leaf]
     levels = np.where(wide.family[entry] == CATEGORICAL, wide.n_levels[leaf_place], 0)
+    has_joints = joint_regions(structure, palette.is_joint)
+    columns = [
+        np.sort(structure.order[a:b]) if has else np.zeros(0, np.int64)
+        for a, b, has in zip(structure.begin, structure.end, has_joints, strict=True)
+    ]
+    is_joint = has_joints[region] & (option == structure.n_splits[region])
+    size = structure.size[region[is_joint]]
     return ActiveTree(
         parent=structure.parent,
         part_ptr=structure.part_ptr,
@@ -107,7 +123,19 @@ def active_tree(structure, palette, edges):
         leaf_entry=source[entry],
         leaf_family=wide.family[entry],
         level_ptr=_pointer(levels),
+        column_ptr=_pointer(np.array([c.size for c in columns])),
+        columns=np.concatenate(columns).astype(np.int64),
+        joint=np.where(is_joint, np.cumsum(is_joint) - 1, -1),
+        sums_ptr=_pointer(size),
+        products_ptr=_pointer(size * (size + 1) // 2),
     )
+
+
+def no_statistics(tree):
+    """Statistics of no rows."""
+    n_leaves = tree.leaf_family.size
+    sizes = tree.option.size, n_leaves, n_leaves, tree.level_ptr[-1], tree.sums_ptr[-1], tree.products_ptr[-1]
+    return Statistics(*map(np.zeros, sizes))
 
 
 def edges_of(tree):
@@ -126,7 +154,7 @@ def tree_of_digits(structure, palette, digits):
 
     A sum node that is reached but whose rows all lack its columns gets one child, so that other rows may come to it.
     """
-    n_options = structure.n_options(np.diff(palette.entry_ptr))
+    n_options = n_kinds(structure, palette)
     edges, paths, begin = [], np.full(digits.shape, -1, np.int32), np.zeros(structure.n_regions + 1, np.int64)
     for r in range(structure.n_regions):
         label = digits[:, r].astype(np.int64)
@@ -180,8 +208,15 @@ def statistics_of_kept(tree, statistics, number):
     """The statistics of the edges that have a new number."""
     edge = number >= 0
     leaf = edge[tree.leaf >= 0]
-    cells = np.repeat(leaf, np.diff(tree.level_ptr))
-    return Statistics(statistics.edge_count[edge], statistics.s1[leaf], statistics.s2[leaf], statistics.levels[cells])
+    joint = edge[tree.joint >= 0]
+    return Statistics(
+        statistics.edge_count[edge],
+        statistics.s1[leaf],
+        statistics.s2[leaf],
+        statistics.levels[np.repeat(leaf, np.diff(tree.level_ptr))],
+        statistics.sums[np.repeat(joint, np.diff(tree.sums_ptr))],
+        statistics.products[np.repeat(joint, np.diff(tree.products_ptr))],
+    )
 
 
 def _pointer(sizes):

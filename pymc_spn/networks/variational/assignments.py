@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.statistics import entry_priors
-from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, statistics_of_kept
+from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, no_statistics, statistics_of_kept
+from pymc_spn.networks.variational.joint_kernels import ExpectedJoints, expected_joints
 from pymc_spn.networks.variational.path_kernels import assign_rows, expect_leaves, pool_leaves
 from pymc_spn.networks.variational.summaries import Summaries, no_summaries
 from pymc_spn.networks.variational.weight_kernels import expect_weights
@@ -36,6 +37,7 @@ class Logs(NamedTuple):
     level: np.ndarray  # (level_ptr[-1],)
     pool_coefficient: np.ndarray  # the same of the summaries' leaves
     pool_level: np.ndarray
+    joints: ExpectedJoints | None = None
 
 
 class AssignedRows(NamedTuple):
@@ -64,8 +66,7 @@ def pieces_of(
     hyper: tuple,
 ) -> list[AssignedRows]:
     """The table in pieces, each row wholly on one edge of every region, paths (N, R), -1 where it has none."""
-    n_leaves = tree.leaf_family.size
-    zeros = Statistics(np.zeros(tree.option.size), np.zeros(n_leaves), np.zeros(n_leaves), np.zeros(tree.level_ptr[-1]))
+    zeros = no_statistics(tree)
     summaries = no_summaries(tree)
     logs = expected_logs(tree, zeros, summaries, compiled, hyper)  # families with a base measure take a constant of it
     n_pieces = min(max(len(values) // ROWS, 1), PIECES)
@@ -95,21 +96,22 @@ def kept(tree: ActiveTree, pieces: list[AssignedRows], number: np.ndarray) -> li
 
 def expected_logs(tree: ActiveTree, statistics: Statistics, summaries: Summaries, compiled: Any, hyper: tuple) -> Logs:
     """What assignments need to know of the weights and parameters that fit the statistics."""
-    concentration, *leaf_hyperparameters = hyper
+    concentration, *leaf_hyperparameters, covariance_scale = hyper
     prior = entry_priors(compiled, *leaf_hyperparameters)
     weight = np.empty(tree.option.size)
     expect_weights(tree, statistics.edge_count, concentration, weight)
     of_leaves = tree.leaf_family.size, int(tree.level_ptr[-1])
     coefficient, level = np.empty((of_leaves[0], 4)), np.empty(of_leaves[1])
-    expect_leaves(tree, statistics.edge_count[tree.leaf >= 0], *statistics[1:], prior, coefficient, level)
+    expect_leaves(tree, statistics.edge_count[tree.leaf >= 0], *statistics[1:4], prior, coefficient, level)
+    joints = expected_joints(tree, statistics, compiled, covariance_scale)
     pooled = summaries.leaves
     n_pools, n_cells = pooled.leaf_family.size, int(pooled.level_ptr[-1])
-    pool = Statistics(np.empty(n_pools), np.empty(n_pools), np.empty(n_pools), np.empty(n_cells))
+    pool = np.empty(n_pools), np.empty(n_pools), np.empty(n_pools), np.empty(n_cells)
     pool_coefficient, pool_level = np.empty((n_pools, 4)), np.empty(n_cells)
     if n_pools:
-        pool_leaves(tree, summaries, *statistics, *pool)
+        pool_leaves(tree, summaries, joints, *statistics[:4], *pool)
     expect_leaves(pooled, *pool, prior, pool_coefficient, pool_level)
-    return Logs(weight, coefficient, level, pool_coefficient, pool_level)
+    return Logs(weight, coefficient, level, pool_coefficient, pool_level, joints)
 
 
 def assigned(
@@ -117,6 +119,7 @@ def assigned(
 ) -> list[AssignedRows]:
     """Best assignments of the rows of some pieces."""
     out: list[Any] = [None] * len(pieces)
+    joints, logs = logs.joints, logs._replace(joints=None)
 
     def assign(which: int) -> None:
         piece, size, done = pieces[which], 2 * pieces[which].edges.size + 64, -1
@@ -124,8 +127,8 @@ def assigned(
             ptr, edges, totals = np.zeros_like(piece.ptr), np.empty(size, np.int32), np.zeros(2)
             statistics = Statistics(*(np.zeros(x.size) for x in piece.statistics))
             done = assign_rows(
-                tree, summaries, piece.values, piece.base_logs, logs, search, piece.ptr, piece.edges, ptr, edges,
-                *statistics, totals,
+                tree, summaries, joints, piece.values, piece.base_logs, logs, search, piece.ptr, piece.edges, ptr,
+                edges, *statistics, totals,
             )  # fmt: skip
             size *= 2
         out[which] = piece._replace(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.gibbs.starts import MIN_ROWS, cluster_regions
+from pymc_spn.gibbs.starts import MIN_ROWS, among_kinds, cluster_regions
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.variational.active_tree import tree_of_digits
 
@@ -27,4 +27,4 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     copies[structure.leaf_region[one_leaf]] = 1
     min_rows = max(MIN_ROWS, math.isqrt(len(coded)))
     digits = cluster_regions(structure, compiled, coded, copies, np.ones(structure.n_regions, np.int64), rng, min_rows)
-    return tree_of_digits(structure, compiled, digits)
+    return tree_of_digits(structure, compiled, among_kinds(structure, compiled, digits))

@@ -30,6 +30,7 @@ from pymc_spn.networks.variational.assignments import (
     total_of,
 )
 from pymc_spn.networks.variational.hyperparameter_ascent import climb_hyperparameters, leaf_vector, log_leaf_integrals
+from pymc_spn.networks.variational.joint_kernels import expected_joints, log_joint_integrals
 from pymc_spn.networks.variational.summaries import no_summaries, summaries_of
 from pymc_spn.networks.variational.weight_kernels import log_weight_integral
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -101,9 +102,9 @@ def ascend(
         Log density of the coded table relative to the original one, in nats.
     start : ActiveTree, (N, R) int32
         The tree and every row's edges in it, -1 where it has none.
-    hyperparameters : concentration (2,), leaf_scale, leaf_shape, precision_ratio (D,) each
-    learned : (4, max(2, D)) bool
-    priors : (4, 3) float64
+    hyperparameters : concentration (2,), leaf_scale, leaf_shape, precision_ratio, covariance_scale (D,) each
+    learned : (5, max(2, D)) bool
+    priors : (5, 3) float64
         Family code and two parameters for each group of hyperparameters.
     max_steps : int
     tolerance : float
@@ -172,10 +173,12 @@ def _with_parameters(state, compiled, learned, priors):
     hyper = tuple(h.copy() for h in state.hyper)
     tree, statistics = state.tree, total_of(state.pieces)
     vector = leaf_vector(tree, statistics, hyper[1].size)
+    joints = expected_joints(tree, statistics, compiled, hyper[4])
     log_prior = climb_hyperparameters(
-        tree, statistics.edge_count, vector, compiled, read_only_view(learned), priors, *hyper
+        tree, statistics.edge_count, vector, compiled, joints, read_only_view(learned), priors, *hyper
     )
-    bound = log_leaf_integrals(vector, compiled, *hyper[1:]) + log_prior
+    bound = log_leaf_integrals(vector, compiled, *hyper[1:4]) + log_prior
+    bound += log_joint_integrals(joints) if joints is not None else 0.0
     for which in range(2):
         bound += log_weight_integral(tree, statistics.edge_count, hyper[0], which)
     bound += sum(piece.entropy for piece in state.pieces)

@@ -8,10 +8,11 @@ import numpy as np
 
 from pymc_spn.gibbs.palette import log_jacobian, with_spread_values
 from pymc_spn.gibbs.sampler import place_columns
-from pymc_spn.networks.schema import OF_ONE_COLUMN
+from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
 from pymc_spn.networks.variational.clustered_start import clustered_tree
 from pymc_spn.networks.variational.coordinate_ascent import Ascent, ascend, base_logs
+from pymc_spn.networks.variational.joint_starts import with_joint_leaves
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 
@@ -22,15 +23,19 @@ class VariationalFit:
     Parameters
     ----------
     region, node, option : (E,) int64
-        Edges of the active tree: region, number of the edge above within its region, split or palette entry.
+        Edges of the active tree: region, number of the edge above within its region, and its kind: split or leaf over
+        several columns, of leaves over one the palette entry.
     count : (E,) float64
         Expected number of rows on each edge.
     s1, s2 : (L,) float64
         Expected sums of the values and of their squares in each leaf, in coded units.
     levels : (K,) float64
         Expected number of rows on each level of the leaves of discrete columns.
+    sums, products : float64
+        Expected sums of the rows and of their products in each leaf over several columns (`ActiveTree`), about the
+        centre of its prior.
     hyperparameters : dict of float64 arrays
-        Concentration (2,), the others (D,) each; keys in the order of `OF_ONE_COLUMN`.
+        Concentration (2,), the others (D,) each; keys in the order of `HYPERPARAMETERS`.
     bounds : list of (n_steps + 1,) float64
         For each restart the bound plus the log prior of the learned hyperparameters, from the start on, in nats.
     log_prior : float
@@ -45,6 +50,8 @@ class VariationalFit:
     s1: np.ndarray
     s2: np.ndarray
     levels: np.ndarray
+    sums: np.ndarray
+    products: np.ndarray
     hyperparameters: dict[str, np.ndarray]
     bounds: list[np.ndarray]
     log_prior: float
@@ -59,7 +66,7 @@ class VariationalFit:
     @property
     def statistics(self) -> Statistics:
         """The expected statistics."""
-        return Statistics(self.count, self.s1, self.s2, self.levels)
+        return Statistics(self.count, self.s1, self.s2, self.levels, self.sums, self.products)
 
 
 def fit_by_ascent(
@@ -101,11 +108,14 @@ def fit_by_ascent(
     factorials = base_logs(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
-    own = tuple(hyperparameters[k] for k in OF_ONE_COLUMN)
+    own = tuple(hyperparameters[k] for k in HYPERPARAMETERS)
     fixed = learned, priors, max_steps, tolerance
     with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
         for number, generator in enumerate(rng.spawn(n_restarts), 1):
             start = clustered_tree(structure, spread, coded, max_children, generator)
+            if spread.is_joint.any():
+                tree, paths = start
+                start = with_joint_leaves(structure, spread, placed, factorials, tree, paths, own, number % 2 == 1)
             runs.append(
                 ascend(structure, spread, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
             )
@@ -125,7 +135,9 @@ def fit_of(runs: list[Ascent]) -> VariationalFit:
         s1=best.statistics.s1,
         s2=best.statistics.s2,
         levels=best.statistics.levels,
-        hyperparameters=dict(zip(OF_ONE_COLUMN, best.hyperparameters, strict=True)),
+        sums=best.statistics.sums,
+        products=best.statistics.products,
+        hyperparameters=dict(zip(HYPERPARAMETERS, best.hyperparameters, strict=True)),
         bounds=[run.bounds for run in runs],
         log_prior=best.log_prior,
         converged=np.array([run.converged for run in runs]),

@@ -1,11 +1,13 @@
 """Whether stored arrays are a variational fit of a network, before kernels walk through its tree."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.schema import OF_ONE_COLUMN
+from pymc_spn.gibbs.joint_leaves import n_kinds
+from pymc_spn.networks.schema import HYPERPARAMETERS
+from pymc_spn.networks.variational.active_tree import active_tree, no_statistics
 from pymc_spn.networks.variational.fit import VariationalFit
 from pymc_spn.tables.stored_arrays import checked, refuse
 
@@ -26,13 +28,9 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
         or statistics are negative, no numbers or of another length.
     """
     region, node, option = _edges(schema, data)
-    compiled, structure = schema.compiled, schema.structure
-    column = np.full(structure.n_regions, -1)
-    column[structure.leaf_region] = structure.leaf_column
-    leaf_column = column[region]
-    entry = (compiled.entry_ptr[leaf_column] + option)[leaf_column >= 0]
-    leaf_column = leaf_column[leaf_column >= 0]
-    n_levels = np.where(compiled.family[entry] == CATEGORICAL, compiled.n_levels[leaf_column], 0)
+    ends = np.searchsorted(region, np.arange(schema.structure.n_regions + 1))
+    edges = [(node[a:b], option[a:b]) for a, b in pairwise(ends)]
+    there = no_statistics(active_tree(schema.structure, schema.compiled, edges))
     n_columns = len(schema.columns)
     steps = checked("n_steps", data["n_steps"], (None,), 1, data["bounds"].size, whole=True)
     if steps.size == 0 or steps.sum() != data["bounds"].size:
@@ -44,11 +42,13 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
         node=node,
         option=option,
         count=checked("count", data["count"], region.shape, 0.0),
-        s1=checked("s1", data["s1"], leaf_column.shape),
-        s2=checked("s2", data["s2"], leaf_column.shape, 0.0),
-        levels=checked("levels", data["levels"], (int(n_levels.sum()),), 0.0),
+        s1=checked("s1", data["s1"], there.s1.shape),
+        s2=checked("s2", data["s2"], there.s2.shape, 0.0),
+        levels=checked("levels", data["levels"], there.levels.shape, 0.0),
+        sums=checked("sums", data["sums"], there.sums.shape),
+        products=checked("products", data["products"], there.products.shape),
         hyperparameters={
-            k: checked(k, data[k], (2 if k == "concentration" else n_columns,), tiny) for k in OF_ONE_COLUMN
+            k: checked(k, data[k], (2 if k == "concentration" else n_columns,), tiny) for k in HYPERPARAMETERS
         },
         bounds=np.split(bounds, np.cumsum(steps)[:-1]),
         log_prior=float(checked("log_prior", data["log_prior"], ())),
@@ -59,7 +59,7 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
 def _edges(schema: Any, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Region, node and option (E,) of the edges."""
     structure = schema.structure
-    n_options = structure.n_options(np.diff(schema.compiled.entry_ptr))
+    n_options = n_kinds(structure, schema.compiled)
     region = checked("region", data["region"], (None,), 0, structure.n_regions - 1, whole=True)
     if (np.diff(region) < 0).any():
         refuse("region", "be in ascending order", region.tolist())

@@ -3,14 +3,18 @@
 The kernels know integer counts and priors; a fit has fractional counts. Both are the same to a query: every leaf of
 the fit gets a palette entry of its own, whose prior is the leaf's variational posterior, and holds no data. Weights
 are explicit: what a sum node leaves to its unoccupied children stands as one more child, an empty product or a leaf
-with its prior, so a node that holds anything is full. Nodes have width 1, and all their children's weights add up to
+with its prior, so a node that holds anything is full. Where children may be leaves over several columns, here or below,
+there is one such child for each kind, as the values of unoccupied ones differ. Leaves over several columns keep
+their fractional numbers of rows. Nodes have width 1, and all their children's weights add up to
 the concentration.
 """
 
 import numpy as np
 
 from pymc_spn.gibbs.family_kernels import is_located, posteriors, predictive_of
-from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts
+from pymc_spn.gibbs.joint_leaves import refresh_joint
+from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts, prior_slots
 from pymc_spn.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
@@ -25,17 +29,16 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     Every weight and every leaf parameter occurs once in a row's density and they are independent under q, so the
     expectation is a sum-product network of mean weights and leaf predictives.
     """
-    concentration, *leaf_hyperparameters = hyperparameters
+    concentration, *leaf_hyperparameters, covariance_scale = hyperparameters
     prior = entry_priors(compiled, *leaf_hyperparameters)
     weight, remainder = np.empty(tree.option.size), np.empty(tree.node_ptr.size - 1)
     mean_weights(tree, statistics.edge_count, concentration, weight, remainder)
+    n_prior = prior_slots(structure, compiled)
     edges = [
-        _with_rest(structure, tree, r, *found, weight, remainder, concentration)
+        _with_rest(tree, r, *found, weight, remainder, concentration, n_prior[r])
         for r, found in enumerate(edges_of(tree))
     ]
-    n_entries = np.zeros(structure.n_regions, np.int64)
-    n_entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
-    capacity = np.array([node.size for node, *_ in edges]) + n_entries + 1
+    capacity = np.array([node.size for node, *_ in edges]) + n_prior + 1
     net = build_network(structure, compiled, 0, capacity)
     clear(net.tree, net.palette, net.edges, net.nodes, net.leaves)
     net.tree.width[:] = 1
@@ -46,25 +49,30 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     net.masses.share[:] = np.where(net.tree.column < 0, net.masses.total, 0.0)
     net = _with_own_entries(net, tree, statistics)
     first_own = net.palette.entry_source.size - tree.leaf_family.size
-    n_nodes = np.array([1, *(edges[q][0].size for q in structure.parent[1:])], np.int64)
+    if net.joints is not None:
+        net.joints.psi0[:] = joint_scales(compiled.joint_constants, covariance_scale)[net.joints.column]
     for r, (node, option, share, edge) in enumerate(edges):
         d = net.tree.column[r]
-        local = n_entries[r] + np.arange(node.size)  # behind the prior slots
+        above = structure.parent[r]
+        n_nodes = 1 if r == 0 else n_prior[above] + edges[above][0].size
+        node = node if r == 0 else n_prior[above] + node
+        local = n_prior[r] + np.arange(node.size)  # behind the prior slots
         slots = net.edges.begin[r] + local
         _link(net, r, node, local)
         net.edges.weight[slots] = share * net.masses.total[r]
-        net.nodes.n_edges[net.nodes.begin[r] + np.arange(n_nodes[r])] = np.bincount(node, minlength=n_nodes[r]) > 0
+        is_full = np.bincount(node, minlength=n_nodes) > 0
+        net.nodes.n_edges[net.nodes.begin[r] + np.arange(n_nodes)] = is_full
         if d < 0:
             net.edges.split[slots] = option
+            if net.joints is not None:
+                _put_joints(net, tree, statistics, r, local, edge)
             continue
         held = edge >= 0
         leaves = tree.leaf[edge[held]]
         net.leaves.entry[slots] = net.palette.entry_ptr[d] + option
         net.leaves.entry[slots[held]] = first_own + leaves
         begin = net.nodes.occupied_begin[d]
-        net.nodes.occupied[begin : begin + n_nodes[r] * n_entries[r]] = np.repeat(
-            np.bincount(node, minlength=n_nodes[r]) > 0, n_entries[r]
-        )
+        net.nodes.occupied[begin : begin + n_nodes * n_prior[r]] = np.repeat(is_full, n_prior[r])
         if net.palette.n_levels[d] > 0:
             at = tree.level_ptr[leaves][:, None] + np.arange(net.palette.n_levels[d])
             level_counts(net, d)[:, local[held]] = statistics.levels[at].T
@@ -73,13 +81,40 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     return net
 
 
-def _with_rest(structure, tree, r, node, option, weight, remainder, concentration):
-    """Edges of a region with a child more for what each node leaves to others: node, option, share, edge or -1."""
+def _put_joints(net, tree, statistics, r, local, edge):
+    """Statistics and predictives of a region's leaves over several columns in the slots of its edges, -1 new ones."""
+    joints = net.joints
+    d = joints.column_ptr[r + 1] - joints.column_ptr[r]
+    t = d * (d + 1) // 2
+    for slot, e in zip(local.tolist(), edge.tolist(), strict=True):
+        if net.edges.split[net.edges.begin[r] + slot] != joints.split[r]:
+            continue
+        n, i = 0.0, -1
+        if e >= 0:
+            n, i = statistics.edge_count[e], tree.joint[e]
+            at, to = tree.sums_ptr[i], joints.sums_begin[r] + slot * d
+            joints.sums[to : to + d] = statistics.sums[at : at + d]
+            at, to = tree.products_ptr[i], joints.products_begin[r] + slot * t
+            joints.products[to : to + t] = statistics.products[at : at + t]
+        put_joint(joints, r, slot, n)
+
+
+@kernel
+def put_joint(joints, r, slot, n):
+    """`refresh_joint` for a number of rows that need not be whole."""
+    refresh_joint(joints, r, slot, n)
+
+
+def _with_rest(tree, r, node, option, weight, remainder, concentration, n_prior):
+    """Edges of a region with a child more for what each node leaves to others: node, option, share, edge or -1.
+
+    With prior slots there is a child for each of their kinds.
+    """
     own = slice(tree.edge_begin[r], tree.edge_begin[r + 1])
     rest = remainder[tree.node_begin[r] : tree.node_begin[r + 1]]
     reached = np.unique(node)
     if tree.place[r] < 0:
-        shares = rest[:, None]
+        shares = np.repeat(rest[:, None] / max(n_prior, 1), max(n_prior, 1), axis=1)
     else:
         shares = np.empty((rest.size, int(tree.n_options[r])))
         rest_of_entries(tree, r, concentration[1], rest, shares)

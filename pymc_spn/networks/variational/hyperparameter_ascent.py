@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_spn.gibbs.hyperparameters import (
     CONCENTRATION,
+    COVARIANCE_SCALE,
     GAMMA,
     LEAF_SCALE,
     LEAF_SHAPE,
@@ -19,7 +20,10 @@ from pymc_spn.gibbs.hyperparameters import (
     log_prior_on_line,
     to_line,
 )
+from pymc_spn.gibbs.joint_leaves import EXCESS
+from pymc_spn.gibbs.joint_scales import log_of_scale
 from pymc_spn.gibbs.statistics import HEAD, LEAF, leaf_priors, log_column
+from pymc_spn.networks.variational.joint_kernels import hold_leaves_of_column, row_scratch, set_scale_of_column
 from pymc_spn.networks.variational.weight_kernels import log_weight_integral
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -60,6 +64,19 @@ def log_leaf_integrals(state, palette, leaf_scale, leaf_shape, precision_ratio):
     return total
 
 
+@kernel
+def log_integral_of_each_leaf(state, palette, leaf_scale, leaf_shape, precision_ratio, out):
+    """What each leaf (L,) adds to `log_leaf_integrals`, in the order of the vector."""
+    none = np.empty(0)
+    own = state.copy()
+    given, leaves = read_only_view(own), leaf_priors(palette)
+    for d in range(leaf_scale.size):
+        for i in range(int(state[HEAD + d]), int(state[HEAD + d + 1])):
+            own[HEAD + d] = i
+            own[HEAD + d + 1] = i + 1
+            out[i] = log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d], none)
+
+
 @inner_kernel
 def log_range(prior):
     """Ends of the interval of its line to which a hyperparameter is confined."""
@@ -80,9 +97,15 @@ def log_normal_constant(family, a, b):
 
 
 @inner_kernel
-def log_target(tree, count, state, palette, group, d, v, values, mass, prior):
-    """What depends on one hyperparameter, at v on its line: the bound's term, and its log prior."""
+def log_target(tree, count, state, palette, group, d, v, values, mass, prior, held):
+    """What depends on one hyperparameter, at v on its line: the bound's term, and its log prior.
+
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; for a covariance scale psi0 before the move,
+    the variance and the floor of the column, and ``held`` (n, 3) is of the leaves that have it (`log_of_scale`).
+    """
     x = from_line(v, int(prior[0]))
+    if group == COVARIANCE_SCALE:
+        return log_of_scale(v, values[0], held, len(held), values[1], values[2], prior[1], prior[2])
     log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
     if group == CONCENTRATION:
         old = mass[d]
@@ -97,35 +120,39 @@ def log_target(tree, count, state, palette, group, d, v, values, mass, prior):
 
 
 @inner_kernel
-def climb(tree, count, state, palette, group, d, v, values, mass, prior):
+def climb(tree, count, state, palette, group, d, v, values, mass, prior, held):
     """The best of v and the end of a golden section search round it."""
     lowest, highest = log_range(prior)
     low = max(v - REACH, lowest)
     high = min(v + REACH, highest)
     left = high - GOLDEN * (high - low)
     right = low + GOLDEN * (high - low)
-    at_left = log_target(tree, count, state, palette, group, d, left, values, mass, prior)
-    at_right = log_target(tree, count, state, palette, group, d, right, values, mass, prior)
+    at_left = log_target(tree, count, state, palette, group, d, left, values, mass, prior, held)
+    at_right = log_target(tree, count, state, palette, group, d, right, values, mass, prior, held)
     for _ in range(STEPS):
         if at_left > at_right:
             high = right
             right = left
             at_right = at_left
             left = high - GOLDEN * (high - low)
-            at_left = log_target(tree, count, state, palette, group, d, left, values, mass, prior)
+            at_left = log_target(tree, count, state, palette, group, d, left, values, mass, prior, held)
         else:
             low = left
             left = right
             at_left = at_right
             right = low + GOLDEN * (high - low)
-            at_right = log_target(tree, count, state, palette, group, d, right, values, mass, prior)
+            at_right = log_target(tree, count, state, palette, group, d, right, values, mass, prior, held)
     best = left if at_left > at_right else right
-    is_better = max(at_left, at_right) > log_target(tree, count, state, palette, group, d, v, values, mass, prior)
+    now = log_target(tree, count, state, palette, group, d, v, values, mass, prior, held)
+    is_better = max(at_left, at_right) > now
     return best if is_better else v
 
 
 @kernel
-def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, leaf_scale, leaf_shape, precision_ratio):
+def climb_hyperparameters(
+    tree, count, state, palette, joints, learned, priors, mass, leaf_scale, leaf_shape, precision_ratio,
+    covariance_scale,
+):  # fmt: skip
     """Move every learned hyperparameter uphill, in place, and return the log prior of all learned ones on their lines.
 
     Parameters
@@ -135,20 +162,23 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
     state : (n,) float64
         From `leaf_vector`.
     palette : CompiledPalette
-    learned : (4, max(2, D)) bool
-    priors : (4, 3) float64
+    joints : ExpectedJoints or None
+        Whose prior scales are moved, too.
+    learned : (5, max(2, D)) bool
+    priors : (5, 3) float64
         Family code and two parameters for each group.
     mass : (2,) float64
-    leaf_scale, leaf_shape, precision_ratio : (D,) float64
+    leaf_scale, leaf_shape, precision_ratio, covariance_scale : (D,) float64
     """
     log_p = 0.0
     values = np.empty(3)
+    none = np.empty((0, 3))
     given, leaves = read_only_view(state), leaf_priors(palette)
     for which in range(2):
         p = priors[CONCENTRATION]
         if learned[CONCENTRATION, which]:
             v = to_line(mass[which], int(p[0]))
-            v = climb(tree, count, given, leaves, CONCENTRATION, which, v, values, mass, p)
+            v = climb(tree, count, given, leaves, CONCENTRATION, which, v, values, mass, p, none)
             mass[which] = from_line(v, int(p[0]))
             log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
     for d in range(leaf_scale.size):
@@ -159,10 +189,26 @@ def climb_hyperparameters(tree, count, state, palette, learned, priors, mass, le
             if learned[group, d]:
                 p = priors[group]
                 v = to_line(values[group - 1], int(p[0]))
-                v = climb(tree, count, given, leaves, group, d, v, values, mass, p)
+                v = climb(tree, count, given, leaves, group, d, v, values, mass, p, none)
                 values[group - 1] = from_line(v, int(p[0]))
                 log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]
+    if joints is not None:
+        p = priors[COVARIANCE_SCALE]
+        held = np.empty((joints.region.size, 3))
+        scratch = row_scratch(joints)
+        for d in range(covariance_scale.size):
+            if not learned[COVARIANCE_SCALE, d]:
+                continue
+            values[1] = palette.joint_constants[d, 1]
+            values[2] = palette.joint_constants[d, 2]
+            values[0] = max(covariance_scale[d] * values[1], values[2]) * (EXCESS - 1.0)
+            n_held = hold_leaves_of_column(joints, d, scratch, held)
+            v = to_line(covariance_scale[d], int(p[0]))
+            v = climb(tree, count, given, leaves, COVARIANCE_SCALE, d, v, values, mass, p, held[:n_held])
+            covariance_scale[d] = from_line(v, int(p[0]))
+            log_p += log_prior_on_line(v, int(p[0]), p[1], p[2]) + log_normal_constant(int(p[0]), p[1], p[2])
+            set_scale_of_column(joints, d, max(covariance_scale[d] * values[1], values[2]) * (EXCESS - 1.0))
     return log_p

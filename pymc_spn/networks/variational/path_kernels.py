@@ -21,7 +21,8 @@ from pymc_spn.gibbs.family_kernels import (
     takes_factorials,
 )
 from pymc_spn.gibbs.network import EMPTY_LEAF
-from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
+from pymc_spn.networks.variational.joint_kernels import add_to_joint, pool_of_joint, row_scratch, value_in_joint
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
@@ -61,7 +62,7 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
 
 
 @kernel
-def pool_leaves(tree, summaries, count, s1, s2, levels, pool_count, pool_s1, pool_s2, pool_levels):
+def pool_leaves(tree, summaries, joints, count, s1, s2, levels, pool_count, pool_s1, pool_s2, pool_levels):
     """Statistics of the leaves of each summary: for a product and a column those of all leaves of the column below.
 
     Of a palette of several entries only leaves of the summary's entry count.
@@ -76,6 +77,12 @@ def pool_leaves(tree, summaries, count, s1, s2, levels, pool_count, pool_s1, poo
         first = tree.edge_begin[r]
         for e in range(first, tree.edge_begin[r + 1]):
             to = summaries.begin[e]
+            if joints is not None and tree.joint[e] >= 0:
+                for c in range(summaries.place_begin[r + 1] - summaries.place_begin[r]):
+                    d = tree.column_of_place[summaries.places[summaries.place_begin[r] + c]]
+                    j = np.searchsorted(tree.columns[tree.column_ptr[r] : tree.column_ptr[r + 1]], d)
+                    is_held = summaries.leaves.leaf_family[to + c] == GAUSSIAN
+                    pool_of_joint(joints, tree.joint[e], j, to + c, is_held, pool_count, pool_s1, pool_s2)
             for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
                 q = tree.parts[j]
                 if tree.split[q] != tree.option[e]:
@@ -108,14 +115,16 @@ def pool_leaves(tree, summaries, count, s1, s2, levels, pool_count, pool_s1, poo
 
 @kernel
 def assign_rows(
-    tree, summaries, y, base_logs, logs, search, old_ptr, old_edges, new_ptr, new_edges, count, s1, s2, levels, totals
-):
+    tree, summaries, joints, y, base_logs, logs, search, old_ptr, old_edges, new_ptr, new_edges, count, s1, s2, levels,
+    sums, products, totals,
+):  # fmt: skip
     """Best distribution of every row's induced tree on its list of edges: expected statistics, new list.
 
     Parameters
     ----------
     tree : ActiveTree
     summaries : Summaries
+    joints : ExpectedJoints or None
     y : (N, P) float64
         Coded table with a column for each place, NaN where missing.
     base_logs : (N, P) float64
@@ -126,10 +135,11 @@ def assign_rows(
         Lists of the rows: ``old_edges[old_ptr[n]:old_ptr[n + 1]]``, ascending.
     new_ptr, new_edges
         Out: the lists without edges that hold too little, of the first rows.
-    count, s1, s2, levels
+    count, s1, s2, levels, sums, products
         `Statistics`; the rows' are added.
     totals : (2,) float64
-        The entropy of the trees and the log of the network's values, in nats, summed over the rows, are added.
+        The entropy of the trees and of missing cells in leaves over several columns and the log of the network's
+        values, in nats, summed over the rows, are added.
 
     Returns
     -------
@@ -146,21 +156,27 @@ def assign_rows(
     seen = np.empty(tree.parent.size, np.bool_)
     begin = np.zeros(tree.parent.size + 1, np.int64)
     unchecked = np.zeros(1, np.int64)
+    scratch = None if joints is None else row_scratch(joints)
     done = 0
     for n in range(y.shape[0]):
         row = y[n]
         bases = base_logs[n]
         mark_seen(tree, row, seen)
         old = old_edges[old_ptr[n] : old_ptr[n + 1]]
-        m = list_edges(tree, summaries, logs, search, row, bases, seen, old, begin, edges, is_new, value)
+        m = list_edges(
+            tree, summaries, joints, logs, search, row, bases, seen, old, begin, edges, is_new, value, scratch
+        )
         if done + m > new_edges.size or must_stop_after(32 * m, unchecked):
             return n
         if m > 0:
-            pass_upwards(tree, logs, search, row, bases, seen, m, edges, is_new, value, weight, node_value, loss)
+            pass_upwards(
+                tree, joints, logs, search, row, bases, seen, m, edges, is_new, value, weight, node_value, loss, scratch
+            )
             totals[1] += node_value[0]
             totals[0] += pass_downwards(
-                tree, logs, row, bases, m, edges, value, node_value, loss, count, s1, s2, levels
-            )
+                tree, joints, logs, row, bases, m, edges, value, node_value, loss, count, s1, s2, levels, sums,
+                products, scratch,
+            )  # fmt: skip
             for t in range(m):
                 if value[t] > 0.0:
                     new_edges[done] = edges[t]
@@ -180,7 +196,7 @@ def mark_seen(tree, row, seen):
 
 
 @bare_inner_kernel
-def list_edges(tree, summaries, logs, search, row, bases, seen, old, begin, edges, is_new, score):
+def list_edges(tree, summaries, joints, logs, search, row, bases, seen, old, begin, edges, is_new, score, scratch):
     """Edges on which the row's distribution may put mass, ascending; returns their number.
 
     Of a region that the row sees, every node that is reached gets its old edges. A search adds others. A node without
@@ -193,7 +209,9 @@ def list_edges(tree, summaries, logs, search, row, bases, seen, old, begin, edge
         if not seen[r]:
             continue
         if r == 0:
-            m, o = list_children(tree, summaries, logs, search, row, bases, old, o, 0, 0, edges, is_new, score, m)
+            m, o = list_children(
+                tree, summaries, joints, logs, search, row, bases, old, o, 0, 0, edges, is_new, score, m, scratch
+            )
             continue
         above = tree.parent[r]
         first = tree.edge_begin[above]
@@ -201,13 +219,17 @@ def list_edges(tree, summaries, logs, search, row, bases, seen, old, begin, edge
         for t in range(begin[above], stop):
             if tree.option[edges[t]] == tree.split[r]:
                 k = tree.node_begin[r] + edges[t] - first
-                m, o = list_children(tree, summaries, logs, search, row, bases, old, o, r, k, edges, is_new, score, m)
+                m, o = list_children(
+                    tree, summaries, joints, logs, search, row, bases, old, o, r, k, edges, is_new, score, m, scratch
+                )
     begin[tree.parent.size] = m
     return m
 
 
 @bare_inner_kernel
-def list_children(tree, summaries, logs, search, row, bases, old, o, r, k, edges, is_new, score, m):
+def list_children(
+    tree, summaries, joints, logs, search, row, bases, old, o, r, k, edges, is_new, score, m, scratch
+):  # fmt: skip
     """Append the edges of a node to the first m; returns the number now, and the next of the old edges."""
     low = tree.node_ptr[k]
     high = tree.node_ptr[k + 1]
@@ -223,7 +245,7 @@ def list_children(tree, summaries, logs, search, row, bases, old, o, r, k, edges
     n_more = min(n_more, n_others)
     takes_all = n_more == n_others or (n_more > 0 and tree.place[r] >= 0)
     if n_more > 0 and not takes_all:
-        score_children(tree, summaries, logs, row, bases, r, low, high, score)
+        score_children(tree, summaries, joints, logs, row, bases, r, low, high, score, scratch)
         for i in range(n_old):
             score[old[o + i] - low] = -np.inf
         for _ in range(n_more):
@@ -244,12 +266,15 @@ def list_children(tree, summaries, logs, search, row, bases, old, o, r, k, edges
 
 
 @bare_inner_kernel
-def score_children(tree, summaries, logs, row, bases, r, low, high, score):
-    """How well the summaries of the children low..high suit the row, in nats."""
+def score_children(tree, summaries, joints, logs, row, bases, r, low, high, score, scratch):
+    """How well the children low..high suit the row, in nats: products by their summaries."""
     first = summaries.place_begin[r]
     n_columns = summaries.place_begin[r + 1] - first
     for e in range(low, high):
         total = logs.weight[e]
+        if joints is not None and tree.joint[e] >= 0:
+            score[e - low] = total + value_in_joint(joints, tree.joint[e], row, scratch)
+            continue
         for c in range(n_columns):
             d = summaries.places[first + c]
             if not np.isnan(row[d]):
@@ -281,7 +306,9 @@ def leaf_value(leaves, i, y, base_log, offset, c, level_log):
 
 
 @bare_inner_kernel
-def pass_upwards(tree, logs, search, row, bases, seen, m, edges, is_new, value, weight, node_value, loss):
+def pass_upwards(
+    tree, joints, logs, search, row, bases, seen, m, edges, is_new, value, weight, node_value, loss, scratch
+):  # fmt: skip
     """Log values of the nodes of a list; ``value`` (m,) ends as each edge's share of its node."""
     end = m
     while end > 0:
@@ -298,6 +325,8 @@ def pass_upwards(tree, logs, search, row, bases, seen, m, edges, is_new, value, 
                 i = tree.leaf[e]
                 v += leaf_value(tree, i, row[d], bases[d], tree.offset[d], logs.coefficient[i], logs.level)
             else:
+                if joints is not None and tree.joint[e] >= 0:
+                    v += value_in_joint(joints, tree.joint[e], row, scratch)
                 for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
                     q = tree.parts[j]
                     if tree.split[q] == tree.option[e] and seen[q]:
@@ -334,8 +363,13 @@ def pass_upwards(tree, logs, search, row, bases, seen, m, edges, is_new, value, 
 
 
 @bare_inner_kernel
-def pass_downwards(tree, logs, row, bases, m, edges, value, node_flow, loss, count, s1, s2, levels):
-    """Add a row's flows to the statistics; ``value`` (m,) ends as the flows. Returns the entropy of its tree."""
+def pass_downwards(
+    tree, joints, logs, row, bases, m, edges, value, node_flow, loss, count, s1, s2, levels, sums, products, scratch
+):  # fmt: skip
+    """Add a row's flows to the statistics; ``value`` (m,) ends as the flows.
+
+    Returns the entropy of its tree and of its missing cells in leaves over several columns.
+    """
     entropy = 0.0
     node_flow[0] = 1.0
     last = -1
@@ -356,6 +390,8 @@ def pass_downwards(tree, logs, row, bases, m, edges, value, node_flow, loss, cou
                 add_leaf_statistics(
                     tree, i, row[d], bases[d], tree.offset[d], logs.coefficient[i], flow, s1, s2, levels
                 )
+            elif joints is not None and tree.joint[e] >= 0:
+                entropy += flow * add_to_joint(joints, tree.joint[e], row, flow, scratch, sums, products)
         if d < 0:
             for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
                 q = tree.parts[j]

@@ -109,29 +109,38 @@ def log_weight_integral(tree, count, mass, which):
 
     ``which`` is 0 for sum nodes over several columns, 1 for univariate ones.
     """
-    alpha = mass[which]
-    at_alpha = math.lgamma(alpha)
     log_p = 0.0
     for r in range(tree.parent.size):
-        if (tree.place[r] >= 0) != (which == 1):
-            continue
-        log_options = math.log(tree.n_options[r])
-        for k in range(tree.node_begin[r], tree.node_begin[r + 1]):
-            begin = tree.node_ptr[k]
-            end = tree.node_ptr[k + 1]
-            rest = count[begin:end].sum()
-            if tree.width[r] > 0:
-                log_p += at_alpha - math.lgamma(alpha + rest)
-                for e in range(begin, end):
-                    share = child_share(tree, r, tree.option[e], alpha)
-                    log_p += math.lgamma(share + count[e]) - math.lgamma(share)
-                continue
-            for e in by_falling_count(count[begin:end]):
-                n = count[begin + e]
-                rest = max(rest - n, 0.0)
-                log_p += math.log(alpha) + math.lgamma(1.0 + n) + math.lgamma(alpha + rest)
-                log_p -= math.lgamma(1.0 + alpha + n + rest) + log_options
+        if (tree.place[r] >= 0) == (which == 1):
+            for k in range(tree.node_begin[r], tree.node_begin[r + 1]):
+                log_p += log_integral_of_node(tree, r, k, count, mass[which])
     return log_p
+
+
+@kernel
+def log_integral_of_node(tree, r, k, count, alpha):
+    """What node k of region r adds to `log_weight_integral`."""
+    begin = tree.node_ptr[k]
+    end = tree.node_ptr[k + 1]
+    if tree.width[r] > 0:
+        log_p = math.lgamma(alpha) - math.lgamma(alpha + count[begin:end].sum())
+        for e in range(begin, end):
+            share = child_share(tree, r, tree.option[e], alpha)
+            log_p += math.lgamma(share + count[e]) - math.lgamma(share)
+        return log_p
+    return log_stick_integral(count[begin:end], alpha, tree.n_options[r])
+
+
+@kernel
+def log_stick_integral(count, alpha, n_options):
+    """`log_integral_of_node` at infinite width."""
+    rest = count.sum()
+    log_p = 0.0
+    for e in by_falling_count(count):
+        n = count[e]
+        rest = max(rest - n, 0.0)
+        log_p += math.lgamma(1.0 + n) + math.lgamma(alpha + rest) - math.lgamma(1.0 + alpha + n + rest)
+    return log_p + count.size * math.log(alpha / n_options)
 
 
 @kernel
