@@ -112,10 +112,12 @@ def fit_by_ascent(
     fixed = learned, priors, max_steps, tolerance
     with ProgressBar("Variational ascent", n_restarts * max_steps, progressbar) as bar:
         for number, generator in enumerate(rng.spawn(n_restarts), 1):
-            start = clustered_tree(structure, spread, coded, max_children, generator)
-            if spread.is_joint.any():
+            has_joints = spread.is_joint.any()
+            width = max(max_children // 2, 1) if has_joints and number % 3 == 0 else max_children
+            start = clustered_tree(structure, spread, coded, width, generator)
+            if has_joints:
                 tree, paths = start
-                start = with_joint_leaves(structure, spread, placed, factorials, tree, paths, own, number % 2 == 1)
+                start = with_joint_leaves(structure, spread, placed, factorials, tree, paths, own, number % 3 != 2)
             runs.append(
                 ascend(structure, spread, placed, factorials, jacobian, start, own, *fixed, stepped=bar.advance)
             )
