@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, LeafLaws, RowLaws, WeightedLeaves
-from pymc_spn.laws.student_mixtures import StudentLaws, StudentMixtures
+from pymc_spn.laws.student_mixtures import StudentLaws, StudentMixtures, quantiles_of_own_leaves, students_of
 from pymc_spn.numerics.draw_averages import relative_weights, weighted
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
@@ -201,6 +202,12 @@ class MixturesInRows(NamedTuple):
             laws = self._laws(q[inner])
             least, most = laws.support()
             x = np.where(q <= 0.0, least[:, None], most[:, None])
+            own = self._own_students(laws)
+            if own is not None:
+                density, below = np.zeros(x.shape), np.zeros((*self.log_weights.shape, q.size))
+                found = quantiles_of_own_leaves(*own, self.log_weights.shape, q[inner], REST)
+                x[:, inner], density[:, inner], below[:, :, inner] = found
+                return x, density, below
             x[:, inner] = laws.quantile(q[inner], self._brackets(laws, q[inner]), REST)
             return (x, laws.density(x), self._below(laws, x)) if with_error else (x, x, x)
         (n_circuits, n_rows), n_levels = self.log_weights.shape, q.size
@@ -253,6 +260,20 @@ class MixturesInRows(NamedTuple):
                 mixtures = RowMixtures(row, leaf, weight[row, leaf], weight.shape[0])
                 parts.append(WeightedLeaves(part.leaves, self.rows, mixtures))
         return RowLaws(tuple(parts), self.rows.size)
+
+    def _own_students(self, laws: RowLaws) -> tuple[StudentLaws, np.ndarray, np.ndarray, np.ndarray] | None:
+        """Leaves of rows if all are Student t's, with row, weight and circuit (P,) of each."""
+        found = [students_of(part.law.leaves, part.law.event) for part in laws.parts if isinstance(part.law, ColumnLaw)]
+        some = [own for own in found if own is not None]
+        if len(some) < len(laws.parts) or len({own.of_logs for own in some}) > 1:
+            return None
+        location, scale, freedom, _ = zip(*some, strict=True)
+        numbers = [np.concatenate(values) for values in (location, scale, freedom)]
+        joined = StudentLaws(numbers[0], numbers[1], numbers[2], some[0].of_logs)
+        pairs = [part.mixtures for part in laws.parts]
+        row, share = np.concatenate([own.row for own in pairs]), np.concatenate([own.weight for own in pairs])
+        circuit = np.concatenate([part.leaves.circuit[part.mixtures.component] for part in laws.parts])
+        return joined, row, share, circuit
 
     def _brackets(self, laws: RowLaws, q: np.ndarray) -> Any:
         grid = self.column.grid

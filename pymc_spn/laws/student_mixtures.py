@@ -1,7 +1,7 @@
 """One law of a column for each of many rows where its leaves are Student t's: by kernels, rows over threads."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from pymc_spn.laws.student_mixture_kernels import (
     fill_grid,
     quantiles_of_rows,
 )
+from pymc_spn.leaves.families import PREDICTIVES
+from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.student_lanes import n_terms
@@ -42,10 +45,47 @@ class StudentLaws(NamedTuple):
         pairs = zip(self[:3], other[:3], strict=True)
         return self.of_logs == other.of_logs and all(np.array_equal(one, two) for one, two in pairs)
 
+    def some(self, at: np.ndarray) -> "StudentLaws":
+        """Some of the laws."""
+        return StudentLaws(self.location[at], self.scale[at], self.freedom[at], self.of_logs)
+
     @property
     def lowest(self) -> float:
         """End of the support."""
         return 0.0 if self.of_logs else -np.inf
+
+
+def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
+    """Predictives as Student t's of values or of their logs, if all are and nothing else is known of the column."""
+    code = int(leaves.family[0]) if leaves.family.size else GAUSSIAN
+    if event is not None or code not in (GAUSSIAN, LOG_NORMAL) or np.any(leaves.family != code):
+        return None
+    predictive = PREDICTIVES[code]
+    location, scale, freedom = predictive.leaf_rows(predictive.posterior(leaves.parameters)).T
+    return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
+
+
+def quantiles_of_own_leaves(
+    laws: StudentLaws, row: np.ndarray, share: np.ndarray, circuit: np.ndarray, shape: tuple[int, int], q: np.ndarray,
+    rest: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """As `StudentMixtures.quantile`, of leaves (P,) each of which is of one row, and weighs ``share`` in it.
+
+    ``shape`` is the number of circuits S and of rows M.
+    """
+    order, (n_circuits, n_rows) = np.argsort(row, kind="stable"), shape
+    begin = np.searchsorted(row[order], np.arange(n_rows + 1))
+    x, density = np.empty((2, n_rows, q.size))
+    below = np.zeros((n_circuits, n_rows, q.size))
+
+    def ask(m: int) -> None:
+        at = order[begin[m] : begin[m + 1]]
+        own = StudentMixtures(laws.some(at), circuit[at])
+        found = own.quantile(share[None, at], np.full((own.n_draws, 1), float(own.n_draws)), 0.0, q, rest)
+        x[m], density[m], below[: own.n_draws, m] = found[0][0], found[1][0], found[2][:, 0]
+
+    for_each(ask, range(n_rows), row.size * q.size > ALONE)
+    return x, density, below
 
 
 class StudentMixtures:

@@ -152,6 +152,8 @@ def column_of_pairs(parameters, leaf, rows, column, out):
 def add_pair_densities(weight, parameters, x, y, out):
     """Add up weighted densities of leaves (n,) over two columns on a grid (X, Y)."""
     for leaf in range(weight.size):
+        if weight[leaf] == 0.0:
+            continue
         dof, m0, m1, s00, s01, _, s11 = parameters[leaf]
         l00 = math.sqrt(s00)
         l10 = s01 / l00

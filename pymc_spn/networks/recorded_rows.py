@@ -7,9 +7,8 @@ import numpy as np
 
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import LeavesInRows, finite_part
-from pymc_spn.laws.student_mixtures import StudentLaws
-from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
-from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
+from pymc_spn.laws.student_mixtures import StudentLaws, students_of
+from pymc_spn.leaves.families import Categorical, DirichletLevels
 from pymc_spn.leaves.leaf_predictives import Leaves
 
 if TYPE_CHECKING:
@@ -49,12 +48,7 @@ class PredictiveLeaves(NamedTuple):
     @property
     def students(self) -> StudentLaws | None:
         """See `LeavesOfColumn`."""
-        code = int(self.leaves.family[0])
-        if self.event is not None or code not in (GAUSSIAN, LOG_NORMAL) or np.any(self.leaves.family != code):
-            return None
-        predictive = PREDICTIVES[code]
-        location, scale, freedom = predictive.leaf_rows(predictive.posterior(self.leaves.parameters)).T
-        return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
+        return students_of(self.leaves, self.event)
 
     def levels(self) -> np.ndarray:
         """Probabilities (n, K) of the column's levels."""

@@ -9,8 +9,12 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
+from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint
+from pymc_spn.networks.joint_rows import LeavesOfOneInRows
+from pymc_spn.networks.recorded_law import RecordedLaw
+from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.marks import GIVEN_DRAWS
@@ -80,6 +84,27 @@ def test_prior_scales_stand_for_the_covariance():
     np.testing.assert_allclose(mean, 0.5 * compiled.joint_constants[own, 1])
 
 
+@pytest.mark.parametrize("events", [{}, {0: Interval(0.0, 2.0)}, {0: Interval(0.0, 2.0), 1: Interval(-1.0, 1.0)}])
+def test_blocks_answer_as_single_rows(events, monkeypatch):
+    """Densities of rows with gaps and far away, and probabilities of all leaves that hold a column."""
+    law = posterior()._first
+    values = np.random.default_rng(3).normal(scale=3.0, size=(70, 4))
+    values[:, 3] = values[:, 3] > 0.0
+    values[np.random.default_rng(4).random(values.shape) < 0.3] = np.nan
+    values[::9, 2] *= 1e7
+    values[:, list(events)] = np.nan
+
+    def asked():
+        rows = np.where(np.arange(4) == 2, np.nan, values)
+        shares = LeavesOfOneInRows(RecordedLaw(law.states, evidence=events), 2, rows).all_shares(slice(0, 70))
+        return law.states.log_densities(values, events), *shares
+
+    blocks = asked()
+    monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs: logs.fill(np.nan))
+    for ours, theirs in zip(blocks, asked(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
 # ---- intervals of columns in such leaves
 def test_moments_given_an_interval_are_averages_over_its_points():
     nodes, weights = np.polynomial.legendre.leggauss(24)
@@ -90,6 +115,19 @@ def test_moments_given_an_interval_are_averages_over_its_points():
     found = posterior().mean({"a": (0.0, 2.0)})
     np.testing.assert_allclose(found.sel(column=["b", "c"]), share @ np.array(each), rtol=1e-6)
     assert float(found.sel(column="a")) == pytest.approx(share @ x, rel=1e-6)
+
+
+def test_information_given_an_interval_is_that_of_the_density_within():
+    """Of two columns, by quadrature. Weights of leaves that did not know of the interval gave 0.014 for 0.033."""
+    x, w = np.polynomial.legendre.leggauss(60)
+    t = np.linspace(-10.0, 10.0, 1601)
+    points = np.stack(np.meshgrid(1.0 + x, np.sinh(t), indexing="ij"), axis=-1).reshape(-1, 2)
+    density = posterior().marginal(["a", "b"]).log_density(pd.DataFrame(points, columns=["a", "b"])).values
+    mass = np.exp(density).reshape(x.size, -1) * w[:, None] * np.cosh(t)
+    mass /= mass.sum()
+    expected = np.sum(mass * np.log(mass / mass.sum(axis=1, keepdims=True) / mass.sum(axis=0)))
+    found = posterior().condition({"a": (0.0, 2.0)}).mutual_information("a", "b")
+    assert float(found) == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -167,13 +167,13 @@ class DrawLaws:
     def _pairs(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same of children that part the columns, and joint masses (X, Y) of leaves over several columns."""
         first, second = [np.zeros((0, on_a.shape[1]))], [np.zeros((0, on_b.shape[1]))]
-        of_several = np.zeros((on_a.shape[1], on_b.shape[1]))
+        of_several: list[tuple[np.ndarray, np.ndarray]] = []
         waiting = [(0, self.share[0][0])]
         while waiting:
             r, reach = waiting.pop()
             slots, leaves = self.several_at(r, a)
             if reach[slots].any():
-                of_several += self._pair_of_several(a, b, reach[slots], leaves)
+                of_several.append(self._pair_of_several(a, b, reach[slots], leaves))
             for which, parts in self.parts_of(r):
                 weight = reach[which]
                 if not weight.any():
@@ -184,29 +184,41 @@ class DrawLaws:
                     continue
                 first.append(self._given_children(p, a, which, on_a) * weight[:, None])
                 second.append(self._given_children(q, b, which, on_b))
-        return np.concatenate(first), np.concatenate(second), of_several
+        density = np.zeros((on_a.shape[1], on_b.shape[1]))
+        if of_several:
+            weights, leaves_of_pair = map(np.concatenate, zip(*of_several, strict=True))
+            grids = self._on_grid[a][0], self._on_grid[b][0]
+            masses = np.outer(grids[0].weight, grids[1].weight)
+            if a in self.events or b in self.events:  # of each leaf within them
+                for k in range(weights.size):
+                    own = np.zeros(density.shape)
+                    add_pair_densities(np.ones(1), leaves_of_pair[k : k + 1], grids[0].x, grids[1].x, own)
+                    own *= masses
+                    density += own * (weights[k] / own.sum())
+            else:
+                add_pair_densities(weights, leaves_of_pair, grids[0].x, grids[1].x, density)
+                density *= masses
+        return np.concatenate(first), np.concatenate(second), density
 
-    def _pair_of_several(self, a: int, b: int, weight: np.ndarray, leaves: np.ndarray) -> np.ndarray:
-        """Joint masses (X, Y) of two columns in leaves over several, with a weight of each."""
-        found, grids = self.several(a), (self._on_grid[a][0], self._on_grid[b][0])
+    def _pair_of_several(self, a: int, b: int, weight: np.ndarray, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (n,) and parameters (n, 7) of two columns in leaves over several of one region."""
+        found = self.several(a)
         columns, _, family, parameters = found.regions[found.kind[leaves[0]]]
-        asked = [columns.tolist().index(d) for d in (a, b)]
-        own = parameters[found.number[leaves]]
-        rows, nodes = np.repeat(self._row[None, columns], len(own), axis=0), np.ones((len(own), 1))
-        rest = {d: event for d, event in self.events.items() if d not in (a, b)}
+        asked, d = [columns.tolist().index(c) for c in (a, b)], columns.size
+        own, row = parameters[found.number[leaves]], self._row[columns]
+        rest = {c: event for c, event in self.events.items() if c not in (a, b)}
         places = known_in(columns, rest)
+        if not places and np.isnan(np.delete(row, asked)).all():
+            scale = [1 + d + i * d + j for i in asked for j in asked]
+            return weight, own[:, [0, *(1 + i for i in asked), *scale]]
+        rows, nodes = np.repeat(row[None], len(own), axis=0), np.ones((len(own), 1))
         if places:
             ends = np.array([rest[int(columns[j])] for j in places])
             rows, nodes = nodes_of(family, own, rows, places, ends)
-            rows, own = rows.reshape(-1, columns.size), np.repeat(own, nodes.shape[1], axis=0)
+            rows, own = rows.reshape(-1, d), np.repeat(own, nodes.shape[1], axis=0)
         weight = (weight[:, None] * nodes).ravel()
         some = weight > 0.0
-        of_pair = family.columns_of_rows(own[some], rows[some], asked)[1]
-        density = np.zeros((grids[0].x.size, grids[1].x.size))
-        add_pair_densities(weight[some], of_pair, grids[0].x, grids[1].x, density)
-        masses = density * np.outer(grids[0].weight, grids[1].weight)
-        within = a in self.events or b in self.events
-        return masses * (weight.sum() / masses.sum()) if within else masses
+        return weight[some], family.columns_of_rows(own[some], rows[some], asked)[1]
 
     def _given_children(self, q: int, d: int, which: np.ndarray, on_d: np.ndarray) -> np.ndarray:
         """Masses (k, X) of a column on its grid, below part q, given each of the children that have this part."""

@@ -106,7 +106,7 @@ class KnownOfDraws:
     events : dict of int to event
     """
 
-    def __init__(self, states: Any, row: np.ndarray, events: Mapping[int, Any]) -> None:
+    def __init__(self, states: Any, row: np.ndarray, events: dict[int, Any]) -> None:
         self.row, self.events = row, events
         self._coded = states.coded_rows(row[None])
         leaves = states.joint_leaves
