@@ -15,7 +15,7 @@ REST = {
         event_text soft_evidence unions
     """,
     "maxima": """
-        most_probable
+        most_probable rows_of_ellipses
     """,
     "answers": """
         cell_p_values chain_answers column_queries dependence_queries integer_names marks partitions posterior_circuit

@@ -184,11 +184,6 @@ class MixedLaw(GridLaw):
         whole = np.logaddexp.reduce(logs, axis=0)[:, ~impossible]
         return Completed(values, impossible, float(effective_draws(whole).min(initial=np.inf)))
 
-    @property
-    def no_best_row(self) -> str:
-        """See `Law`."""
-        return next((part.no_best_row for part in self.parts if part.no_best_row), "")
-
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
         """See `Law`."""
         return best_of_parts(self, tolerance, max_boxes)

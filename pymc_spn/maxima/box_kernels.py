@@ -10,7 +10,9 @@ import math
 import numpy as np
 
 from pymc_spn.leaves.kernel_forms import times
+from pymc_spn.maxima.box_ellipses import SCRATCH, add_kept, elliptical_ranges, log_most
 from pymc_spn.maxima.box_leaves import (
+    ELLIPTICAL,
     NOTHING,
     PRODUCT,
     SUM,
@@ -25,14 +27,15 @@ def log_bounds(packed, low, high):
     """Upper bound (B,) of the log value over each box (B, D); the log value itself where the box is a point."""
     out = np.empty(low.shape[0])
     value = np.empty(packed.kind.size)
+    scratch = np.empty((SCRATCH, low.shape[1]))
     for b in range(low.shape[0]):
-        bounds_of_nodes(packed, low[b], high[b], value)
+        bounds_of_nodes(packed, low[b], high[b], value, scratch)
         out[b] = value[packed.kind.size - 1]
     return out
 
 
 @inner_kernel
-def bounds_of_nodes(packed, low, high, value):
+def bounds_of_nodes(packed, low, high, value, scratch):
     """Upper bounds (n,) of the log values of all nodes over one box (D,)."""
     for i in range(packed.kind.size):
         first = packed.pointer[i]
@@ -54,6 +57,8 @@ def bounds_of_nodes(packed, low, high, value):
             for e in range(first, last):
                 total += value[packed.child[e]]
             value[i] = max(total, NOTHING)
+        elif packed.kind[i] == ELLIPTICAL:
+            value[i] = log_most(packed, i, low, high, scratch)
         else:
             d = packed.column[i]
             value[i] = leaf_log_range(packed, i, low[d], high[d])[1] if d >= 0 else packed.parameter[i, 0]
@@ -64,7 +69,8 @@ def falls_at_points(packed, low, high, at):
     """By how much (B, D) the bound of each box falls when one column is held at a value, the others left as they are.
 
     A value above the leaves is a sum of products with one leaf of the column each, so that it is linear in the values
-    of the column's leaves: their shares of the bound, from one pass down, say what any other values would give.
+    of the column's leaves: their shares of the bound, from one pass down, say what any other values would give. Of
+    leaves over several columns the fall is that with the other columns held as well.
 
     Parameters
     ----------
@@ -83,9 +89,10 @@ def falls_at_points(packed, low, high, at):
     value = np.empty(n)
     share = np.empty(n)
     kept = np.empty(low.shape[1])
+    scratch = np.empty((SCRATCH, low.shape[1]))
     out = np.zeros(low.shape)
     for b in range(low.shape[0]):
-        bounds_of_nodes(packed, low[b], high[b], value)
+        bounds_of_nodes(packed, low[b], high[b], value, scratch)
         share[:] = 0.0
         share[n - 1] = 1.0
         kept[:] = 0.0
@@ -102,6 +109,8 @@ def falls_at_points(packed, low, high, at):
             elif packed.kind[i] == PRODUCT:
                 for e in range(first, last):
                     share[packed.child[e]] += share[i]
+            elif packed.kind[i] == ELLIPTICAL:
+                add_kept(packed, i, low[b], high[b], at[b], share[i], value[i], kept, scratch)
             elif d >= 0 and high[b, d] > low[b, d]:
                 fall = leaf_log_range(packed, i, at[b, d], at[b, d])[1] - value[i]
                 kept[d] += share[i] * math.exp(min(fall, 0.0))
@@ -164,6 +173,7 @@ def taylor_ranges(packed, low, high, position, shift):
     new_low = np.zeros(m)
     new_high = np.zeros(m)
     ranges = np.zeros(4)
+    scratch = np.empty((SCRATCH, low.shape[1]))
     for b in range(low.shape[0]):
         for i in range(n):
             own_low = node_low[i]
@@ -185,6 +195,8 @@ def taylor_ranges(packed, low, high, position, shift):
                 for e in range(first + 1, last):
                     c = packed.child[e]
                     multiply(own_low, own_high, node_low[c], node_high[c], k, new_low, new_high)
+            elif packed.kind[i] == ELLIPTICAL:
+                elliptical_ranges(packed, i, low[b], high[b], position, shift[b], k, own_low, own_high, scratch)
             else:
                 d = packed.column[i]
                 if d < 0:
@@ -208,10 +220,18 @@ def taylor_ranges(packed, low, high, position, shift):
 
 @kernel
 def leaf_shifts(packed, low, high):
-    """Largest log value (B, D) of each column's leaves over each box."""
+    """Largest log value (B, D) of each column's leaves over each box; one over several gives each its share."""
     out = np.full(low.shape, NOTHING)
+    scratch = np.empty((SCRATCH, low.shape[1]))
     for b in range(low.shape[0]):
         for i in range(packed.kind.size):
+            if packed.kind[i] == ELLIPTICAL:
+                n = int(packed.parameter[i, 2])
+                most = log_most(packed, i, low[b], high[b], scratch)
+                for j in range(n):
+                    c = packed.several[int(packed.parameter[i, 1]) + j]
+                    out[b, c] = max(out[b, c], most / n)
+                continue
             d = packed.column[i]
             if d >= 0:
                 out[b, d] = max(out[b, d], leaf_log_range(packed, i, low[b, d], high[b, d])[1])

@@ -1,8 +1,8 @@
 """Leaves over intervals: ranges of their values in logs and of their first two derivatives.
 
-A *packed* lists the nodes of a circuit, children before parents: sums, products and leaves, which are univariate
-densities or masses. `box_kernels` passes what is found here up to the root. The branches stand in the files of the
-families.
+A *packed* lists the nodes of a circuit, children before parents: sums, products and leaves. Leaves are univariate
+densities or masses, whose branches stand in the files of the families, or elliptical ones over several columns
+(`box_ellipses`). `box_kernels` passes what is found here up to the root.
 """
 
 import math
@@ -17,7 +17,8 @@ from pymc_spn.leaves.leaf_dispatch import by_family
 from pymc_spn.leaves.rounded_gaussian import COUNT_BOXES, ROUNDED_BOXES
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
 
-SUM, PRODUCT, CONSTANT = -1, -2, -3  # leaves have the number of their family, levels that of categorical ones
+# other leaves have the number of their family, levels that of categorical ones
+SUM, PRODUCT, CONSTANT, ELLIPTICAL = -1, -2, -3, -4
 NOTHING = IMPOSSIBLE
 BOXES = explicit_leaves.BOXES | {ROUNDED_GAUSSIAN: ROUNDED_BOXES, ROUNDED_COUNT: COUNT_BOXES}
 
@@ -76,19 +77,26 @@ class PackedCircuit(NamedTuple):
     Parameters
     ----------
     kind : (n,) int8
-        SUM, PRODUCT or, of a leaf, the number of its family; that of all leaves on levels is CATEGORICAL.
+        SUM, PRODUCT, ELLIPTICAL or, of another leaf, the number of its family; that of all leaves on levels is
+        CATEGORICAL.
     pointer : (n + 1,) int64
         Children of node i: ``child[pointer[i]:pointer[i + 1]]``.
     child : (e,) int64
     log_weight : (e,) float64
         Of edges below sums, 0 below products.
     column : (n,) int64
-        Column of a leaf, else -1; -1 for a CONSTANT, too.
+        Column of a leaf, else -1; -1 for a CONSTANT and an ELLIPTICAL leaf, too.
     parameter : (n, 4) float64
         CONSTANT (log value, ., ., .); leaves as `Boxes.row` of their family has them; CATEGORICAL (first entry in
-        `level`, number of levels, ., .).
+        `level`, number of levels, ., .); ELLIPTICAL (first entry in `shape`, first entry in `several`, number of
+        columns d, log density at the location).
     level : (m,) float64
         Log probabilities of the levels of all CATEGORICAL leaves.
+    several : (c,) int64
+        Columns of all ELLIPTICAL leaves.
+    shape : (w,) float64
+        Of each ELLIPTICAL leaf: degrees of freedom, location (d,), diagonal of the scale matrix (d,), diagonal of its
+        inverse (d,), and column by column (d, d) the inverse of its Cholesky factor.
     """
 
     kind: np.ndarray
@@ -98,6 +106,8 @@ class PackedCircuit(NamedTuple):
     column: np.ndarray
     parameter: np.ndarray
     level: np.ndarray
+    several: np.ndarray
+    shape: np.ndarray
 
 
 @bare_inner_kernel

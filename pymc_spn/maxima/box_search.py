@@ -1,10 +1,10 @@
 """The largest density of a circuit, with a certificate: best-first search over boxes.
 
-A box is kept while its upper bound exceeds the best density found by more than the tolerance. Three bounds from
-above are taken over a box, and the least counts: leaf maxima passed up; a centred form with the ranges of gradient
-and Hessian; and, where the range of the Hessian shows the density to be concave, a tangent plane at a point near the
-best one. A box in which some derivative keeps its sign holds no interior maximum. Boxes are split at modes of leaves,
-later in the middle.
+A box is kept while its upper bound exceeds the best density found by more than the tolerance. Several bounds from
+above are taken over a box, and the least counts: leaf maxima passed up; where leaves are over several columns, a
+concave quadratic (`quadratic_bounds`); a centred form with the ranges of gradient and Hessian; and, where the range of
+the Hessian shows the density to be concave, a tangent plane at a point near the best one. A box in which some
+derivative keeps its sign holds no interior maximum. Boxes are split at modes of leaves, later in the middle.
 """
 
 import heapq
@@ -15,13 +15,24 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.maxima import ascent_kernels, box_kernels
-from pymc_spn.maxima.box_leaves import PackedCircuit, modes_of
-from pymc_spn.maxima.box_starts import first_boxes, jumps_of, kinks_of, with_column
+from pymc_spn.maxima.box_leaves import PackedCircuit
+from pymc_spn.maxima.box_starts import (
+    asked_columns,
+    close_boxes,
+    first_boxes,
+    jumps_of,
+    kinks_of,
+    modes_in,
+    with_column,
+)
+from pymc_spn.maxima.quadratic_bounds import quadratic_bound
 
 STARTS = 32
 BATCH = 64
 NEAR = 3.0  # nats above the best density below which derivatives are worth their cost
 MOST_DERIVATIVES = 6  # columns whose Hessian is bounded
+ROUNDS = 12  # of bounds by quadratics, each of which narrows the box for the next one
+SELDOM, RARELY = 16, 8  # where fewer than one in 16 of such bounds helps, one box in 8 is asked for one
 ROUNDING = 1e-11  # added to every bound, in nats
 
 
@@ -86,21 +97,20 @@ class _Search:
         n_columns = is_discrete.size
         boxes = first_boxes(packed, allowed, is_discrete)
         self.low, self.high = np.array([b[0] for b in boxes]), np.array([b[1] for b in boxes])
-        self.ends = [np.unique(np.concatenate([self.low[:, d], self.high[:, d]])) for d in range(n_columns)]
         self.rises, self.falls = zip(*(jumps_of(packed, d) for d in range(n_columns)), strict=True)
-        self.corners = [self.corners_of(d) for d in range(n_columns)]
+        self.find_ends()
         spread = (self.high > self.low).any(axis=0) & ~is_discrete
         self.position = np.full(n_columns, -1, np.int64)
         if np.count_nonzero(spread) <= max_derivatives:
             self.position[spread] = np.arange(np.count_nonzero(spread))
         self.moving = np.flatnonzero(self.position >= 0)
-        modes = modes_of(packed)
-        self.modes = [np.unique(modes[(packed.column == d) & ~np.isnan(modes)]) for d in range(n_columns)]
+        self.modes = [modes_in(packed, d) for d in range(n_columns)]
         for d in np.flatnonzero(is_discrete):  # densities may stand beside masses on a unit grid
             self.modes[d] = np.unique(np.concatenate([np.floor(self.modes[d]), np.ceil(self.modes[d])]))
         self.best, self.x = -np.inf, self.low[0]
         self.settled = -np.inf  # largest bound of a box that was given up
         self.n_boxes = 0
+        self.n_open = self.n_tried = self.n_helped = 0  # boxes for a bound by a quadratic
         self.order = itertools.count()  # ties in the heap
 
     def run(self, start: np.ndarray | None = None) -> BoxResult:
@@ -115,6 +125,11 @@ class _Search:
         self.improve(points, 200)
         if start is not None:
             self.offer(start, float(box_kernels.log_bounds(self.packed, start[None], start[None])[0]))
+        if not np.isfinite([self.low, self.high]).all():
+            close_boxes(self.packed, self.low, self.high, self.best)
+            whole = self.is_discrete
+            self.low[:, whole], self.high[:, whole] = np.floor(self.low[:, whole]), np.ceil(self.high[:, whole])
+            self.find_ends()
         heap: list[Any] = []
         self.add(heap, self.low, self.high)
         while heap and self.n_boxes < self.max_boxes:
@@ -130,6 +145,12 @@ class _Search:
         rest = max((-b[0] for b in heap), default=-np.inf)
         return BoxResult(self.x, self.best, max(self.best, self.settled, rest), self.n_boxes)
 
+    def find_ends(self) -> None:
+        """Ends of the first boxes, and places at which the density may have a largest value although it rises."""
+        columns = range(self.is_discrete.size)
+        self.ends = [np.unique(np.concatenate([self.low[:, d], self.high[:, d]])) for d in columns]
+        self.corners = [self.corners_of(d) for d in columns]
+
     def corners_of(self, d: int) -> np.ndarray:
         """Places at which the density of a column may have a largest value although it rises to one side."""
         rises, falls = self.rises[d], self.falls[d]
@@ -137,7 +158,7 @@ class _Search:
         return np.unique(np.concatenate([self.ends[d], kinks_of(self.packed, d), *jumps]))
 
     def used(self) -> np.ndarray:
-        return np.unique(self.packed.column[self.packed.column >= 0])
+        return asked_columns(self.packed)
 
     # ---- points
 
@@ -224,6 +245,11 @@ class _Search:
         bound = box_kernels.log_bounds(self.packed, low, high) + ROUNDING
         steep = np.full(low.shape, np.nan)
         open_box = bound > self.best + self.tolerance
+        if self.packed.several.size:
+            low, high = low.copy(), high.copy()
+            for i in np.flatnonzero(open_box & (high > low).any(axis=1)).tolist():
+                bound[i] = min(bound[i], self.by_quadratic(low[i], high[i], bound[i]))
+            open_box = bound > self.best + self.tolerance
         single = (low == high)[:, self.is_discrete].all(axis=1)
         near: Any = np.flatnonzero(open_box & single & (bound < self.best + NEAR)) if self.moving.size else []
         if len(near):
@@ -234,6 +260,17 @@ class _Search:
                 heapq.heappush(heap, (-bound[i], next(self.order), low[i], high[i], steep[i]))
             else:
                 self.settled = max(self.settled, bound[i])
+
+    def by_quadratic(self, low: np.ndarray, high: np.ndarray, bound: float) -> float:
+        """Bound of one box by a quadratic, which may narrow it in place; asked less often where it seldom helps."""
+        self.n_open += 1
+        if self.n_tried > 64 + SELDOM * self.n_helped and self.n_open % RARELY:
+            return bound
+        self.n_tried += 1
+        width = float((high - low).sum())
+        found = quadratic_bound(self.packed, low, high, self.is_discrete, self.x, self.best, ROUNDS) + ROUNDING
+        self.n_helped += found < bound or float((high - low).sum()) < width
+        return found
 
     def refined(self, low: np.ndarray, high: np.ndarray, near: Any, bound: np.ndarray) -> Any:
         """Bounds by derivatives, and how much each column may change the log value; may shrink boxes to a face."""

@@ -7,7 +7,11 @@ import numpy as np
 
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.family_pieces import Boxes
+from pymc_spn.maxima.box_ellipses import ellipses_of
+from pymc_spn.maxima.box_kernels import log_bounds
 from pymc_spn.maxima.box_leaves import BOXES, PackedCircuit, modes_of
+
+NARROWER = 8  # halvings of how far beyond the modes a box must reach
 
 
 def jumps_of(packed: PackedCircuit, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,12 +42,23 @@ def _leaves_of(packed: PackedCircuit, d: int) -> Iterator[tuple[Boxes, np.ndarra
 def first_boxes(
     packed: PackedCircuit, allowed: dict[int, list[tuple[float, float]]], is_discrete: np.ndarray
 ) -> list[Any]:
-    """Boxes that hold a maximum: hulls of the leaves' modes within what is allowed, cut at support edges."""
+    """Boxes that hold a maximum: hulls of the leaves' modes within what is allowed, cut at support edges.
+
+    Columns of leaves over several columns may be largest beyond all modes: they have all that is allowed.
+    """
     n_columns = is_discrete.size
     modes, p = modes_of(packed), packed.parameter
     boxes: list[Any] = [(np.zeros(n_columns), np.zeros(n_columns))]
     for d in range(n_columns):
         here = packed.column == d
+        families = list(_leaves_of(packed, d))
+        one_sided = any(family.is_one_sided and family.ranges is not None for family, _ in families)
+        if np.any(packed.several == d):
+            cells = allowed.get(d, [(-np.inf, np.inf)])
+            if one_sided:
+                cells = [part for a, b in cells for part in ([(a, 0.0), (0.0, b)] if a < 0.0 <= b else [(a, b)])]
+            boxes = _each_within(boxes, d, cells)
+            continue
         if not here.any():
             continue
         levels = here & (packed.kind == CATEGORICAL)
@@ -55,7 +70,6 @@ def first_boxes(
             low, high = float(others.min()), float(others.max())
             if levels.any():  # beside counts: any of them may be the largest
                 low, high = min(low, 0.0), max(high, highest)
-            families = list(_leaves_of(packed, d))
             for family, own in families:
                 if family.reach is not None:
                     ends = family.reach(own)
@@ -65,10 +79,59 @@ def first_boxes(
             cells = []
             for start, stop in allowed.get(d, [(-np.inf, np.inf)]):
                 a, b = max(min(low, stop), start), min(max(high, start), stop)
-                one_sided = any(family.is_one_sided and family.ranges is not None for family, _ in families)
                 cells += [(a, 0.0), (0.0, b)] if one_sided and a < 0.0 <= b else [(a, b)]
-        boxes = [(with_column(low, d, cell[0]), with_column(high, d, cell[1])) for low, high in boxes for cell in cells]
+        boxes = _each_within(boxes, d, cells)
     return boxes
+
+
+def _each_within(boxes: list[Any], d: int, cells: list[tuple[float, float]]) -> list[Any]:
+    return [(with_column(low, d, a), with_column(high, d, b)) for low, high in boxes for a, b in cells]
+
+
+def asked_columns(packed: PackedCircuit) -> np.ndarray:
+    """Columns that leaves hold."""
+    return np.unique(np.concatenate([packed.column[packed.column >= 0], packed.several]))
+
+
+def modes_in(packed: PackedCircuit, d: int) -> np.ndarray:
+    """Where leaves of a column are largest, those over several columns among them."""
+    modes = modes_of(packed)
+    column, location, _ = ellipses_of(packed)
+    return np.unique(np.concatenate([modes[(packed.column == d) & ~np.isnan(modes)], location[column == d]]))
+
+
+def close_boxes(packed: PackedCircuit, low: np.ndarray, high: np.ndarray, best: float) -> None:
+    """Draw infinite ends of boxes (B, D) in, in place, to where no point beyond them reaches a log value."""
+    column, location, scale = ellipses_of(packed)
+    for b in range(len(low)):
+        for d in np.unique(column[np.isinf(low[b, column]) | np.isinf(high[b, column])]).tolist():
+            first = max(float(location[column == d].min()), low[b, d])
+            last = min(float(location[column == d].max()), high[b, d])
+            step = float(scale[column == d].max())
+            for end, start, sign in ((high[b], max(first, last), 1.0), (low[b], min(first, last), -1.0)):
+                if np.isinf(end[d]):
+                    end[d] = start + sign * _reach(packed, low[b], high[b], d, start, sign * step, best) * step
+
+
+def _reach(
+    packed: PackedCircuit, low: np.ndarray, high: np.ndarray, d: int, start: float, step: float, best: float
+) -> float:
+    """How many steps from a start a box must reach in column d."""
+
+    def is_enough(n: float) -> bool:
+        first, last = low.copy(), high.copy()
+        (first if step > 0.0 else last)[d] = start + n * step
+        return bool(log_bounds(packed, first[None], last[None])[0] < best)
+
+    n = 1.0
+    while not is_enough(n) and np.isfinite(start + 2.0 * n * step):
+        n *= 2.0
+    least, width = 0.5 * n, 0.25 * n
+    for _ in range(NARROWER):
+        if not is_enough(least + width):
+            least += width
+        width *= 0.5
+    return least + 2.0 * width
 
 
 def with_column(values: np.ndarray, d: int, value: float) -> np.ndarray:

@@ -1,12 +1,15 @@
 """Circuits packed for the box search, node by node."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.maxima.box_leaves import CONSTANT, NOTHING, PRODUCT, SUM, PackedCircuit
+from pymc_spn.maxima.box_leaves import BOXES, CONSTANT, ELLIPTICAL, NOTHING, PRODUCT, SUM, PackedCircuit
 
 
 class CircuitPacker:
@@ -25,6 +28,9 @@ class CircuitPacker:
         self.parameter: list[Any] = []
         self.level: list[np.ndarray] = []
         self.n_level = 0
+        self.several: list[np.ndarray] = []
+        self.shape: list[np.ndarray] = []
+        self.n_several = self.n_shape = 0
 
     def add(self, kind: int, below: Any, log_weight: Any, column: int = -1, parameter: Any = (0.0,) * 4) -> int:
         """Number of a new node."""
@@ -74,6 +80,63 @@ class CircuitPacker:
         self.n_level += log_p.size
         return self.add(CATEGORICAL, (), (), column, (float(start), float(log_p.size), 0.0, 0.0))
 
+    def leaves_over(
+        self,
+        family: EllipticalFamily,
+        parameters: np.ndarray,
+        columns: np.ndarray,
+        rows: np.ndarray,
+        asked: Sequence[int],
+    ) -> list[int]:
+        """Numbers of leaves (n, P) over columns (d,), given what is not NaN in rows (n, d).
+
+        Parameters
+        ----------
+        asked : sequence of int
+            Places of the columns that are asked; all others are at values or summed out. Rows have the same gaps.
+        """
+        logs = np.maximum(family.log_density_of_rows(parameters, rows), NOTHING)
+        if not len(asked):
+            return [self.constant(log) for log in logs]
+        leaves = self.leaves_given(family, parameters, columns, rows, asked)
+        if np.isnan(rows).all():
+            return leaves
+        return [self.product([self.constant(log), leaf]) for log, leaf in zip(logs, leaves, strict=True)]
+
+    def leaves_given(
+        self,
+        family: EllipticalFamily,
+        parameters: np.ndarray,
+        columns: np.ndarray,
+        rows: np.ndarray,
+        asked: Sequence[int],
+    ) -> list[int]:
+        """Numbers of the laws of the columns that are asked, as `leaves_over`, without the densities of the values."""
+        law, own = family.columns_of_rows(parameters, rows, asked)
+        if isinstance(law, EllipticalFamily):
+            return self._elliptical(law, own, columns[list(asked)])
+        code, d = EXPLICIT[law.name].code, int(columns[asked[0]])
+        return [self.add(code, (), (), d, BOXES[code].row(p)) for p in own]
+
+    def _elliptical(self, family: EllipticalFamily, parameters: np.ndarray, columns: np.ndarray) -> list[int]:
+        location, scale = family.location_and_scale(parameters)
+        n, d = location.shape
+        factor = np.linalg.inv(np.linalg.cholesky(scale))
+        variance = np.diagonal(scale, axis1=1, axis2=2)
+        dof = family.dof_of(parameters)[:, None]
+        of_columns = np.swapaxes(factor, 1, 2)
+        inverse = np.square(of_columns).sum(axis=2)
+        shape = np.column_stack([dof, location, variance, inverse, of_columns.reshape(n, -1)])
+        peak = family.log_density_of_rows(parameters, location)
+        out = []
+        for one, log in zip(shape, peak, strict=True):
+            out.append(self.add(ELLIPTICAL, (), (), -1, (float(self.n_shape), float(self.n_several), float(d), log)))
+            self.n_shape += one.size
+        self.several.append(columns)
+        self.shape.append(shape.ravel())
+        self.n_several += d
+        return out
+
     def finish(self) -> PackedCircuit:
         """The arrays; the last node added is the root."""
         return PackedCircuit(
@@ -84,6 +147,8 @@ class CircuitPacker:
             np.array(self.column, np.int64),
             np.array(self.parameter, np.float64).reshape(-1, 4),
             np.concatenate([*self.level, np.zeros(0)]),
+            np.concatenate([*self.several, np.zeros(0, np.int64)]).astype(np.int64),
+            np.concatenate([*self.shape, np.zeros(0)]),
         )
 
 

@@ -13,6 +13,8 @@ from pymc_spn.maxima.box_leaves import NOTHING, PackedCircuit
 from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 from pymc_spn.networks.records.column_leaves import as_masses, leaves_at
 from pymc_spn.networks.records.draw_laws import shares_of
+from pymc_spn.networks.records.joint_events import known_in, nodes_of
+from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 
 
@@ -61,6 +63,8 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
             if d >= 0:
                 known = _known_leaves(states, net, d, points, unasked)
                 below[: known.size] = known
+            for slot, node in _joint_leaves(builder, states, net, r, points, unasked).items():
+                below[slot] = builder.constants[-2 - node]
             for q in parts:
                 below += np.where(split == net.tree.split[q], logs[q], 0.0)
             with np.errstate(divide="ignore"):
@@ -72,8 +76,12 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
         if d >= 0:
             children = _leaves_of_draw(builder, states, net, d, reached)
         else:
+            several = _joint_leaves(builder, states, net, r, points, unasked)
             children = []
             for i in range(split.size):
+                if i in several:
+                    children.append(several[i])
+                    continue
                 below_it = [nodes[q][i] for q in parts if net.tree.split[q] == split[i]]
                 children.append(builder.product(below_it) if reached[i] else -1)
         nodes[r] = []
@@ -82,6 +90,38 @@ def _add_draw(builder: CircuitPacker, states: RecordedStates, s: int, points: An
             node = builder.sum([children[i] for i in used], np.log(row[used])) if used.size else -1
             nodes[r].append(node)
     return nodes[0][0]
+
+
+def _joint_leaves(
+    builder: CircuitPacker, states: RecordedStates, net: Any, r: int, points: Any, unasked: Any
+) -> dict[int, int]:
+    """Nodes of the leaves over all columns of a region, by slot, given points; of intervals a sum over their nodes."""
+    if net.joints is None or net.joints.split[r] < 0:
+        return {}
+    found = joint_predictives(net, states.compiled, r)
+    columns, family, parameters = found.columns, found.family, found.parameters
+    asked = [j for j, c in enumerate(columns.tolist()) if c not in points and c not in unasked]
+    row = np.array([points.get(c, np.nan) for c in columns.tolist()])
+    rows = np.tile(row, (found.slots.size, 1))
+    places = known_in(columns, unasked)
+    if not places:
+        return dict(
+            zip(found.slots.tolist(), builder.leaves_over(family, parameters, columns, rows, asked), strict=True)
+        )
+    ends = np.array([unasked[int(columns[j])] for j in places])
+    law, given = family.columns_of_rows(parameters, rows, places)
+    within = law.log_probability_of_boxes(given, *(np.tile(end, (len(rows), 1)) for end in ends.T))
+    own, weights = nodes_of(family, parameters, rows, places, ends)
+    base = family.log_density_of_rows(parameters, rows) + within
+    out = {}
+    for slot, one, at, weight, log in zip(found.slots.tolist(), parameters, own, weights, base, strict=True):
+        if not asked:
+            out[slot] = builder.constant(log)
+            continue
+        leaves = builder.leaves_given(family, np.tile(one, (len(at), 1)), columns, at, asked)
+        with np.errstate(divide="ignore"):
+            out[slot] = builder.product([builder.constant(log), builder.sum(leaves, np.log(weight))])
+    return out
 
 
 def _known_leaves(states: RecordedStates, net: Any, d: int, points: Any, unasked: Any) -> np.ndarray:

@@ -38,7 +38,7 @@ from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.joint_events import NO_BEST_ROW, TOLERANCES, KnownOfDraws, known_in
+from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -340,11 +340,6 @@ class RecordedLaw(GridLaw):
         completed[:, impossible] = values[impossible]
         return Completed(completed[:, :, list(self.kept)], impossible, few)
 
-    @property
-    def no_best_row(self) -> str:
-        """See `Law`."""
-        return NO_BEST_ROW if self.states.has_joints else ""
-
     def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
         """See `Law`: a best-first search over boxes."""
         points, columns, asked = points_of(self.evidence), self.schema.columns, self.kept
@@ -366,6 +361,8 @@ class RecordedLaw(GridLaw):
         found = search(packed, allowed, discrete, tolerance, box_limit(max_boxes, packed.kind.size))
         log_known = float(logsumexp(self.log_weights) - logsumexp(self.chosen))
         low, high = found.log_density - log_known, found.upper_bound - log_known
+        averaged = len(known_in(self.schema.joint_columns, unasked))
+        high += TOLERANCES[min(averaged, 2)]  # of the average over such intervals
         return Best(found.x[list(self.kept)], float(low), float(high), found.n_boxes)
 
     # ---- refusals

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 import pymc_spn as ps
 from pymc_spn.events.events import Interval
@@ -183,13 +183,68 @@ def test_drawn_circuits_have_the_predictive_on_average():
     assert abs(densities.mean() - np.exp(float(one.log_density(rows).squeeze()))) < 5.0 * error
 
 
+# ---- the most probable row
+def highest(asked, starts):
+    """Largest log density (over g, too) that ascents find from rows (n, k) of the columns of numbers."""
+    names = [c.name for c in asked.columns if c.name != "g"]
+    has_g = len(names) < len(asked.columns)
+
+    def frame(x, g):
+        return pd.DataFrame([x], columns=names).assign(**({"g": g} if has_g else {}))
+
+    found = []
+    for g in ("0", "1") if has_g else ("",):
+        for x in starts:
+            best = optimize.minimize(lambda v, g=g: -float(asked.log_density(frame(v, g)).values[0]), x)
+            found.append(-best.fun)
+    return max(found)
+
+
+@pytest.mark.parametrize("given", [{}, {"g": "1"}, {"b": 1.0}, {"a": 0.5, "c": -1.0}])
+def test_the_most_probable_row_is_as_dense_as_ascents_find(given):
+    found, law = posterior().mpe(given), posterior().condition(given) if given else posterior()
+    names = [c for c in "abc" if c not in given]
+    best = highest(law, table()[names].dropna().iloc[:4].to_numpy())
+    assert found.certified
+    assert float(found.log_density) == pytest.approx(best, abs=1e-6) and best <= float(found.upper_bound) + 1e-7
+    own = law.log_density(found.value[[c.name for c in law.columns]])
+    assert float(found.log_density) == pytest.approx(float(own.values[0]), abs=1e-9)
+
+
+def test_a_marginal_and_events_have_the_row_of_their_circuit():
+    for ask in (
+        lambda p: p.mpe({"a": (1.5, 3.0)}),
+        lambda p: p.mpe({"a": (1.5, 3.0), "b": (None, 0.0)}),
+        lambda p: p.marginal(["a", "c"]).mpe(),
+        lambda p: p.marginal(["b", "g"]).mpe({"g": "0"}),
+    ):
+        ours, theirs = (ask(one) for one in (posterior(), circuit()))
+        assert ours.certified and theirs.certified
+        assert float(ours.log_density) == pytest.approx(float(theirs.log_density), abs=2e-6)
+
+
+def test_the_row_of_a_union_is_the_best_of_its_parts():
+    events = [{"a": (1.5, 3.0)}, {"a": (-2.0, 0.0), "b": (0.0, 2.0)}]
+    union = posterior().condition(events)
+    found, logs = union.mpe(), [posterior().log_probability(event) for event in events]
+    total = np.logaddexp(*map(float, logs))
+    each = [float(posterior().mpe(e).log_density) + float(log) - total for e, log in zip(events, logs, strict=True)]
+    assert found.certified and float(found.log_density) == pytest.approx(max(each), abs=1e-6)
+
+
+def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
+    """Its leaves are averages over points of the interval, so that the bound is that much higher."""
+    asked = posterior().condition({"a": (1.0, 2.5)}).marginal(["b", "g"])
+    found, strict = asked.mpe(tolerance=1e-4), asked.mpe()
+    assert found.certified and not strict.certified
+    assert 1e-5 <= float(strict.upper_bound - strict.log_density) < 2e-5
+    b = np.linspace(-4.0, 8.0, 1201)
+    grid = pd.concat([pd.DataFrame({"b": b, "g": g}) for g in ("0", "1")])
+    best = asked.log_density(grid).values.max()
+    assert -2e-5 <= float(found.log_density) - best < 1e-3
+
+
 # ---- what does not go together
-def test_there_is_no_search_for_the_most_probable_row():
-    assert not hasattr(posterior(), "mpe") and not hasattr(posterior().condition({"a": (0.0, 2.0)}), "mpe")
-    with pytest.raises(AttributeError, match="no search bounds the density"):
-        posterior().mpe()
-
-
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian
     with pm.Model():

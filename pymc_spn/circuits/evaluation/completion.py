@@ -180,7 +180,7 @@ def refuse_impossible(logs: np.ndarray) -> None:
 def refuse_leaves_without_a_mode(given: Parameterised, asked: np.ndarray) -> None:
     """Refuse leaves that are largest at an end that they do not take, in the columns (D,) that are asked about."""
     for family in given.circuit.families:
-        n_shapes, ends = EXPLICIT[family].open_ends or (0, "")
+        n_shapes, ends = (EXPLICIT[family].open_ends if family in EXPLICIT else None) or (0, "")
         for row, leaf in enumerate(given.circuit.leaves_of(family) if n_shapes else ()):
             d, shape = given.circuit.leaf_column[leaf], given.parameters[family][row, :n_shapes].min()
             if asked[d] and shape <= 1.0:

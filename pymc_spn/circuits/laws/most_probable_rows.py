@@ -17,6 +17,7 @@ from pymc_spn.circuits.laws.circuit_events import (
 )
 from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.events.events import Events, Interval, spread_of
+from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.maxima.box_search import BoxResult, search
 from pymc_spn.maxima.most_probable import (
@@ -49,7 +50,7 @@ def best_row(
     if lacking:
         raise ValueError(lacking)
     inside = _above_spikes(given, known)
-    if inside:
+    if inside or given.circuit.further_columns:
         return _search_row(given, row, inside, tolerance, max_boxes)
     first = _first_answer(given, row, tolerance)
     if first.upper_bound - first.log_density <= tolerance:
@@ -63,7 +64,8 @@ def best_row(
 def without_bounds(given: Parameterised) -> str:
     """Why a circuit has no most probable row that a search finds, by its first leaf without bounds; empty if it has."""
     for name in families_in_use(given.circuit):
-        if LEAF_FAMILIES[name].kernels is not None:
+        family = LEAF_FAMILIES[name]
+        if isinstance(family, EllipticalFamily) or family.kernels is not None:
             continue
         leaf, own = given.circuit.leaves_of(name)[0], given.parameters[name][0]
         law = f"{name} leaf ({own[0].dist.name})" if LEAF_FAMILIES[name].holds_objects else f"{name} leaf"

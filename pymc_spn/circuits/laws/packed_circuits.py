@@ -7,7 +7,8 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.tape import LEAF
 from pymc_spn.circuits.evaluation.tape import SUM as SUM_NODE
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.maxima.box_leaves import BOXES, PackedCircuit
 from pymc_spn.maxima.circuit_packer import CircuitPacker, rooted
 
@@ -32,7 +33,13 @@ def packed_from_circuit(
         children = number[circuit.children_of(i)]
         if circuit.kind[i] == LEAF:
             name, d = circuit.families[circuit.leaf_family[i]], int(circuit.leaf_column[i])
-            if d in points:
+            if i in circuit.further_columns:
+                family, columns = LEAF_FAMILIES[name], np.array(circuit.columns_of(i))
+                assert isinstance(family, EllipticalFamily)  # others have no bounds
+                row = np.array([[points.get(c, np.nan) for c in columns.tolist()]])
+                asked = [j for j, c in enumerate(columns.tolist()) if c not in points and c not in unasked]
+                (number[i],) = builder.leaves_over(family, parameters[i][None], columns, row, asked)
+            elif d in points:
                 log = EXPLICIT[name].log_density(parameters[i], np.float64(points[d]))
                 number[i] = builder.constant(max(float(log), -1e300))
             elif d in unasked:

@@ -30,10 +30,6 @@ TOLERANCES = (
     1e-5,
     2e-3,
 )  # of averages over nodes of no interval, one, several; tests compare ratios of probabilities
-NO_BEST_ROW = (
-    "mpe: no search bounds the density of leaves over several columns, which this network has (joint_leaves); "
-    "draw rows with sample(), and take the one of the highest log_density()"
-)
 
 
 def known_in(columns: np.ndarray, events: Mapping[int, Any]) -> list[int]:
