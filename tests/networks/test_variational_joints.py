@@ -342,8 +342,13 @@ def test_marks_are_those_of_a_fit():
     two = {"a": (0.0, 2.0), "b": (-1.0, 1.0)}
     assert posterior().cdf(0.5, "c").attrs["exactness"] == "exact" + GIVEN_FIT
     assert posterior().probability(two).attrs["exactness"].startswith("numerical")
-    with pytest.raises(AttributeError, match="no search bounds the density"):
-        posterior().mpe()
+
+
+def test_a_fit_has_a_most_probable_row():
+    found = posterior().mpe()
+    own = float(posterior().log_density(found.value).values[0])
+    assert float(found.log_density) == pytest.approx(own, abs=1e-9)
+    assert float(posterior().log_density(posterior().sample(500, random_seed=0)).max()) <= float(found.upper_bound)
 
 
 def test_a_stored_fit_has_the_same_answers(tmp_path):
