@@ -122,7 +122,7 @@ class Chain:
 
     def set_table(self, placed):
         """Install a coded table (N, P) before the assignments to it: exact values of what is recorded in cells."""
-        self._sampler.coded = placed
+        self._sampler.set_table(placed)
         if self.explicit is not None and self.rounding is not None:
             self.explicit.set_table(placed)
 

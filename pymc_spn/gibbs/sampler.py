@@ -148,6 +148,13 @@ class Sampler:
         write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, self.slots, self.options)
         self._rebuild(self.slots.copy())
 
+    def set_table(self, placed):
+        """Install a coded table (N, P) before the assignments to it; its drawn missing cells stay."""
+        self.coded = placed
+        if self.net.joints is not None:
+            self.table = np.ascontiguousarray(placed[:, self.net.palette.place_ptr[:-1]])
+            self.filled = np.where(np.isnan(self.table), self.filled, self.table)
+
     def rebuild_joints(self):
         """Statistics of leaves over several columns from the assignments and the completed rows."""
         if self.net.joints is not None:
@@ -183,6 +190,8 @@ class Sampler:
 
     def move_components(self, rng):
         """Moves of whole components, where leaves are over several columns; they seat an average row thrice at most."""
+        if self.net.joints is None:
+            return
         edges = self.net.edges
         if self.moves is None:
             budget = len(self.coded) / COMPONENT_MOVES
@@ -215,8 +224,7 @@ class Sampler:
         """
         self.begin_sweep()
         moved = self._sweep_rows(rng, kernel, frontier, 0, len(self.coded))
-        if self.net.joints is not None:
-            self.move_components(rng)
+        self.move_components(rng)
         return moved / max(len(self.coded), 1)
 
     def _sweep_rows(self, rng, kernel, frontier, row, last):

@@ -25,7 +25,7 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.hyperparameter_inputs import DIMS, vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import network_inputs, report_choices, rounded_beside
+from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -174,8 +174,8 @@ def SPN(
         LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
     joint_leaves : MultivariateGaussian, optional
         Leaves over several columns of numbers, beside the splits, wherever a sum node stands over two and more of them
-        and has infinitely many children: ``ps.leaves.MultivariateGaussian()``. None has none. Values are exact then,
-        and whole components move besides rows.
+        and has infinitely many children: ``ps.leaves.MultivariateGaussian()``. None has none. Whole components move
+        then besides rows.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
         Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
         LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
@@ -229,7 +229,11 @@ def SPN(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
-    rounded = rounded_beside(joint_leaves, rounded, missing)
+    if joint_leaves is not None and missing == "draw":
+        raise ValueError(
+            'joint_leaves needs missing="marginal": leaves over several columns draw the missing cells of their rows '
+            "themselves"
+        )
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '

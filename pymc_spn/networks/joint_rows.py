@@ -56,8 +56,12 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
             given = states.event_logs(s, net, events)
             log, share = np.empty(which.size), np.zeros((which.size, self._begin[s + 1] - self._begin[s]))
             slots = np.zeros((which.size, several.n_slots[s]))
-            coded = states.rows_with_events(net, values[which], events, s)
-            column_shares(*net, coded, *given, self._path, log, share, slots)
+            if question.cells is None:
+                coded = states.rows_with_events(net, values[which], events, s)
+                column_shares(*net, coded, *given, self._path, log, share, slots)
+            else:
+                cells = question.cells.of_rows(which)
+                cells.shares(net, cells.known(net, given, events), self._path, log, share, slots)
             logs[s, which] = log
             of_one[which, self._begin[s] : self._begin[s + 1]] = share
             own = slice(several.begin[s], several.begin[s + 1])
@@ -102,16 +106,19 @@ class SeveralLeaves:
     is_discrete = False
     students = None
 
-    def __init__(self, column: JointColumn, d: int, values: np.ndarray, events: Mapping[int, Any]) -> None:
+    def __init__(
+        self, column: JointColumn, d: int, values: np.ndarray, events: Mapping[int, Any], ends: np.ndarray | None
+    ) -> None:
         self.column, self.circuit = column, column.circuit
-        self._d, self._values, self._events = d, values, events
+        self._d, self._values, self._events, self._ends = d, values, events, ends
 
     def all(self) -> None:
         """They differ from row to row."""
 
     def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw | NodeLaws":
         """See `LeavesOfColumn`."""
-        own, weights = column_given(self.column, self._d, leaf, self._values[row], self._events)
+        ends = None if self._ends is None else self._ends[:, row]
+        own, weights = column_given(self.column, self._d, leaf, self._values[row], self._events, ends)
         law = ColumnLaw(own, np.ones(own.family.size), np.zeros(1, np.int64), self._events.get(self._d))
         return law if weights.shape[1] == 1 else NodeLaws(law, weights)
 
@@ -184,7 +191,10 @@ class LeavesOfSeveralInRows(LeavesInRows):
         self._one = one
         law, d = one._law, one._law.kept[one._d]
         values, events = law.embedded(one._rows), spread_of(law.evidence)
-        self.leaves: SeveralLeaves = SeveralLeaves(one.several, d, values, events)
+        cells, ends = law.cells(values), None
+        if cells is not None:
+            values, ends = cells.middles, cells.ends_of_columns
+        self.leaves: SeveralLeaves = SeveralLeaves(one.several, d, values, events, ends)
 
     def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""

@@ -9,7 +9,7 @@ from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.distributions import check_supports
 from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
-from pymc_spn.networks.network_tables import network_inputs, report_choices, rounded_beside
+from pymc_spn.networks.network_tables import network_inputs, report_choices
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -115,7 +115,6 @@ def fit_variational(
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
     given_structure = structure
-    rounded = rounded_beside(joint_leaves, rounded)
     structure, leaves, table, is_learned = network_inputs(
         structure, df, leaves, kinds, name, densities_apart=joint_leaves is not None
     )

@@ -56,24 +56,6 @@ def network_inputs(
     return tree, palettes, table_of_network(tree, data, kinds, name), is_learned
 
 
-def rounded_beside(joint_leaves: Any, rounded: Any, missing: str = "marginal") -> Any:
-    """What ``rounded`` is beside leaves over several columns: they hold exact values.
-
-    Raises
-    ------
-    ValueError
-        If there are such leaves, and cells or drawn missing cells are asked for.
-    """
-    if joint_leaves is None:
-        return rounded
-    if rounded not in (False, "auto") or missing == "draw":
-        raise ValueError(
-            'joint_leaves needs rounded=False and missing="marginal": leaves over several columns have no masses of '
-            "cells, and they draw the missing cells of their rows themselves"
-        )
-    return False
-
-
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str]:
     """What was learned from the table before its posterior: its splits, and the columns recorded in cells."""
     splits = f"splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""

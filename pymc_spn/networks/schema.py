@@ -231,6 +231,9 @@ class NetworkSchema:
                 "joint_leaves needs a region of two or more real or positive columns with infinite n_children: leaves "
                 "over several columns stand there; the structure has none"
             )
+        whole = [self.columns[d].name for d in self.rounded_columns if not self.compiled.is_density[d]]
+        if asked is not None and whole:
+            raise ValueError(f"rounded: whole numbers cannot stand for cells beside joint_leaves; leave out {quoted(whole)}")
 
     @cached_property
     def filled_cells(self) -> np.ndarray:

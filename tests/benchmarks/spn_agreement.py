@@ -7,7 +7,7 @@
 held-out rows over four chains, and by how much two runs of different seeds differ in the log density of these rows. A
 fifth of the rows is held out. ``--seconds`` is the CPU time of a run, all chains together.
 
-``--model`` has two others in its place, both of exact values: without and with leaves over several columns.
+``--model`` has two others in its place: the default with exact values, or with leaves over several columns.
 
 **Kernels**: sets, splits, leaf priors and starts as in the tables of samplers, where a run averages 40 states. Here
 each kernel has chains of many states, evenly spaced after the first tenth. The mean over states of the log density of

@@ -248,8 +248,12 @@ def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian
     with pm.Model():
-        with pytest.raises(ValueError, match="joint_leaves needs rounded=False"):
-            ps.SPN("x", observed=table(), joint_leaves=wide(), rounded=True)
+        with pytest.raises(ValueError, match='joint_leaves needs missing="marginal"'):
+            ps.SPN("x", observed=table(), joint_leaves=wide(), missing="draw")
+        counts = table().assign(n=np.arange(len(table())) % 23)
+        leaves = {"n": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}
+        with pytest.raises(ValueError, match=r"beside joint_leaves; leave out \['n'\]"):
+            ps.SPN("x", observed=counts, joint_leaves=wide(), leaves=leaves, rounded=["n"])
         with pytest.raises(ValueError, match="column 'g' must be of real or positive numbers"):
             ps.SPN("x", observed=table(), joint_leaves=wide(columns=["a", "g"]))
         with pytest.raises(ValueError, match="names the column 'z'"):

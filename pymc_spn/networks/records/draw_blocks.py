@@ -203,7 +203,8 @@ class DrawBlocks:
                     *net, self._states.coded_rows(asked.values[which]), *given, path, log, share, share[:, :0]
                 )
             else:
-                asked.cells.of_rows(which).shares(net, given, path, log, share)
+                cells = asked.cells.of_rows(which)
+                cells.shares(net, cells.known(net, given, asked.events), path, log, share, share[:, :0])
             logs[s, which] = log
             yield s, which, share
 

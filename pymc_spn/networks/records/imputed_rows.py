@@ -38,7 +38,7 @@ def complete_rows(
     leaves = np.empty(out.shape, np.int32)
     family = np.empty(out.shape, np.int8)
     by_event: dict[int, list[Any]] = {d: [] for d in events}
-    of_several: list[np.ndarray] = []  # in leaves over several columns together with events
+    of_several: list[np.ndarray] = []  # in leaves over several columns together with events or cells
     starts = np.flatnonzero(np.diff(draw, prepend=-1))
     compiled = states.compiled
     for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
@@ -54,9 +54,10 @@ def complete_rows(
                 own = states.rows_with_events(net, values, events, s)
             predictive_kernels.draw_rows(rng, *net, own, row[part], *given, out[part], leaves[part])
         else:
-            cells.draw(rng, net, row[part], given, out[part], leaves[part])
-        if events and states.has_joints:
-            draw_with_events(net, compiled, values[row[part]], leaves[part], events, rng, of_several)
+            cells.draw(rng, net, row[part], cells.known(net, given, events), out[part], leaves[part])
+        if (events or cells is not None) and states.has_joints:
+            recorded, ends = (values, None) if cells is None else (cells.middles, cells.ends_of_columns[:, row[part]])
+            draw_with_events(net, compiled, recorded[row[part]], leaves[part], events, rng, of_several, ends)
         of_slots = net.palette.family[net.leaves.entry[np.maximum(leaves[part], 0)]]
         family[part] = np.where(leaves[part] >= 0, of_slots, GAUSSIAN)
         for d in events:

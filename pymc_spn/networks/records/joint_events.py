@@ -2,7 +2,7 @@
 
 The density of the points and the probability of one interval are in closed form, that of several intervals is by a
 fixed quasi-Monte-Carlo rule. What follows for other columns is an average over nodes: points of the intervals, with
-weights.
+weights. Intervals are those of a condition, the same for all rows, or the cells of a recorded row (`RoundedCells`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from pymc_spn.events.events import Interval
 from pymc_spn.leaves.elliptical_boxes import lattice, step
 from pymc_spn.leaves.leaf_predictives import Leaves
+from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_cells
 from pymc_spn.networks.records.joint_predictives import (
     JointColumn,
     JointPredictives,
@@ -165,9 +166,17 @@ def nodes_of(
 
 
 def column_given(
-    column: JointColumn, d: int, leaf: np.ndarray, rows: np.ndarray, events: Mapping[int, Any]
+    column: JointColumn,
+    d: int,
+    leaf: np.ndarray,
+    rows: np.ndarray,
+    events: Mapping[int, Any],
+    ends: np.ndarray | None = None,
 ) -> tuple[Leaves, np.ndarray]:
     """Laws of a column in leaves (P,) given the other cells of rows (P, D) and intervals: mixtures of G leaves each.
+
+    Where recorded values stand for cells, ``ends`` (2, P, D) are the ends of these, NaN elsewhere, and ``rows`` have
+    their middles. Each cell then counts by mean and variance of its exact value given the other cells' middles.
 
     Returns
     -------
@@ -190,10 +199,14 @@ def column_given(
         together = np.lexsort((gaps, leaf[at]))  # of one leaf and one set of gaps there is one factor
         at, of_rows = at[together], of_rows[together]
         number = column.number[leaf[at]]
+        spread = np.zeros(at.size)
+        if ends is not None:
+            low, high = ends[np.ix_((0, 1), at, columns)]
+            of_rows, spread = means_in_cells(family, parameters[number], of_rows, low, high, place)
         nodes, weight = of_rows[:, None], np.ones((at.size, 1))
         if known[k]:
-            ends = np.array([rest[int(columns[j])] for j in known[k]])
-            nodes, weight = nodes_of(family, parameters[number], of_rows, known[k], ends)
+            of_events = np.array([rest[int(columns[j])] for j in known[k]])
+            nodes, weight = nodes_of(family, parameters[number], of_rows, known[k], of_events)
         n = weight.shape[1]
         each = students_given(parameters, np.repeat(number, n), nodes.reshape(-1, columns.size), place)
         if isinstance(own, Interval) and n > 1:
@@ -202,6 +215,7 @@ def column_given(
             weight = weight * np.exp(inside - inside.max(axis=1, keepdims=True))
             weight = weight / weight.sum(axis=1, keepdims=True)
         students[at, :n], weights[at, :n] = each.reshape(-1, n, 3), weight
+        students[at, :n, 1] = np.hypot(students[at, :n, 1], np.sqrt(spread)[:, None])
     return as_gaussian_leaves(students.reshape(-1, 3)), weights
 
 
@@ -270,6 +284,7 @@ def draw_with_events(
     events: Mapping[int, Any],
     rng: np.random.Generator,
     drawn: list[np.ndarray],
+    ends: np.ndarray | None = None,
 ) -> None:
     """Draw rows (n, D) in their leaves over several columns given points and intervals; NaN in other cells.
 
@@ -279,6 +294,8 @@ def draw_with_events(
         From `predictive_kernels.draw_rows`.
     drawn : list
         To which the cells (n, D) are added, in the units of the data.
+    ends : (2, n, D) float64, optional
+        Ends of the cells that recorded values stand for, see `column_given`.
     """
     out = np.full(values.shape, np.nan)
     for r in np.flatnonzero(net.joints.split >= 0).tolist():
@@ -291,9 +308,12 @@ def draw_with_events(
         parameters = found.parameters[np.searchsorted(found.slots, slot[at])]
         places = known_in(found.columns, events)
         rows = values[np.ix_(at, found.columns)]
+        if ends is not None:
+            low, high = ends[np.ix_((0, 1), at, found.columns)]
+            rows = draw_in_cells(found.family, parameters, rows, low, high, rng)
         if places:
-            ends = np.array([events[int(found.columns[j])] for j in places])
-            rows = draw_in_boxes(found.family, parameters, rows, places, ends, rng)
+            of_events = np.array([events[int(found.columns[j])] for j in places])
+            rows = draw_in_boxes(found.family, parameters, rows, places, of_events, rng)
         out[np.ix_(at, found.columns)] = found.family.draw_missing(parameters, rows, rng)
     drawn.append(out)
 

@@ -159,7 +159,7 @@ class RecordedStates:
         if self.rounded is not None and self.record.exact is not None:
             n_rows, n_columns = self.rounded.low.shape
             codes = self.record.exact.reshape(-1, n_rows, n_columns)[s]
-            sampler.coded = self.rounded.exact(codes, self.completed(s))
+            sampler.set_table(self.rounded.exact(codes, self.completed(s)))
         elif self.cells is not None:
             sampler.coded = self.coded_rows(self.completed(s))
         if self.record.filled is not None:
@@ -305,7 +305,8 @@ class RecordedStates:
             net = self.network(s)
             given = self.event_logs(s, net, events)
             if cells is not None:
-                out[s, which] = cells.of_rows(which).log_densities(net, given)
+                own = cells.of_rows(which)
+                out[s, which] = own.log_densities(net, own.known(net, given, events))
                 return
             found = np.empty(which.size)
             coded = self.rows_with_events(net, values[which], events, s)
@@ -330,7 +331,8 @@ class RecordedStates:
                 coded = self.coded_rows(values[which])
                 log_densities_left_out(*net, coded, *given, left_out_flows(net), found, rest)
             else:
-                cells.of_rows(which).log_densities_left_out(net, given, found, rest)
+                own_cells = cells.of_rows(which)
+                own_cells.log_densities_left_out(net, own_cells.known(net, given), found, rest)
             out[s, which], without[s, which] = found, rest
         out += own.sum(axis=1)
         without += own @ (1.0 - np.eye(own.shape[1]))

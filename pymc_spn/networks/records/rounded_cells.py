@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
+from pymc_spn.gibbs.joint_leaves import attach_joints, copy_row, detach_joints, is_joint_edge
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.leaves.intervals import Interval
+from pymc_spn.networks.records.joint_cells import weigh_joint_cells
+from pymc_spn.networks.records.joint_events import slot_values
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
@@ -36,6 +39,8 @@ class CellArrays(NamedTuple):
     offset: np.ndarray  # (K,) where the first point of the lattice is, in lattice steps from the low end of a cell
     low: np.ndarray  # (N, K) ends of the cells, NaN where missing
     high: np.ndarray  # (N, K)
+    middle: np.ndarray  # (N, D) points, and middles of cells
+    width: np.ndarray  # (N, D) of cells; 0 of points and where missing
 
 
 class KnownEvents(NamedTuple):
@@ -43,13 +48,31 @@ class KnownEvents(NamedTuple):
 
     given: np.ndarray  # (P,) bool
     given_log: np.ndarray  # (L,)
+    given_joint: np.ndarray  # (N, J) log values in leaves over several columns where events concern these, else (N, 0)
     event: np.ndarray  # scratch: the same with the cells of one row
     event_log: np.ndarray
+    row: np.ndarray  # (1, P + J) scratch: a row's points, behind them its values in leaves over several columns
+    width: np.ndarray  # (d,) scratch of `joint_cells`
+    away: np.ndarray  # (d,)
+    inverse: np.ndarray  # (d,)
+    pull: np.ndarray  # (d,)
+    inverses: np.ndarray  # diagonals of the inverse of Psi, laid out as ``Joints.sums``; NaN where not known
 
 
 @bare_inner_kernel
-def weigh_cells(tree, palette, edges, leaves, cells, n, known):
-    """Log mass of each cell of a row in every leaf slot, beside the events that hold for all rows."""
+def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
+    """Log mass of each cell of a row in every leaf slot, beside the events that hold for all rows; see `evaluate_row`.
+
+    The row as it is evaluated stands in ``row``.
+    """
+    n_places = known.event.size
+    for d in range(n_places):
+        known.row[0, d] = cells.seen[n, d]
+    if joints is not None:
+        if known.given_joint.shape[1] > 0:
+            copy_row(known.given_joint[n], known.row[0, n_places:])
+        else:
+            weigh_joint_cells(tree, edges, joints, cells, n, known)
     for d in range(known.event.size):
         known.event[d] = known.given[d]
     for i in range(known.event_log.size):
@@ -74,27 +97,42 @@ def weigh_cells(tree, palette, edges, leaves, cells, n, known):
 
 
 @bare_inner_kernel
-def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known):
+def forget_inverses(edges, joints, slots, known):
+    """Of the leaves over several columns that a row enters or leaves."""
+    for r in range(slots.size):
+        if slots[r] >= 0 and is_joint_edge(edges, joints, r, slots[r]):
+            known.inverses[joints.sums_begin[r] + slots[r] * (joints.column_ptr[r + 1] - joints.column_ptr[r])] = np.nan
+
+
+@bare_inner_kernel
+def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known):
     """`evaluate_row` of a row with cells."""
-    weigh_cells(tree, palette, edges, leaves, cells, n, known)
+    weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
     return evaluate_row(
-        tree, palette, masses, edges, nodes, leaves, scratch, cells.seen[n], known.event, known.event_log
+        tree, palette, masses, edges, nodes, leaves, scratch, known.row[0], known.event, known.event_log, joints
     )
 
 
 @bare_kernel
-def log_density_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, y, slots, options, cells, known, out):
+def log_density_of_cells(
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, filled, slots, options, cells, known, out
+):
     """Log predictive (M,) of rows with cells; see `evaluate_row`.
 
     Where the rows are those of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put
-    back, as in `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then.
+    back, as in `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then, and ``filled``
+    (M, D) the same with the cells that are drawn in leaves over several columns.
     """
     for n in range(out.size):
         if slots.shape[0] > 0:
             for r in range(slots.shape[1]):
                 scratch.old[r] = slots[n, r]
+            if joints is not None:
+                copy_row(filled[n], joints.scratch.row)
+                detach_joints(edges, joints, slots[n])
+                forget_inverses(edges, joints, slots[n], known)
             detach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
-        out[n] = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, n, known)[0]
+        out[n] = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known)[0]
         if slots.shape[0] > 0:
             row = slots[n]
             for r in range(row.size):
@@ -102,14 +140,19 @@ def log_density_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, y
                     node = row[tree.parent[r]] if r > 0 else 0
                     row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
             attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+            if joints is not None:
+                copy_row(filled[n], joints.scratch.row)
+                attach_joints(edges, joints, row)
+                forget_inverses(edges, joints, row, known)
 
 
 @kernel
-def shares_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells, known, regions, log_density, out):
+def shares_of_cells(
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, known, regions, log_density, out, several
+):
     """As `column_shares`, of rows with cells."""
     for n in range(log_density.size):
-        weigh_cells(tree, palette, edges, leaves, cells, n, known)
-        rows = cells.seen[n : n + 1]
+        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
         found = log_density[n : n + 1]
         column_shares(
             tree,
@@ -119,27 +162,32 @@ def shares_of_cells(tree, palette, masses, edges, nodes, leaves, scratch, cells,
             nodes,
             leaves,
             scratch,
-            None,
-            rows,
+            joints,
+            known.row,
             known.event,
             known.event_log,
             regions,
             found,
             out[n : n + 1],
-            out[:0],
+            several[n : n + 1],
         )
 
 
 @bare_kernel
-def draw_rows_of_cells(rng, tree, palette, masses, edges, nodes, leaves, scratch, cells, which, known, values, slots):
-    """As `draw_rows`, of rows with cells; nothing is drawn within them."""
+def draw_rows_of_cells(
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, which, first, known, values, slots
+):
+    """As `draw_rows`, of rows with cells; nothing is drawn within them. ``first`` (K,) are zeros.
+
+    In leaves over several columns nothing that is drawn is given the cells, see `joint_events.draw_with_events`.
+    """
     start = 0
     while start < which.size:
         n = which[start]
         stop = start + 1
         while stop < which.size and which[stop] == n:
             stop += 1
-        weigh_cells(tree, palette, edges, leaves, cells, n, known)
+        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
         draw_rows(
             rng,
             tree,
@@ -149,9 +197,9 @@ def draw_rows_of_cells(rng, tree, palette, masses, edges, nodes, leaves, scratch
             nodes,
             leaves,
             scratch,
-            None,
-            cells.seen,
-            which[start:stop],
+            joints,
+            known.row,
+            first[start:stop],
             known.event,
             known.event_log,
             values[start:stop],
@@ -164,7 +212,7 @@ def draw_rows_of_cells(rng, tree, palette, masses, edges, nodes, leaves, scratch
 def leave_out_cells_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, cells, known, flows, out, without):
     """As `log_densities_left_out`, of rows with cells."""
     for n in range(out.size):
-        weigh_cells(tree, palette, edges, leaves, cells, n, known)
+        weigh_cells(tree, palette, edges, leaves, None, cells, n, known)
         out[n] = leave_out_cells(
             tree,
             palette,
@@ -204,7 +252,7 @@ class RoundedCells:
         exact: Iterable[int] = (),
         events: Mapping[int, Any] | None = None,
     ) -> None:
-        self.schema = schema
+        self.schema, self.values = schema, values
         self.columns = np.setdiff1d(schema.rounded_columns, np.array(list(exact), np.int64))
         compiled, width = schema.compiled, schema.cell_widths[self.columns]
         x = values[:, self.columns]
@@ -236,7 +284,7 @@ class RoundedCells:
     def of_rows(self, which: np.ndarray) -> "RoundedCells":
         """The cells of some rows (k,)."""
         found = copy(self)
-        for name in ("possible", "low", "high", "coded", "seen", "log_jacobians"):
+        for name in ("values", "possible", "low", "high", "coded", "seen", "log_jacobians"):
             setattr(found, name, np.ascontiguousarray(getattr(self, name)[which]))
         found.ends = self.ends[0][which], self.ends[1][which]
         return found
@@ -258,50 +306,89 @@ class RoundedCells:
         return np.nan_to_num(np.floor(share * LATTICE)).astype(np.uint16)
 
     def shares(
-        self, net: Any, given: tuple[np.ndarray, np.ndarray], regions: np.ndarray, log: np.ndarray, out: np.ndarray
+        self,
+        net: Any,
+        known: "KnownEvents",
+        regions: np.ndarray,
+        log: np.ndarray,
+        out: np.ndarray,
+        several: np.ndarray,
     ) -> None:
         """`column_shares` of the rows, together with events."""
-        shares_of_cells(*net.of_columns, self.arrays(), self.known(net, given), regions, log, out)
+        shares_of_cells(*net, self.arrays(), known, regions, log, out, several)
 
     def draw(
         self,
         rng: np.random.Generator,
         net: Any,
         which: np.ndarray,
-        given: tuple[np.ndarray, np.ndarray],
+        known: "KnownEvents",
         values: np.ndarray,
         leaves: np.ndarray,
     ) -> None:
         """`draw_rows` that complete the rows, together with events."""
-        draw_rows_of_cells(rng, *net.of_columns, self.arrays(), which, self.known(net, given), values, leaves)
+        first = np.zeros_like(which)
+        draw_rows_of_cells(rng, *net, self.arrays(), which, first, known, values, leaves)
 
-    def log_densities(self, net: Any, given: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def log_densities(self, net: Any, known: "KnownEvents") -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
         nothing = np.zeros((0, 0), np.int32)
-        return self._evaluate(net, self.seen, nothing, nothing, given)
+        return self._evaluate(net, self.seen, self.seen, nothing, nothing, known)
 
-    def log_densities_left_out(
-        self, net: Any, given: tuple[np.ndarray, np.ndarray], out: np.ndarray, without: np.ndarray
-    ) -> None:
-        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
-        known = self.known(net, given)
+    def log_densities_left_out(self, net: Any, known: "KnownEvents", out: np.ndarray, without: np.ndarray) -> None:
+        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians.
+
+        Of networks without leaves over several columns.
+        """
         leave_out_cells_of_rows(*net.of_columns, self.arrays(), known, left_out_flows(net), out, without)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
-        return self._evaluate(sampler.net, sampler.coded, sampler.slots, sampler.options)
+        tables = sampler.coded, sampler.filled, sampler.slots, sampler.options
+        return self._evaluate(sampler.net, *tables, self.known(sampler.net))
 
-    def _evaluate(self, net, y, slots, options, given=None):
+    def _evaluate(self, net, y, filled, slots, options, known):
         out = np.empty(len(self.seen))
-        log_density_of_cells(*net.of_columns, y, slots, options, self.arrays(), self.known(net, given), out)
+        log_density_of_cells(*net, y, filled, slots, options, self.arrays(), known, out)
         return out + self.log_jacobians.sum(axis=1)
 
     def arrays(self) -> CellArrays:
-        return CellArrays(self.seen, self.columns, self.offset, self.low, self.high)
+        """For kernels."""
+        middle, width = self.coded.copy(), np.zeros(self.coded.shape)
+        middle[:, self.columns] = 0.5 * (self.low + self.high)
+        width[:, self.columns] = np.nan_to_num(self.high - self.low)
+        return CellArrays(self.seen, self.columns, self.offset, self.low, self.high, middle, width)
 
-    def known(self, net: Any, given: tuple[np.ndarray, np.ndarray] | None = None) -> KnownEvents:
-        """Events, by default none, with room for the cells of a row."""
-        n_places, n_leaves = self.seen.shape[1], net.leaves.entry.size
+    def known(
+        self,
+        net: Any,
+        given: tuple[np.ndarray, np.ndarray] | None = None,
+        events: Mapping[int, Any] | None = None,
+    ) -> KnownEvents:
+        """Events with their log probabilities in leaf slots, by default none, with room for the cells of a row."""
+        n_places, n_leaves, joints = self.seen.shape[1], net.leaves.entry.size, net.joints
         if given is None:
             given = np.zeros(n_places, np.bool_), np.zeros(n_leaves)
-        return KnownEvents(*given, np.zeros(n_places, np.bool_), np.zeros(n_leaves))
+        of_slots, n_slots, d, n_sums = np.zeros((len(self.seen), 0)), 0, 0, 0
+        if joints is not None:
+            n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
+            of_slots = slot_values(net, self.schema.compiled, self.middles, events or {})
+            of_slots = of_slots + np.nansum(np.log(self.high - self.low), axis=1, keepdims=True)
+        width, away, inverse, pull = np.zeros((4, d))
+        event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
+        inverses = np.full(n_sums, np.nan)
+        return KnownEvents(*given, of_slots, event, event_log, row, width, away, inverse, pull, inverses)
+
+    @property
+    def ends_of_columns(self) -> np.ndarray:
+        """Ends (2, N, D) of the cells in the units of the data, NaN in other columns and where missing."""
+        out = np.full((2, *self.values.shape), np.nan)
+        out[:, :, self.columns] = self.ends
+        return out
+
+    @property
+    def middles(self) -> np.ndarray:
+        """The rows (N, D) in the units of the data, with the middles of their cells."""
+        out = self.values.copy()
+        out[:, self.columns] = 0.5 * (self.ends[0] + self.ends[1])
+        return out

@@ -19,6 +19,7 @@ from pymc_spn.gibbs.family_kernels import (
     log_cell_given_of,
     posterior_of,
 )
+from pymc_spn.gibbs.joint_leaves import attach_joints, complete_row, copy_row, detach_joints, evaluate_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
@@ -96,8 +97,9 @@ def draw_parameters(rng, tree, palette, edges, leaves, distinct, given):
 
 @bare_kernel
 def rounded_sweep(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first, last, distinct, given, is_new
-):
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, first, last, distinct,
+    given, is_new,
+):  # fmt: skip
     """Redraw the tree of every row, with the exact values of some columns integrated out.
 
     Parameters
@@ -137,6 +139,9 @@ def rounded_sweep(
         cells = distinct.which[n]
         for r in range(row.size):
             scratch.old[r] = row[r]
+        if joints is not None:
+            copy_row(filled[n], joints.scratch.row)
+            detach_joints(edges, joints, row)
         detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, cells)
         mark_integrated(tree, palette, scratch, distinct, given, cells, True)
@@ -144,13 +149,21 @@ def rounded_sweep(
         mark_integrated(tree, palette, scratch, distinct, given, cells, False)
         look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells)
         shift_leaves(tree, palette, edges, scratch)
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch)
-        logs = scratch.node_value[0] <= SAFE
+        logs = joints is not None and evaluate_joints(tree, palette, edges, joints, scratch, y[n])
+        if not logs:
+            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints)
+            logs = scratch.node_value[0] <= SAFE
         if logs:
-            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
-        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs)
+            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints)
+        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs, joints)
         enter_leaves(rng, tree, palette, edges, leaves, distinct, given, cells, row, y[n])
+        if joints is not None:
+            copy_row(table[n], joints.scratch.row)
+            complete_row(rng, edges, joints, row)
+            copy_row(joints.scratch.row[: filled.shape[1]], filled[n])
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        if joints is not None:
+            attach_joints(edges, joints, row)
         changed = False
         for r in range(row.size):
             changed |= row[r] != scratch.old[r]

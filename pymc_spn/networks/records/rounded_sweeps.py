@@ -7,7 +7,8 @@ draw from a conditional of one joint distribution of trees, parameters and exact
 theirs when they are wanted, and then forgotten.
 
 Where leaves are narrower than cells, given values would hold their rows: each stands close to the others of its leaf
-and far from those of another leaf in the same cell. Such columns are integrated, all others are given.
+and far from those of another leaf in the same cell. Such columns are integrated, all others are given. Columns that are
+in leaves over several columns are given always.
 """
 
 import math
@@ -17,6 +18,7 @@ import numpy as np
 from pymc_spn.gibbs.family_kernels import draw_in_cell_given_of, has_cells, is_located, is_of_logs
 from pymc_spn.gibbs.leaf_kernels import refresh_leaf
 from pymc_spn.gibbs.sampler import ROWS_AT_A_TIME, Sampler
+from pymc_spn.networks.records.joint_values import draw_exact_in_joints
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_rows import (
     DistinctCells,
@@ -149,7 +151,8 @@ class RoundedSweeps:
         self.cells = cells
         self.may_integrate = kernel in INTEGRATING
         self.has_masses = ~cells.schema.compiled.is_density[cells.columns]
-        self.integrated = self.has_masses | self.may_integrate
+        self.in_joints = np.isin(cells.columns, cells.schema.joint_columns)
+        self.integrated = self.has_masses | (self.may_integrate & ~self.in_joints)
         self.places = [np.flatnonzero(cells.structure.leaf_column == d).tolist() for d in cells.columns]
         which = np.full(cells.low.shape, -1, np.int32)
         ends: list[np.ndarray] = [np.empty((0, 2))]
@@ -180,7 +183,7 @@ class RoundedSweeps:
         count_narrow(net.tree, net.palette, net.edges, net.leaves, sampler.slots, self.distinct, narrow)
         n_rows = (self.distinct.which >= 0).sum(axis=0)
         repeat = n_rows >= REPEATED * np.diff(self.distinct.begin)
-        self.integrated = self.has_masses | (repeat & (narrow > FEW_NARROW * n_rows))
+        self.integrated = self.has_masses | (repeat & (narrow > FEW_NARROW * n_rows) & ~self.in_joints)
 
     def sweep(
         self, rng: np.random.Generator, sampler: Sampler, kernel: str = "exact", frontier: int | None = None
@@ -207,14 +210,15 @@ class RoundedSweeps:
             is_new = True
             while row < n and not net.edges.full[0]:
                 end = min(row + ROWS_AT_A_TIME, n)
-                table = sampler.coded, sampler.slots, row, end
-                row, changed = rounded_sweep(rng, *net.of_columns, *table, self.distinct, given, is_new)
+                table = sampler.coded, sampler.table, sampler.filled, sampler.slots, row, end
+                row, changed = rounded_sweep(rng, *net, *table, self.distinct, given, is_new)
                 is_new = False
                 moved += changed
             # parameters belong to slots: before these are renumbered, values are drawn from which others can be drawn
             self._draw_exact(rng, sampler, given)
             if net.edges.full[0]:
                 sampler.compact()
+        sampler.move_components(rng)
         return moved / max(n, 1)
 
     def _parameters(self, sampler: Sampler) -> LeafParameters:
@@ -236,3 +240,8 @@ class RoundedSweeps:
         for first in range(0, n, VALUES_AT_A_TIME):
             rows = sampler.coded, sampler.slots, first, min(first + VALUES_AT_A_TIME, n)
             draw_exact_values(rng, *groups, *rows, self.distinct, given)
+        if net.joints is not None:
+            sampler.set_table(sampler.coded)
+            table = sampler.coded, sampler.table, sampler.filled, sampler.slots
+            draw_exact_in_joints(rng, net.palette, net.edges, net.joints, *table, self.distinct)
+            sampler.rebuild_joints()
