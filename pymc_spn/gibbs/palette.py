@@ -29,6 +29,9 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import DENSITY_KINDS, WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
+SHARED, MORE = 0.3, 10.0  # see `smooth_columns`
+LARGEST_DENSITY = 0.4  # of the standard normal
+
 DEFAULT_ENTRY = {
     "real": Gaussian(),
     "positive": Gaussian(),
@@ -204,7 +207,26 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
     )
 
 
-def joint_columns(columns, palette, leaves):
+def smooth_columns(columns, values):
+    """Names of the columns of real and positive numbers without a value that very many rows share.
+
+    A value is one of those where more than three tenths of the rows have it, and ten times more than a normal
+    distribution would put into its cell, as zeros of what is rare: a Gaussian over several columns says little of them.
+    """
+    names = []
+    for column, own in zip(columns, values.T, strict=True):
+        observed = own[~np.isnan(own)]
+        if column.kind not in DENSITY_KINDS:
+            continue
+        most = np.unique(observed, return_counts=True)[1].max(initial=0)
+        spread = math.sqrt(variance_of(observed)) if observed.size else 0.0
+        usual = LARGEST_DENSITY * find_resolution(observed) / spread if spread > 0.0 else 1.0
+        if most <= SHARED * observed.size or most <= MORE * usual * observed.size:
+            names.append(column.name)
+    return names
+
+
+def joint_columns(columns, values, palette, leaves):
     """Names of the columns that leaves over several columns may have.
 
     Raises
@@ -222,7 +244,8 @@ def joint_columns(columns, palette, leaves):
         if column.kind in DENSITY_KINDS and any(isinstance(entry, Gaussian) for entry in entries)
     ]
     if leaves.columns is None:
-        return tuple(able)
+        smooth = smooth_columns(columns, values)
+        return tuple(name for name in able if name in smooth)
     _refuse_unknown("joint_leaves", leaves.columns, [c.name for c in columns])
     for name in leaves.columns:
         if name not in able:

@@ -21,7 +21,8 @@ def kmeans_digits(structure, compiled, coded, rng):
     """Digits (N, R) from recursive k-means: rows of the upper sum nodes are clustered on the node's columns.
 
     Coded columns are put on unit scale, levels count as indicators, missing cells stand at the mean. Where products
-    split differently, the clusters of a node go through the splits in turn.
+    split differently, the clusters of a node go through the splits in turn. Where leaves can be over several columns,
+    all clusters are such leaves.
     """
     entries = np.ones(structure.n_regions, np.int64)
     entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
@@ -29,7 +30,15 @@ def kmeans_digits(structure, compiled, coded, rng):
     finite = structure.n_children > 0
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
     copies[structure.depth > MAX_DEPTH] = 1
-    return among_kinds(structure, compiled, cluster_regions(structure, compiled, coded, copies, entries, rng))
+    digits = cluster_regions(structure, compiled, coded, copies, entries, rng)
+    below = np.zeros(structure.n_regions, np.bool_)
+    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
+        if not below[r]:
+            n_splits = structure.n_splits[r]
+            digits[:, r] = np.where(digits[:, r] < 0, -1, digits[:, r] * (n_splits + 1) + n_splits)
+            below[r + 1 : structure.subtree_end[r]] = True
+    digits[:, below] = -1
+    return digits
 
 
 def among_kinds(structure, compiled, digits):
@@ -37,6 +46,7 @@ def among_kinds(structure, compiled, digits):
     for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
         label, split = np.divmod(digits[:, r], structure.n_splits[r])
         digits[:, r] = np.where(digits[:, r] < 0, -1, label * (structure.n_splits[r] + 1) + split)
+    return digits
     return digits
 
 

@@ -11,7 +11,8 @@ class MultivariateGaussian:
     Parameters
     ----------
     columns : sequence of str, optional
-        Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves.
+        Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves, but for
+        those with a value that very many rows share, as zeros of what is rare.
 
     References
     ----------

@@ -250,7 +250,7 @@ def SPN(
     name = model.name_for(name)  # a model inside a model puts its own name before it
     chosen = stored_structure[0] if stored_structure is not None and structure is None else structure
     structure, leaves, table, is_learned = network_inputs(
-        chosen, observed, leaves, kinds, name, marked=missing_not_at_random, densities_apart=joint_leaves is not None
+        chosen, observed, leaves, kinds, name, marked=missing_not_at_random, joint_leaves=joint_leaves
     )
     if stored_structure is not None and structure is stored_structure[0]:
         is_learned = stored_structure[1]
@@ -280,7 +280,7 @@ def SPN(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
-        joint=joint_columns(table.columns, palette, joint_leaves),
+        joint=joint_columns(table.columns, table.values, palette, joint_leaves),
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )

@@ -115,9 +115,7 @@ def fit_variational(
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
     given_structure = structure
-    structure, leaves, table, is_learned = network_inputs(
-        structure, df, leaves, kinds, name, densities_apart=joint_leaves is not None
-    )
+    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, joint_leaves=joint_leaves)
     if restarts is None:
         restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
     if max_steps is None:
@@ -149,7 +147,7 @@ def fit_variational(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
-        joint=joint_columns(table.columns, palette, joint_leaves),
+        joint=joint_columns(table.columns, table.values, palette, joint_leaves),
     )
     draft.check_joint_leaves(joint_leaves)
     if progressbar:

@@ -10,7 +10,9 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
+from pymc_spn.gibbs.palette import smooth_columns
 from pymc_spn.gibbs.recorded_cells import cells_in_words
+from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
@@ -26,7 +28,7 @@ def network_inputs(
     kinds: Mapping[str, str] | None,
     name: str,
     marked: Sequence[str] | None = None,
-    densities_apart: bool = False,
+    joint_leaves: MultivariateGaussian | None = None,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
     """Structure, palettes and table of a network, and whether its splits were learned from the table.
 
@@ -50,10 +52,19 @@ def network_inputs(
             data, kinds = mark_gaps(read_table(data, kinds, name), marked), None
     if structure is None:
         data, kinds = read_table(data, kinds, name), None
-        structure = learn_tree(data, random_seed=0, densities_apart=densities_apart)
+        structure = learn_tree(data, random_seed=0, apart=_apart(data, joint_leaves))
         is_learned = len(data.columns) > 2
     tree, palettes = tree_and_leaves(structure, leaves)
     return tree, palettes, table_of_network(tree, data, kinds, name), is_learned
+
+
+def _apart(table: Table, leaves: MultivariateGaussian | None) -> list[str] | None:
+    """Columns for leaves over several columns, if there are to be such leaves."""
+    if not isinstance(leaves, MultivariateGaussian):
+        return None  # what is neither is refused with the palette
+    if leaves.columns is None:
+        return smooth_columns(table.columns, table.values)
+    return [name for name in leaves.columns if name in table.names]
 
 
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str]:

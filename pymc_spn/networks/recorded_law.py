@@ -38,10 +38,8 @@ from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.joint_cells import TOLERANCE as JOINT_CELLS
 from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.networks.records.rounded_cells import TOLERANCE as CELL_TOLERANCE
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, fewer_draws, relative_weights
@@ -82,9 +80,7 @@ class RecordedLaw(GridLaw):
         self.grid_points = np.array(points, np.float64)[own]
         self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
         rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
-        in_joints = np.isin(self.schema.rounded_columns, self.schema.joint_columns).sum() > 1
-        of_cells = JOINT_CELLS if in_joints else CELL_TOLERANCE
-        self.cell_tolerance = of_cells if rounded else None
+        self.cell_tolerance = states.cell_tolerance if rounded else None
         self.known_tolerance = TOLERANCES[min(len(known_in(self.schema.joint_columns, spread_of(self.evidence))), 2)]
 
     @cached_property

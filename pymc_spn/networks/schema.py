@@ -233,7 +233,7 @@ class NetworkSchema:
             )
         whole = [self.columns[d].name for d in self.rounded_columns if not self.compiled.is_density[d]]
         if asked is not None and whole:
-            raise ValueError(f"rounded: whole numbers cannot stand for cells beside joint_leaves; leave out {quoted(whole)}")
+            raise ValueError(f"rounded: whole numbers cannot stand for cells beside joint_leaves; leave out {whole}")
 
     @cached_property
     def filled_cells(self) -> np.ndarray:

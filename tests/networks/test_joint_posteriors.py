@@ -17,6 +17,7 @@ from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 from tests.networks.joint_tables import QUESTIONS, table
 from tests.sampled_runs import draw
@@ -245,6 +246,21 @@ def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
 
 
 # ---- what does not go together
+def test_by_default_columns_with_a_value_of_many_rows_are_left_out():
+    """Of 400 rows 160 have no rain; the learned splits put the other columns apart from it."""
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.standard_normal((400, 2)), columns=["a", "b"])
+    data["rain"] = np.where(np.arange(400) < 160, 0.0, rng.gamma(1.0, size=400))
+    names = {}
+    for columns in (None, ["a", "rain"]):
+        with pm.Model():
+            rv = ps.SPN("x", observed=data, joint_leaves=ps.leaves.MultivariateGaussian(columns))
+        names[columns is None] = NetworkSchema.from_json(rv.owner.op.schema).joint
+    assert names == {True: ("a", "b"), False: ("a", "rain")}
+    with pytest.raises(ValueError, match="apart names the column 'z'"):
+        ps.circuits.learn_tree(data, apart=["z"])
+
+
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian
     with pm.Model():

@@ -370,7 +370,5 @@ def test_threads_give_equal_bits(monkeypatch):
 
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian()
-    with pytest.raises(ValueError, match="joint_leaves needs rounded=False"):
-        ps.fit_variational(table(), joint_leaves=wide, rounded=True)
     with pytest.raises(ValueError, match="joint_leaves needs a region of two or more"):
         ps.fit_variational(table(), ps.circuits.complete_tree(list("abcg"), 2), joint_leaves=wide)

@@ -1,7 +1,7 @@
 """Region trees from data: columns are set apart where they depend least, rows are clustered between."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pymc_spn.circuits.structures.tree_arguments import one_width
 from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
-from pymc_spn.tables.column import DENSITY_KINDS, LEVEL_KINDS
+from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.inputs import TableLike
 
 MAX_ROWS = 20_000  # that are looked at
@@ -30,7 +30,7 @@ def learn_tree(
     dependence: str = "mutual_information",
     min_rows: int = 100,
     max_depth: int = 3,
-    densities_apart: bool = False,
+    apart: Sequence[str] | None = None,
     kinds: Mapping[str, str] | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> RegionTree:
@@ -59,9 +59,9 @@ def learn_tree(
         more than 1,000 in a cluster a random part says how columns depend.
     max_depth : int
         Regions at this depth and below have one split.
-    densities_apart : bool
-        Whether the root has one split more, between the columns of real and positive numbers and all others, below
-        which leaves over several columns (``ps.leaves.MultivariateGaussian``) can stand.
+    apart : sequence of str, optional
+        Columns that one more split of the root puts apart from all others, so that leaves over several columns
+        (``ps.leaves.MultivariateGaussian``) can stand there.
     kinds : dict, optional
         As in `Table.from_frame`.
     random_seed : int, Generator or None
@@ -95,8 +95,11 @@ def learn_tree(
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
     learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)
-    if densities_apart:
-        learner.apart = np.array([c.kind in DENSITY_KINDS for c in table.columns])
+    if apart is not None:
+        unknown = [name for name in apart if name not in table.names]
+        if unknown:
+            raise ValueError(f"apart names the column {unknown[0]!r}, which is not in the table")
+        learner.apart = np.isin(table.names, list(apart))
     arrays, order = learner.learn()
     return RegionTree(columns=table.columns, order=order, n_children=np.full(len(arrays["begin"]), width), **arrays)
 

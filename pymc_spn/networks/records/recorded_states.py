@@ -1,6 +1,6 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import RLock, local
 from typing import Any
@@ -14,7 +14,7 @@ from pymc_spn.gibbs.palette import asked_palette
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.records import predictive_kernels
+from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import ALONE, DRAWS, DrawBlocks
 from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_values
@@ -222,7 +222,7 @@ class RecordedStates:
         """Slots of the top sum node that hold training rows."""
         return slice(int(net.tree.n_prior[0]), int(net.edges.top[0]))
 
-    def event_logs(self, s: int, net: Any, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+    def event_logs(self, s: int, net: Any, events: Mapping[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
         flags, logs = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
         if events:
@@ -256,6 +256,12 @@ class RecordedStates:
                 self._leaves = ColumnLeaves(nets, self.compiled), {other: k for k, other in enumerate(kept)}
             leaves, place = self._leaves
         return leaves, place[s]
+
+    @property
+    def cell_tolerance(self) -> float:
+        """Of the densities of rows with cells; several cells in one leaf over several columns have no closed form."""
+        several = np.isin(self.schema.rounded_columns, self.schema.joint_columns).sum() > 1
+        return joint_cells.TOLERANCE if several else rounded_cells.TOLERANCE
 
     @property
     def has_joints(self) -> bool:
