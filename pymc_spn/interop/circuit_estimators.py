@@ -22,6 +22,7 @@ from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
 from pymc_spn.networks.distributions import SPN
 from pymc_spn.networks.learners import fit_variational
+from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -47,6 +48,7 @@ class NetworkEstimator(PosteriorEstimator):
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
+        joint_leaves: JointLeaves | None = None,
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -64,6 +66,7 @@ class NetworkEstimator(PosteriorEstimator):
         self.leaves = leaves
         self.resolution = resolution
         self.rounded = rounded
+        self.joint_leaves = joint_leaves
         self.max_children = max_children
         self.restarts = restarts
         self.max_steps = max_steps
@@ -93,6 +96,7 @@ class NetworkEstimator(PosteriorEstimator):
                 leaves=self.leaves,
                 resolution=self.resolution,
                 rounded=self.rounded,
+                joint_leaves=self.joint_leaves,
                 max_children=self.max_children,
                 restarts=self.restarts,
                 max_steps=self.max_steps,
@@ -101,7 +105,15 @@ class NetworkEstimator(PosteriorEstimator):
             )
             return
         with pm.Model(model=None):  # of its own, also where fit is called inside another model
-            SPN("x", structure, observed=table, leaves=self.leaves, resolution=self.resolution, rounded=self.rounded)
+            SPN(
+                "x",
+                structure,
+                observed=table,
+                leaves=self.leaves,
+                resolution=self.resolution,
+                rounded=self.rounded,
+                joint_leaves=self.joint_leaves,
+            )
             self.idata_ = pm.sample(
                 self.draws,
                 tune=self.tune,
@@ -172,6 +184,8 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     rounded : "auto", bool or list of str
         Columns whose values stand for the cells of their grid, as in `SPN`: by default those in which values repeat on
         it. Scores count such a cell by log(mass / width).
+    joint_leaves : MultivariateGaussian, optional
+        Leaves over several columns of numbers, as in `SPN`.
     max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.
     draws, tune, chains, cores : int
@@ -277,8 +291,8 @@ class SPNClassifier(ClassifierMixin, NetworkEstimator):
 
     Parameters
     ----------
-    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
-chains, cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
+draws, tune, chains, cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``.
 
     Attributes

@@ -11,6 +11,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OneToOneFeatureMixin, TransformerMixin
+from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.tables import Table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 from pymc_spn.tables.unseen_levels import known_levels
@@ -30,8 +31,8 @@ class SPNImputer(OneToOneFeatureMixin, TransformerMixin, NetworkEstimator):
     strategy : {"mean", "draw"}
         The conditional mean of numbers and the most probable level, each cell by itself; or one draw of all missing
         cells of a row together.
-    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
-chains, cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
+draws, tune, chains, cores, random_state, progressbar
         As in `SPNDensity`. With ``strategy="draw"`` an integer `random_state` gives the same cells in every call.
 
     Attributes
@@ -55,6 +56,7 @@ chains, cores, random_state, progressbar
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
+        joint_leaves: JointLeaves | None = None,
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -73,6 +75,7 @@ chains, cores, random_state, progressbar
             leaves=leaves,
             resolution=resolution,
             rounded=rounded,
+            joint_leaves=joint_leaves,
             max_children=max_children,
             restarts=restarts,
             max_steps=max_steps,

@@ -10,6 +10,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
 from pymc_spn.interop.scikit_learn import OutlierMixin
+from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
@@ -41,8 +42,8 @@ class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
         Share of the network's own rows that would be outliers, for "density" at least 1 / (n_reference + 1).
     n_reference : int
         Number of rows that the network draws for comparison; not used by "cells".
-    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
-chains, cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
+draws, tune, chains, cores, random_state, progressbar
         As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
 
     Attributes
@@ -73,6 +74,7 @@ chains, cores, random_state, progressbar
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
+        joint_leaves: JointLeaves | None = None,
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -91,6 +93,7 @@ chains, cores, random_state, progressbar
             leaves=leaves,
             resolution=resolution,
             rounded=rounded,
+            joint_leaves=joint_leaves,
             max_children=max_children,
             restarts=restarts,
             max_steps=max_steps,

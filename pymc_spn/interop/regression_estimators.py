@@ -10,6 +10,7 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
 from pymc_spn.interop.estimator_inputs import check_response, one_of, read_response, read_training_rows
 from pymc_spn.interop.scikit_learn import RegressorMixin
+from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.coding import guessed_kind
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
@@ -29,8 +30,8 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
     target_kind : {"auto", "real", "positive", "integer", "count", "ordinal"}
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
         least 0. By default ordinal if the values are few whole numbers that repeat, by the rule for columns, else real.
-    structure, method, kinds, unseen, leaves, resolution, rounded, max_children, restarts, max_steps, draws, tune, \
-chains, cores, random_state, progressbar
+    structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
+draws, tune, chains, cores, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
         `resolution` may name that column, too.
 
@@ -58,6 +59,7 @@ chains, cores, random_state, progressbar
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
+        joint_leaves: JointLeaves | None = None,
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -77,6 +79,7 @@ chains, cores, random_state, progressbar
             leaves=leaves,
             resolution=resolution,
             rounded=rounded,
+            joint_leaves=joint_leaves,
             max_children=max_children,
             restarts=restarts,
             max_steps=max_steps,

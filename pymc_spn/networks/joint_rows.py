@@ -61,7 +61,7 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
                 column_shares(*net, coded, *given, self._path, log, share, slots)
             else:
                 cells = question.cells.of_rows(which)
-                cells.shares(net, cells.known(net, given, events), self._path, log, share, slots)
+                cells.shares(net, states.known_of_cells(net, cells, given, events), self._path, log, share, slots)
             logs[s, which] = log
             of_one[which, self._begin[s] : self._begin[s + 1]] = share
             own = slice(several.begin[s], several.begin[s + 1])

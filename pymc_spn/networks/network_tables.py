@@ -18,6 +18,9 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.table import mark_gaps, names_of_marked
 
+type JointLeaves = MultivariateGaussian
+"""Leaves over several columns as `SPN` takes them."""
+
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
 
@@ -28,7 +31,7 @@ def network_inputs(
     kinds: Mapping[str, str] | None,
     name: str,
     marked: Sequence[str] | None = None,
-    joint_leaves: MultivariateGaussian | None = None,
+    joint_leaves: JointLeaves | None = None,
 ) -> tuple[RegionTree, dict[str, Any] | None, Table, bool]:
     """Structure, palettes and table of a network, and whether its splits were learned from the table.
 
@@ -58,7 +61,7 @@ def network_inputs(
     return tree, palettes, table_of_network(tree, data, kinds, name), is_learned
 
 
-def _apart(table: Table, leaves: MultivariateGaussian | None) -> list[str] | None:
+def _apart(table: Table, leaves: JointLeaves | None) -> list[str] | None:
     """Columns for leaves over several columns, if there are to be such leaves."""
     if not isinstance(leaves, MultivariateGaussian):
         return None  # what is neither is refused with the palette

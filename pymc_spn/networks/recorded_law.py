@@ -309,7 +309,7 @@ class RecordedLaw(GridLaw):
             if cells is None:
                 share_kernels.column_shares(*net, coded, *given, regions, log, out, out[:, :0])
             else:
-                cells.shares(net, cells.known(net, given, events), regions, log, out, out[:, :0])
+                cells.shares(net, states.known_of_cells(net, cells, given, events), regions, log, out, out[:, :0])
 
         return ask
 

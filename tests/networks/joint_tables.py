@@ -122,6 +122,26 @@ def named(name, block):
     return name[0], *rows
 
 
+def state_of(sampler, region=0, reached=None):
+    """Blocks of rows as in `enumerated`, or in `enumerated_above`."""
+    tree, edges, joints, slots = sampler.structure, sampler.net.edges, sampler.net.joints, sampler.slots
+    names = []
+    for slot in np.unique(slots[:, region]) if reached is None else {slots[n, region] for n in reached}:
+        block = [n for n in range(len(slots)) if slots[n, region] == slot]
+        if edges.split[edges.begin[region] + slot] == joints.split[region]:
+            names.append(("joint", frozenset(block)))
+            continue
+        below = []
+        for r in tree.parts[tree.part_ptr[region] : tree.part_ptr[region + 1]]:
+            own = [n for n in block if slots[n, r] >= 0]
+            if tree.size[r] > 1:
+                below.append(state_of(sampler, r, own))
+                continue
+            below.append(frozenset(frozenset(n for n in own if slots[n, r] == s) for s in {slots[n, r] for n in own}))
+        names.append(("split", frozenset(block), *below))
+    return frozenset(names)
+
+
 TABLES = {
     "whole": np.array([[0.3, 0.4], [-1.0, -0.8], [1.2, 0.9]]),
     "gap": np.array([[0.3, 0.4], [-1.0, np.nan], [1.2, 0.9]]),

@@ -20,7 +20,7 @@ from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import NetworkSchema
 from tests.called_kernels import called
-from tests.networks import test_joint_leaves as plain
+from tests.networks import joint_tables as plain
 from tests.sampled_runs import draw
 
 diagonal_of_inverse, log_mass_of_cells = map(called, (joint_cells.diagonal_of_inverse, joint_cells.log_mass_of_cells))

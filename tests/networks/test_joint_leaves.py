@@ -8,7 +8,7 @@ import pymc_spn as ps
 from pymc_spn.gibbs.palette import code_values, compile_palette, complete_palette
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.tables import Table
-from tests.networks.joint_tables import JOINT, MASS, RATIO, SCALE, SHAPE, TABLES, enumerated, enumerated_above
+from tests.networks.joint_tables import JOINT, MASS, RATIO, SCALE, SHAPE, TABLES, enumerated, enumerated_above, state_of
 
 
 def sampler_of(y, covariance_scale=JOINT):
@@ -23,26 +23,6 @@ def sampler_of(y, covariance_scale=JOINT):
     sampler.set_hyperparameters(np.array(MASS), SCALE * ones, SHAPE * ones, RATIO * ones, covariance_scale * ones)
     sampler.set_digits(np.zeros((len(y), tree.n_regions), np.int32))
     return sampler
-
-
-def state_of(sampler, region=0, reached=None):
-    """Blocks of rows as in `enumerated`, or in `enumerated_above`."""
-    tree, edges, joints, slots = sampler.structure, sampler.net.edges, sampler.net.joints, sampler.slots
-    names = []
-    for slot in np.unique(slots[:, region]) if reached is None else {slots[n, region] for n in reached}:
-        block = [n for n in range(len(slots)) if slots[n, region] == slot]
-        if edges.split[edges.begin[region] + slot] == joints.split[region]:
-            names.append(("joint", frozenset(block)))
-            continue
-        below = []
-        for r in tree.parts[tree.part_ptr[region] : tree.part_ptr[region + 1]]:
-            own = [n for n in block if slots[n, r] >= 0]
-            if tree.size[r] > 1:
-                below.append(state_of(sampler, r, own))
-                continue
-            below.append(frozenset(frozenset(n for n in own if slots[n, r] == s) for s in {slots[n, r] for n in own}))
-        names.append(("split", frozenset(block), *below))
-    return frozenset(names)
 
 
 def excess_of_distance(y, n_draws, sweep, **settings):

@@ -43,7 +43,9 @@ def circuit():
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_has_the_answer_of_the_circuit(question):
     ours, theirs = (QUESTIONS[question](one) for one in (posterior(), circuit()))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8)
+    by_grids = question == "mutual_information"  # 5e-8 and 7e-7 off, as both say
+    stated = sum(one.attrs["tolerance"] for one in (ours, theirs)) if by_grids else 0.0
+    np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8 + stated)
 
 
 def test_the_circuit_has_leaves_over_several_columns():
@@ -250,7 +252,7 @@ def test_by_default_columns_with_a_value_of_many_rows_are_left_out():
     """Of 400 rows 160 have no rain; the learned splits put the other columns apart from it."""
     rng = np.random.default_rng(0)
     data = pd.DataFrame(rng.standard_normal((400, 2)), columns=["a", "b"])
-    data["rain"] = np.where(np.arange(400) < 160, 0.0, rng.gamma(1.0, size=400))
+    data["rain"] = np.where(np.arange(400) < 160, 0.0, np.round(rng.gamma(1.0, size=400), 2))
     names = {}
     for columns in (None, ["a", "rain"]):
         with pm.Model():

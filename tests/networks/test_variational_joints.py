@@ -368,6 +368,14 @@ def test_threads_give_equal_bits(monkeypatch):
     np.testing.assert_array_equal(*(fit.trace() for fit in fits))
 
 
+def test_estimators_take_leaves_over_several_columns():
+    few = {"restarts": 1, "max_steps": 3, "random_state": 1, "joint_leaves": ps.leaves.MultivariateGaussian()}
+    names = list("abc")
+    assert ps.sklearn.SPNDensity(**few).fit(table()[names]).posterior_._states.schema.joint == ("a", "b", "c")
+    imputer = ps.sklearn.SPNImputer(**few).fit(table()[names])
+    assert np.isfinite(np.asarray(imputer.transform(table()[names]), float)).all()
+
+
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian()
     with pytest.raises(ValueError, match="joint_leaves needs a region of two or more"):

@@ -204,7 +204,9 @@ class DrawBlocks:
                 )
             else:
                 cells = asked.cells.of_rows(which)
-                cells.shares(net, cells.known(net, given, asked.events), path, log, share, share[:, :0])
+                cells.shares(
+                    net, self._states.known_of_cells(net, cells, given, asked.events), path, log, share, share[:, :0]
+                )
             logs[s, which] = log
             yield s, which, share
 

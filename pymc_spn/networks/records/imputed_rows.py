@@ -54,7 +54,7 @@ def complete_rows(
                 own = states.rows_with_events(net, values, events, s)
             predictive_kernels.draw_rows(rng, *net, own, row[part], *given, out[part], leaves[part])
         else:
-            cells.draw(rng, net, row[part], cells.known(net, given, events), out[part], leaves[part])
+            cells.draw(rng, net, row[part], states.known_of_cells(net, cells, given, events), out[part], leaves[part])
         if (events or cells is not None) and states.has_joints:
             recorded, ends = (values, None) if cells is None else (cells.middles, cells.ends_of_columns[:, row[part]])
             draw_with_events(net, compiled, recorded[row[part]], leaves[part], events, rng, of_several, ends)

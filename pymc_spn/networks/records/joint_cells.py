@@ -204,8 +204,9 @@ def weigh_joint_cells(tree, edges, joints, cells, n, known):
             known.width[j] = width
             n_cells += width > 0.0
         for slot in range(edges.top[r]):
-            n_rows = rows_of_joint(edges, joints, r, slot)
-            if slot == joints.split[r] or (n_rows > 0.0 and is_joint_edge(edges, joints, r, slot)):
+            is_held = edges.weight[edges.begin[r] + slot] > 0.0  # in a fit also by no row
+            if slot == joints.split[r] or (is_held and is_joint_edge(edges, joints, r, slot)):
+                n_rows = rows_of_joint(edges, joints, r, slot)
                 known.row[0, tree.leaf_region.size + joints.slot_begin[r] + slot] = log_of_row_with_cells(
                     joints, r, slot, n_rows, n_seen, n_cells, known
                 )

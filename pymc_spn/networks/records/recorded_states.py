@@ -257,6 +257,13 @@ class RecordedStates:
             leaves, place = self._leaves
         return leaves, place[s]
 
+    def known_of_cells(
+        self, net: Any, cells: RoundedCells, given: tuple[np.ndarray, np.ndarray], events: Mapping[int, Any]
+    ) -> Any:
+        """`RoundedCells.known` of rows together with events, whose `event_logs` in the network are given."""
+        of_slots = slot_values(net, self.compiled, cells.middles, events) if self.has_joints and events else None
+        return cells.known(net, given, of_slots)
+
     @property
     def cell_tolerance(self) -> float:
         """Of the densities of rows with cells; several cells in one leaf over several columns have no closed form."""
@@ -312,7 +319,7 @@ class RecordedStates:
             given = self.event_logs(s, net, events)
             if cells is not None:
                 own = cells.of_rows(which)
-                out[s, which] = own.log_densities(net, own.known(net, given, events))
+                out[s, which] = own.log_densities(net, self.known_of_cells(net, own, given, events))
                 return
             found = np.empty(which.size)
             coded = self.rows_with_events(net, values[which], events, s)

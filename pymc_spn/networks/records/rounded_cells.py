@@ -21,7 +21,6 @@ from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records.joint_cells import weigh_joint_cells
-from pymc_spn.networks.records.joint_events import slot_values
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
@@ -363,17 +362,21 @@ class RoundedCells:
         self,
         net: Any,
         given: tuple[np.ndarray, np.ndarray] | None = None,
-        events: Mapping[int, Any] | None = None,
+        of_slots: np.ndarray | None = None,
     ) -> KnownEvents:
-        """Events with their log probabilities in leaf slots, by default none, with room for the cells of a row."""
+        """Events with their log probabilities in leaf slots, by default none, with room for the cells of a row.
+
+        Where events are of columns in leaves over several columns, ``of_slots`` (N, J) has the log values of these
+        leaves for `middles` and events together (`joint_events.slot_values`).
+        """
         n_places, n_leaves, joints = self.seen.shape[1], net.leaves.entry.size, net.joints
         if given is None:
             given = np.zeros(n_places, np.bool_), np.zeros(n_leaves)
-        of_slots, n_slots, d, n_sums = np.zeros((len(self.seen), 0)), 0, 0, 0
+        n_slots, d, n_sums = 0, 0, 0
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
-            of_slots = slot_values(net, self.schema.compiled, self.middles, events or {})
-            of_slots = of_slots + np.nansum(np.log(self.high - self.low), axis=1, keepdims=True)
+        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else of_slots
+        of_slots = of_slots + np.nansum(np.log(self.high - self.low), axis=1, keepdims=True)
         width, away, inverse, pull = np.zeros((4, d))
         event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
         inverses = np.full(n_sums, np.nan)
