@@ -265,7 +265,7 @@ class MixturesInRows(NamedTuple):
         """Leaves of rows if all are Student t's, with row, weight and circuit (P,) of each."""
         found = [students_of(part.law.leaves, part.law.event) for part in laws.parts if isinstance(part.law, ColumnLaw)]
         some = [own for own in found if own is not None]
-        if len(some) < len(laws.parts) or len({own.of_logs for own in some}) > 1:
+        if not some or len(some) < len(laws.parts) or len({own.of_logs for own in some}) > 1:
             return None
         location, scale, freedom, _ = zip(*some, strict=True)
         numbers = [np.concatenate(values) for values in (location, scale, freedom)]
