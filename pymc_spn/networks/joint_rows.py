@@ -174,8 +174,10 @@ class NodeLaws(NamedTuple):
         """Means and variances (P,)."""
         own = leaf_moments(self.law.leaves, self.law.event)
         mean, variance = (values.reshape(self.weights.shape) for values in own)
-        centre = (self.weights * mean).sum(axis=1)
-        return centre, (self.weights * (variance + np.square(mean - centre[:, None]))).sum(axis=1)
+        held = self.weights > 0.0  # others may have no moments
+        centre = (self.weights * np.where(held, mean, 0.0)).sum(axis=1)
+        away = np.where(held, mean - centre[:, None], 0.0)
+        return centre, (self.weights * (np.where(held, variance, 0.0) + np.square(away))).sum(axis=1)
 
 
 class LeavesOfSeveralInRows(LeavesInRows):

@@ -186,6 +186,17 @@ def test_drawn_circuits_have_the_predictive_on_average():
     assert abs(densities.mean() - np.exp(float(one.log_density(rows).squeeze()))) < 5.0 * error
 
 
+def test_an_interval_says_nothing_more_of_a_known_value():
+    """p(row | event) = p(row) / p(event) where the row has a value within the event; so does what follows from it."""
+    rows = pd.DataFrame({"a": [0.5, 2.0], "b": [0.3, 1.0], "c": [1.0, 0.0], "g": ["0", "1"]})
+    one = ps.SPNPosterior.from_idata(sampled().isel(chain=[0], draw=[2]))
+    for event in ({"a": (-3.0, 3.0)}, {"a": (-3.0, 3.0), "b": (-2.0, 2.0)}):
+        given = one.condition(event)
+        expected = one.log_density(rows).values - float(one.log_probability(event))
+        np.testing.assert_allclose(given.log_density(rows).values, expected, atol=1e-4)
+        np.testing.assert_allclose(given.predict(rows, "c").values, one.predict(rows, "c").values, rtol=1e-9)
+
+
 # ---- the most probable row
 def highest(asked, starts):
     """Largest log density (over g, too) that ascents find from rows (n, k) of the columns of numbers."""

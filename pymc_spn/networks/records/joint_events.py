@@ -12,6 +12,7 @@ import numpy as np
 
 from pymc_spn.events.events import Interval
 from pymc_spn.leaves.elliptical_boxes import lattice, step
+from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_cells
 from pymc_spn.networks.records.joint_predictives import (
@@ -76,8 +77,19 @@ def logs_of_leaves(
     out += (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
     if not places:
         return out
+    lacking = np.isnan(rows[:, places])
+    for at in groups_of(lacking):  # an interval says nothing more of a column of which the row has a point
+        own = [j for j, is_lacking in zip(places, lacking[at[0]], strict=True) if is_lacking]
+        ends = np.array([events[int(found.columns[j])] for j in own]).reshape(-1, 2)
+        if own:
+            out[:, at] += _log_of_intervals(found, rows[at], own, ends)
+    return out
+
+
+def _log_of_intervals(found: JointPredictives, rows: np.ndarray, places: list[int], ends: np.ndarray) -> np.ndarray:
+    """Log probabilities (n, M) of intervals (k, 2) of some columns in leaves, given the points of rows (M, d)."""
+    out = np.empty((found.slots.size, len(rows)))
     n, size = len(rows), max(1, MOST_PAIRS // len(rows))
-    ends = np.array([events[int(found.columns[j])] for j in places]).reshape(-1, 2)
     for first in range(0, len(out), size):
         part = np.arange(first, min(first + size, len(out)))
         leaf, of_rows = np.repeat(part, n), np.tile(rows, (part.size, 1))
@@ -89,7 +101,7 @@ def logs_of_leaves(
         else:
             law, given = found.family.columns_of_rows(found.parameters[leaf], of_rows, places)
             logs = law.log_probability_of_boxes(given, low, high)
-        out[part] += logs.reshape(part.size, n)
+        out[part] = logs.reshape(part.size, n)
     return out
 
 
@@ -134,7 +146,7 @@ def nodes_of(
     family : EllipticalFamily
     parameters : (n, P) float64
     rows : (n, d) float64
-        The points; NaN in the columns of the intervals.
+        The points, which stay also in columns of intervals; NaN elsewhere.
     places : list of int
         Columns (k,) of the intervals.
     ends : (k, 2) float64
@@ -158,9 +170,10 @@ def nodes_of(
         location, scale, dof = own.T
         low, high = ((end - location) / scale for end in ends[i])
         log_p, z = step(dof, low, high, np.tile(points[i], n))
-        out[:, :, j] = (location + scale * z).reshape(n, -1)
+        is_point = ~np.isnan(rows[:, j, None])
+        out[:, :, j] = np.where(is_point, rows[:, j, None], (location + scale * z).reshape(n, -1))
         if k > 1:
-            logs += log_p.reshape(n, -1)
+            logs += np.where(is_point, 0.0, log_p.reshape(n, -1))
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return out, weights / weights.sum(axis=1, keepdims=True)
 
@@ -333,8 +346,9 @@ def draw_in_boxes(
             location, scale, dof = family.column_of_rows(parameters[left], tried, j)[1].T
             low, high = ((end - location) / scale for end in ends[i])
             log_p, z = step(dof, low, high, rng.random(left.size))
-            tried[:, j] = location + scale * z
-            logs += log_p if i else 0.0
+            is_point = ~np.isnan(rows[left, j])
+            tried[:, j] = np.where(is_point, rows[left, j], location + scale * z)
+            logs += np.where(is_point, 0.0, log_p) if i else 0.0
         kept = np.log(rng.random(left.size)) < logs
         out[left[kept]] = tried[kept]
         left = left[~kept]

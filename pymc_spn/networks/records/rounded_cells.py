@@ -375,12 +375,22 @@ class RoundedCells:
         n_slots, d, n_sums = 0, 0, 0
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
-        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else of_slots
-        of_slots = of_slots + np.nansum(np.log(self.high - self.low), axis=1, keepdims=True)
+        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else self._times_widths(net, of_slots)
         width, away, inverse, pull = np.zeros((4, d))
         event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
         inverses = np.full(n_sums, np.nan)
         return KnownEvents(*given, of_slots, event, event_log, row, width, away, inverse, pull, inverses)
+
+    def _times_widths(self, net: Any, of_slots: np.ndarray) -> np.ndarray:
+        """Log values (N, J) of leaves over several columns for `middles`, with the log widths of their cells added."""
+        out, joints = np.array(of_slots), net.joints
+        logs = np.zeros(self.coded.shape)
+        logs[:, self.columns] = np.nan_to_num(np.log(self.high - self.low))
+        for r in np.flatnonzero(joints.split >= 0) if out.size else ():
+            own = joints.column[joints.column_ptr[r] : joints.column_ptr[r + 1]]
+            first = joints.slot_begin[r]
+            out[:, first : first + net.edges.capacity[r]] += logs[:, own].sum(axis=1, keepdims=True)
+        return out
 
     @property
     def ends_of_columns(self) -> np.ndarray:
