@@ -235,6 +235,9 @@ def test_rows_are_cells_in_every_question(learned):
     found = post.log_density(rows)
     assert found.attrs["tolerance"] == TOLERANCE and found.attrs["exactness"].startswith("numerical")
     np.testing.assert_allclose(found.values, over_nodes(post, rows), atol=TOLERANCE)
+    given = post.condition({"c": (-3.0, 3.0)})
+    gaps = rows[:3].assign(c=np.nan)
+    np.testing.assert_allclose(given.log_density(gaps).values, over_nodes(given, gaps), atol=TOLERANCE)
     of_row = rows[:2]
     grid = np.linspace(-9.0, 9.0, 1_201)
     density = np.exp([over_nodes(post, of_row.assign(c=x), 3) for x in grid])

@@ -61,6 +61,16 @@ def slot_values(
     return out
 
 
+def slot_events(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
+    """Log probabilities (M, J) of intervals given rows (M, D), in the slots of leaves over several columns."""
+    out = np.zeros((len(values), net.joints.log_scale.size))
+    for r in np.flatnonzero(net.joints.split >= 0).tolist():
+        found = joint_predictives(net, compiled, r)
+        both, alone = (logs_of_leaves(found, compiled, values, known) for known in (events, {}))
+        out[:, net.joints.slot_begin[r] + found.slots] = (both - alone).T
+    return out
+
+
 def logs_of_leaves(
     found: JointPredictives,
     compiled: Any,

@@ -17,7 +17,7 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import ALONE, DRAWS, DrawBlocks
-from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_values
+from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_events, slot_values
 from pymc_spn.networks.records.joint_predictives import JointLeaves
 from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
 from pymc_spn.networks.records.moment_kernels import moments
@@ -261,7 +261,7 @@ class RecordedStates:
         self, net: Any, cells: RoundedCells, given: tuple[np.ndarray, np.ndarray], events: Mapping[int, Any]
     ) -> Any:
         """`RoundedCells.known` of rows together with events, whose `event_logs` in the network are given."""
-        of_slots = slot_values(net, self.compiled, cells.middles, events) if self.has_joints and events else None
+        of_slots = slot_events(net, self.compiled, cells.middles, events) if self.has_joints and events else None
         return cells.known(net, given, of_slots)
 
     @property

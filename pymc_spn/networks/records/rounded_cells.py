@@ -47,7 +47,7 @@ class KnownEvents(NamedTuple):
 
     given: np.ndarray  # (P,) bool
     given_log: np.ndarray  # (L,)
-    given_joint: np.ndarray  # (N, J) log values in leaves over several columns where events concern these, else (N, 0)
+    given_joint: np.ndarray  # (N, J) log of events in leaves over several columns given the row, or (N, 0)
     event: np.ndarray  # scratch: the same with the cells of one row
     event_log: np.ndarray
     row: np.ndarray  # (1, P + J) scratch: a row's points, behind them its values in leaves over several columns
@@ -68,10 +68,9 @@ def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
     for d in range(n_places):
         known.row[0, d] = cells.seen[n, d]
     if joints is not None:
-        if known.given_joint.shape[1] > 0:
-            copy_row(known.given_joint[n], known.row[0, n_places:])
-        else:
-            weigh_joint_cells(tree, edges, joints, cells, n, known)
+        weigh_joint_cells(tree, edges, joints, cells, n, known)
+        for i in range(known.given_joint.shape[1]):
+            known.row[0, n_places + i] += known.given_joint[n, i]
     for d in range(known.event.size):
         known.event[d] = known.given[d]
     for i in range(known.event_log.size):
@@ -366,8 +365,8 @@ class RoundedCells:
     ) -> KnownEvents:
         """Events with their log probabilities in leaf slots, by default none, with room for the cells of a row.
 
-        Where events are of columns in leaves over several columns, ``of_slots`` (N, J) has the log values of these
-        leaves for `middles` and events together (`joint_events.slot_values`).
+        Of events of columns in leaves over several columns, ``of_slots`` (N, J) has the log probabilities given
+        `middles` in these leaves (`joint_events.slot_events`).
         """
         n_places, n_leaves, joints = self.seen.shape[1], net.leaves.entry.size, net.joints
         if given is None:
@@ -375,22 +374,11 @@ class RoundedCells:
         n_slots, d, n_sums = 0, 0, 0
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
-        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else self._times_widths(net, of_slots)
+        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else of_slots
         width, away, inverse, pull = np.zeros((4, d))
         event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
         inverses = np.full(n_sums, np.nan)
         return KnownEvents(*given, of_slots, event, event_log, row, width, away, inverse, pull, inverses)
-
-    def _times_widths(self, net: Any, of_slots: np.ndarray) -> np.ndarray:
-        """Log values (N, J) of leaves over several columns for `middles`, with the log widths of their cells added."""
-        out, joints = np.array(of_slots), net.joints
-        logs = np.zeros(self.coded.shape)
-        logs[:, self.columns] = np.nan_to_num(np.log(self.high - self.low))
-        for r in np.flatnonzero(joints.split >= 0) if out.size else ():
-            own = joints.column[joints.column_ptr[r] : joints.column_ptr[r + 1]]
-            first = joints.slot_begin[r]
-            out[:, first : first + net.edges.capacity[r]] += logs[:, own].sum(axis=1, keepdims=True)
-        return out
 
     @property
     def ends_of_columns(self) -> np.ndarray:
