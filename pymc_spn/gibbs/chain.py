@@ -56,7 +56,8 @@ class Chain:
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel not in ("auto", "exact") and self._sampler.net.joints is not None:
             raise ValueError(
-                f'kernel must be "auto" or "exact" where leaves are over several columns (joint_leaves), got "{kernel}"'
+                f'kernel must be "auto" or "exact" where leaves are over several columns, got "{kernel}"; '
+                "ps.SPN(..., joint_leaves=None) has no such leaves"
             )
         if kernel in ("published", "bottom_up"):
             if kernel == "published":

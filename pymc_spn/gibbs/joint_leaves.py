@@ -32,6 +32,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
 EXCESS = 2.0  # v0 - d: the prior mean of the covariance matrix is diag(psi0) / (EXCESS - 1)
+MOST_COLUMNS = 64  # of a leaf: a row that comes or goes costs their third power
 LARGEST_LOG_RATIO = 600.0  # of a leaf and the shifts of its columns: beyond it values are logs
 
 
@@ -73,11 +74,11 @@ def n_kinds(structure, compiled):
 
 
 def joint_regions(structure, is_joint):
-    """(R,) bool, regions that have leaves over all their columns: two at least, all of (D,) bool, at infinite width."""
+    """(R,) bool, regions with leaves over all their columns: 2 to `MOST_COLUMNS`, all of (D,) bool, infinite width."""
     inside = np.array(
         [is_joint[structure.order[a:b]].all() for a, b in zip(structure.begin, structure.end, strict=True)]
     )
-    return inside & (structure.size > 1) & (structure.n_children == 0)
+    return inside & (structure.size > 1) & (structure.size <= MOST_COLUMNS) & (structure.n_children == 0)
 
 
 def has_joints_below(structure, is_joint):

@@ -232,12 +232,17 @@ def joint_columns(columns, values, palette, leaves):
     Raises
     ------
     TypeError, ValueError
-        If ``leaves`` is neither a `MultivariateGaussian` nor None, or names a column without Gaussian densities.
+        If ``leaves`` is neither "auto", a `MultivariateGaussian` nor None, or names a column without Gaussian
+        densities.
     """
     if leaves is None:
         return ()
+    if isinstance(leaves, str) and leaves == "auto":
+        leaves = MultivariateGaussian()
     if not isinstance(leaves, MultivariateGaussian):
-        raise TypeError(f"joint_leaves must be ps.leaves.MultivariateGaussian(...) or None; got {quoted(leaves)}")
+        raise TypeError(
+            f'joint_leaves must be "auto", ps.leaves.MultivariateGaussian(...) or None; got {quoted(leaves)}'
+        )
     able = [
         column.name
         for column, entries in zip(columns, palette, strict=True)

@@ -48,7 +48,7 @@ class NetworkEstimator(PosteriorEstimator):
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
-        joint_leaves: JointLeaves | None = None,
+        joint_leaves: JointLeaves | None = "auto",
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,
@@ -184,7 +184,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     rounded : "auto", bool or list of str
         Columns whose values stand for the cells of their grid, as in `SPN`: by default those in which values repeat on
         it. Scores count such a cell by log(mass / width).
-    joint_leaves : MultivariateGaussian, optional
+    joint_leaves : "auto", MultivariateGaussian or None
         Leaves over several columns of numbers, as in `SPN`.
     max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.

@@ -56,7 +56,7 @@ draws, tune, chains, cores, random_state, progressbar
         leaves: Palettes | None = None,
         resolution: Resolution = "auto",
         rounded: Rounded = "auto",
-        joint_leaves: JointLeaves | None = None,
+        joint_leaves: JointLeaves | None = "auto",
         max_children: int = 8,
         restarts: int | None = None,
         max_steps: int | None = None,

@@ -22,10 +22,9 @@ from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_column
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
-from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.hyperparameter_inputs import DIMS, vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import network_inputs, report_choices
+from pymc_spn.networks.network_tables import JointLeaves, network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -131,7 +130,7 @@ def SPN(
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
-    joint_leaves: MultivariateGaussian | None = None,
+    joint_leaves: JointLeaves | None = "auto",
     covariance_scale: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
     rounded: Rounded = "auto",
@@ -172,10 +171,12 @@ def SPN(
         a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column: a0 - 1 with a
         LogNormal(log 0.5, 1) prior, so that every draw of the posterior has a covariance, rho0 with a
         LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
-    joint_leaves : MultivariateGaussian, optional
+    joint_leaves : "auto", MultivariateGaussian or None
         Leaves over several columns of numbers, beside the splits, wherever a sum node stands over two and more of them
-        and has infinitely many children: ``ps.leaves.MultivariateGaussian()``. None has none. Whole components move
-        then besides rows.
+        and has infinitely many children. Whole components move then besides rows. "auto" has them where it can:
+        over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says;
+        where `start` is a posterior as there; not with ``missing="draw"`` or whole numbers in cells (`rounded`). A
+        line reports them. None has none; kernels other than "auto" and "exact" need that.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
         Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
         LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
@@ -229,19 +230,24 @@ def SPN(
     model = pm.modelcontext(None)
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
-    if joint_leaves is not None and missing == "draw":
-        raise ValueError(
-            'joint_leaves needs missing="marginal": leaves over several columns draw the missing cells of their rows '
-            "themselves"
-        )
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
             f"got {quoted(missing)}"
         )
+    asked = joint_leaves
+    if missing == "draw":
+        if joint_leaves is not None and joint_leaves != "auto":
+            raise ValueError(
+                'joint_leaves needs missing="marginal": leaves over several columns draw the missing cells of their '
+                "rows themselves"
+            )
+        joint_leaves = None
     if isinstance(start, str) and start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans", "prior" or an SPNPosterior; got {quoted(start)}')
     stored_structure = None if isinstance(start, str) else structure_of_start(start)
+    if stored_structure is not None and isinstance(joint_leaves, str):
+        joint_leaves = stored_structure[2]
     if observed is None:
         is_table = structure is not None and not isinstance(structure, RegionTree | Circuit)
         given = f"structure must be a RegionTree or a Circuit, got {type(structure).__name__}. " if is_table else ""
@@ -284,7 +290,7 @@ def SPN(
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
     )
-    draft.check_joint_leaves(joint_leaves)
+    draft = draft.with_joint_leaves(joint_leaves)
     check_supports(draft, table)
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
     model.add_coord(f"{name}_row", list(row_labels(table.index)))
@@ -323,7 +329,7 @@ def SPN(
     pm.Data(f"{name}_schema", write_schema(schema))
     if missing == "draw":
         rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
-    report_choices(schema, chosen, rounded)
+    report_choices(schema, chosen, rounded, asked)
     return rv
 
 

@@ -6,10 +6,9 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns
 from pymc_spn.gibbs.recorded_cells import recorded_cells
-from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.distributions import check_supports
 from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
-from pymc_spn.networks.network_tables import network_inputs, report_choices
+from pymc_spn.networks.network_tables import JointLeaves, network_inputs, report_choices
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -34,7 +33,7 @@ def fit_variational(
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,
     precision_ratio: HyperparameterLike | None = None,
-    joint_leaves: MultivariateGaussian | None = None,
+    joint_leaves: JointLeaves | None = "auto",
     covariance_scale: HyperparameterLike | None = None,
     resolution: Resolution = "auto",
     rounded: Rounded = "auto",
@@ -71,7 +70,7 @@ def fit_variational(
         learning, which keeps a lower bound. Whole numbers have their unit cells in any case.
     concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale : None, float, array or dict
         As in `SPN`, without variables; None estimates them.
-    joint_leaves : MultivariateGaussian, optional
+    joint_leaves : "auto", MultivariateGaussian or None
         As in `SPN`. Which children are such leaves, the start decides: those of its groups of rows that have a higher
         bound so. Missing cells of a row in such a leaf have a normal factor each in the variational posterior.
     max_children : int
@@ -149,9 +148,9 @@ def fit_variational(
         learned=is_learned,
         joint=joint_columns(table.columns, table.values, palette, joint_leaves),
     )
-    draft.check_joint_leaves(joint_leaves)
+    draft = draft.with_joint_leaves(joint_leaves)
     if progressbar:
-        report_choices(draft, given_structure, rounded)
+        report_choices(draft, given_structure, rounded, joint_leaves)
     check_supports(draft, table)
     n_columns = len(table.columns)
     values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)

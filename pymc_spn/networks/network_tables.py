@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.table import mark_gaps, names_of_marked
 
-type JointLeaves = MultivariateGaussian
-"""Leaves over several columns as `SPN` takes them."""
+type JointLeaves = MultivariateGaussian | Literal["auto"]
+"""Leaves over several columns as `SPN` takes them, or None."""
 
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
@@ -63,27 +63,31 @@ def network_inputs(
 
 def _apart(table: Table, leaves: JointLeaves | None) -> list[str] | None:
     """Columns for leaves over several columns, if there are to be such leaves."""
-    if not isinstance(leaves, MultivariateGaussian):
+    if leaves is None or (not isinstance(leaves, MultivariateGaussian) and leaves != "auto"):
         return None  # what is neither is refused with the palette
-    if leaves.columns is None:
+    if isinstance(leaves, str) or leaves.columns is None:
         return smooth_columns(table.columns, table.values)
     return [name for name in leaves.columns if name in table.names]
 
 
-def learned_in_words(schema: NetworkSchema) -> tuple[str, str]:
-    """What was learned from the table before its posterior: its splits, and the columns recorded in cells."""
+def learned_in_words(schema: NetworkSchema) -> tuple[str, str, str]:
+    """What the table decided before its posterior: splits, columns in leaves over several, columns in cells."""
     splits = f"splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""
-    return splits, cells_in_words(schema.rounded, schema.columns, schema.resolution)
+    joint = f"leaves over several of {schema.joint_columns.size} columns" if schema.joint_columns.size else ""
+    return splits, joint, cells_in_words(schema.rounded, schema.columns, schema.resolution)
 
 
-def report_choices(schema: NetworkSchema, structure: Any, rounded: Any) -> None:
+def report_choices(schema: NetworkSchema, structure: Any, rounded: Any, joint_leaves: JointLeaves | None) -> None:
     """Log, in one line, what the table has decided where the arguments left it open."""
-    splits, cells = learned_in_words(schema)
-    splits, cells = splits if structure is None else "", cells if isinstance(rounded, str) else ""
-    what = {"structure=": splits, "rounded=": cells}
+    splits, joint, cells = learned_in_words(schema)
+    what = {
+        "structure=": splits if structure is None else "",
+        "joint_leaves=": joint if isinstance(joint_leaves, str) else "",
+        "rounded=": cells if isinstance(rounded, str) else "",
+    }
     said = ", ".join(words for words in what.values() if words)
     if said:
-        about = "Structure" if splits else "Values"
+        about = "Structure" if what["structure="] else "Values" if not what["joint_leaves="] else "Leaves"
         arguments = " or ".join(argument for argument, words in what.items() if words)
         _log.info(f"{about} of {schema.name!r}: {said}. Change with {arguments}")
 

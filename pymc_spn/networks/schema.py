@@ -1,14 +1,14 @@
 """Everything about a sum-product network of a model except its data and its draws, as JSON."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.gibbs.joint_leaves import joint_regions
+from pymc_spn.gibbs.joint_leaves import MOST_COLUMNS, joint_regions
 from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
@@ -224,16 +224,25 @@ class NetworkSchema:
             int
         )
 
-    def check_joint_leaves(self, asked: Any) -> None:
-        """Refuse leaves over several columns, if they are asked for, where no region may have them."""
-        if asked is not None and not self.joint_columns.size:
-            raise ValueError(
-                "joint_leaves needs a region of two or more real or positive columns with infinite n_children: leaves "
-                "over several columns stand there; the structure has none"
-            )
+    def with_joint_leaves(self, asked: Any) -> "NetworkSchema":
+        """The schema without leaves over several columns where it cannot have them.
+
+        Raises
+        ------
+        ValueError
+            If they are asked for all the same: ``asked`` is neither "auto" nor None.
+        """
         whole = [self.columns[d].name for d in self.rounded_columns if not self.compiled.is_density[d]]
-        if asked is not None and whole:
+        if asked is None or asked == "auto":
+            return self if self.joint_columns.size and not whole else replace(self, joint=())
+        if not self.joint_columns.size:
+            raise ValueError(
+                f"joint_leaves needs a region of 2 to {MOST_COLUMNS} real or positive columns with infinite "
+                "n_children: leaves over several columns stand there; the structure has none"
+            )
+        if whole:
             raise ValueError(f"rounded: whole numbers cannot stand for cells beside joint_leaves; leave out {whole}")
+        return self
 
     @cached_property
     def filled_cells(self) -> np.ndarray:

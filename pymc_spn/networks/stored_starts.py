@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pytensor import config
 
+from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.numerics.draw_averages import even_choice, relative_weights
 from pymc_spn.numerics.quoted_values import quoted
@@ -46,8 +47,8 @@ class StoredStart:
         return self.digits[k], [np.where(mine[: old.size], stored[k], old) for mine, stored, old in own]
 
 
-def structure_of_start(start: Any) -> "tuple[RegionTree, bool]":
-    """Structure of the posterior at which chains are to begin, and whether it was learned.
+def structure_of_start(start: Any) -> "tuple[RegionTree, bool, MultivariateGaussian | None]":
+    """Structure of the posterior at which chains begin, whether it was learned, and its leaves over several columns.
 
     Raises
     ------
@@ -60,7 +61,8 @@ def structure_of_start(start: Any) -> "tuple[RegionTree, bool]":
         raise TypeError(f'start must be "kmeans", "prior" or an SPNPosterior; got {quoted(start)}')
     start._refuse_condition("start")
     schema = start._first.schema
-    return replace(schema.structure, columns=schema.columns), schema.learned
+    joint = MultivariateGaussian(schema.joint) if schema.joint else None
+    return replace(schema.structure, columns=schema.columns), schema.learned, joint
 
 
 def stored_start(post: "SPNPosterior", schema: NetworkSchema, table: Table) -> StoredStart:

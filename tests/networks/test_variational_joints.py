@@ -378,5 +378,5 @@ def test_estimators_take_leaves_over_several_columns():
 
 def test_leaves_over_several_columns_refuse_what_they_have_not():
     wide = ps.leaves.MultivariateGaussian()
-    with pytest.raises(ValueError, match="joint_leaves needs a region of two or more"):
+    with pytest.raises(ValueError, match="joint_leaves needs a region of 2 to 64"):
         ps.fit_variational(table(), ps.circuits.complete_tree(list("abcg"), 2), joint_leaves=wide)
