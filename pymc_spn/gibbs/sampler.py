@@ -61,17 +61,17 @@ class Sampler:
         self.coded = place_columns(structure, coded)
         self.table = self.filled = coded
         self.reset()
-        if self.net.joints is not None:
-            self.filled = np.where(np.isnan(coded), compiled.joint_constants[:, 0], coded)
         self.slots = np.full((len(coded), structure.n_regions), -1, np.int32)
         self.options = np.zeros_like(self.slots)
         self.hyperparameters = None
         self.moves = None
 
     def reset(self):
-        """Forget everything: even the sizes of the arrays, which decide when edges are renumbered."""
+        """Forget everything: drawn cells, and the sizes of the arrays, which decide when edges are renumbered."""
         self.n_sweeps = 0
         self.net = build_network(self.structure, self.compiled, len(self.coded))
+        if self.net.joints is not None:
+            self.filled = np.where(np.isnan(self.table), self.compiled.joint_constants[:, 0], self.table)
         self.work = make_frontier_work(self.net)
 
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale=None):

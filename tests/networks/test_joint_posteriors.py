@@ -10,6 +10,7 @@ from scipy import optimize, stats
 
 import pymc_spn as ps
 from pymc_spn.events.events import Interval
+from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
@@ -75,6 +76,21 @@ def test_the_log_joint_has_the_slope_that_it_states():
             moved[d] += sign * step
             ends.append(log_joint(state, compiled, *h[:4], moved, np.empty(0)))
         assert gradient[2 + 3 * n + d] == pytest.approx((ends[0] - ends[1]) / (2.0 * step), rel=1e-5, abs=1e-6)
+
+
+def test_a_chain_forgets_the_cells_that_the_one_before_drew():
+    """Rows in products have no cells drawn: at a start, where all are in such leaves, none may be lacking."""
+    schema = read_record(sampled()).schema
+    chain, runs = Chain(schema, read_record(sampled()).table), []
+    for _ in range(2):
+        rng = np.random.default_rng(1)
+        chain.start(rng, [np.ones(2), *np.full((4, 4), 0.3)], 0)
+        assert np.isfinite(chain.sampler.net.joints.sums).all()
+        for _ in range(4):
+            chain.sweep(rng)
+        runs.append(chain.sampler.statistics()[0])
+        assert np.isnan(chain.sampler.filled).any()
+    assert runs[0] == runs[1]
 
 
 def test_prior_scales_stand_for_the_covariance():
