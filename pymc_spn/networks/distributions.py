@@ -235,7 +235,6 @@ def SPN(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '
             f"got {quoted(missing)}"
         )
-    asked = joint_leaves
     if missing == "draw":
         if joint_leaves is not None and joint_leaves != "auto":
             raise ValueError(
@@ -246,8 +245,8 @@ def SPN(
     if isinstance(start, str) and start not in ("kmeans", "prior"):
         raise ValueError(f'start must be "kmeans", "prior" or an SPNPosterior; got {quoted(start)}')
     stored_structure = None if isinstance(start, str) else structure_of_start(start)
-    if stored_structure is not None and isinstance(joint_leaves, str):
-        joint_leaves = stored_structure[2]
+    if stored_structure is not None and joint_leaves == "auto":
+        joint_leaves = stored_structure[2]  # and no more is left to the table
     if observed is None:
         is_table = structure is not None and not isinstance(structure, RegionTree | Circuit)
         given = f"structure must be a RegionTree or a Circuit, got {type(structure).__name__}. " if is_table else ""
@@ -329,7 +328,7 @@ def SPN(
     pm.Data(f"{name}_schema", write_schema(schema))
     if missing == "draw":
         rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
-    report_choices(schema, chosen, rounded, asked)
+    report_choices(schema, chosen, rounded, joint_leaves)
     return rv
 
 

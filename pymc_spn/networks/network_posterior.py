@@ -56,8 +56,9 @@ class NetworkPosterior(Answers):
         """Share of the training rows whose leaf has each family, for every draw.
 
         Rows in which the column is missing do not count. The families are those of the column's palette;
-        where they are several entries of one family, their shares add up. In a variational fit it is the expected
-        share, which is one number.
+        where they are several entries of one family, their shares add up. A column in leaves over several columns has
+        one family more, ``multivariate_gaussian``, of the rows in these. In a variational fit it is the expected share,
+        which is one number; there rows in such leaves count if they lack the column, too.
 
         Parameters
         ----------
@@ -74,19 +75,21 @@ class NetworkPosterior(Answers):
         self = self._each_draw(True)
         d = self._first.kept[self._number("column", column)]
         entries = self._first.schema.palette[d]
-        families = list(dict.fromkeys(e.family for e in entries))
         rows = self._states.rows_on_entries(d)
+        several = rows.shape[1] - len(entries)
+        of_entry = [e.family for e in entries] + ["multivariate_gaussian"] * several
+        families = list(dict.fromkeys(of_entry))
         if not rows.any():
             raise ValueError(f"column {column!r} is missing in every training row: no row has a leaf")
         if by_entry:
-            coords: dict[str, Any] = {"entry": np.arange(len(entries))}
-            coords["family"] = ("entry", [e.family for e in entries])
-            coords["relative_scale"] = ("entry", [e.relative_scale for e in entries])
+            coords: dict[str, Any] = {"entry": np.arange(len(of_entry))}
+            coords["family"] = ("entry", of_entry)
+            coords["relative_scale"] = ("entry", [e.relative_scale for e in entries] + [1.0] * several)
             share = rows / rows.sum(axis=1, keepdims=True)
             return self._labelled(
                 "leaf_types", share, {"entry": coords.pop("entry")}, True, column=column
             ).assign_coords(coords)
-        code = np.array([families.index(e.family) for e in entries])
+        code = np.array([families.index(family) for family in of_entry])
         share = np.stack([rows[:, code == f].sum(axis=1) for f in range(len(families))], axis=1)
         share = share / share.sum(axis=1, keepdims=True)
         return self._labelled("leaf_types", share, {"family": families}, True, column=column)

@@ -62,12 +62,14 @@ def network_inputs(
 
 
 def _apart(table: Table, leaves: JointLeaves | None) -> list[str] | None:
-    """Columns for leaves over several columns, if there are to be such leaves."""
+    """Columns for leaves over several columns, if there are to be such leaves: two at least."""
     if leaves is None or (not isinstance(leaves, MultivariateGaussian) and leaves != "auto"):
         return None  # what is neither is refused with the palette
     if isinstance(leaves, str) or leaves.columns is None:
-        return smooth_columns(table.columns, table.values)
-    return [name for name in leaves.columns if name in table.names]
+        names = smooth_columns(table.columns, table.values)
+    else:
+        names = [name for name in leaves.columns if name in table.names]
+    return names if len(names) > 1 else None
 
 
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from scipy import optimize, stats
 import pymc_spn as ps
 from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.chain import Chain
+from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
@@ -21,7 +22,7 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 from tests.networks.joint_tables import QUESTIONS, table
-from tests.sampled_runs import draw
+from tests.sampled_runs import assert_same, draw
 
 
 @cache
@@ -272,6 +273,95 @@ def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
     grid = pd.concat([pd.DataFrame({"b": b, "g": g}) for g in ("0", "1")])
     best = asked.log_density(grid).values.max()
     assert -2e-5 <= float(found.log_density) - best < 1e-3
+
+
+def test_leaf_types_count_the_rows_of_leaves_over_several_columns():
+    post, observed = posterior(), table()["a"].notna().to_numpy()
+    states = RecordedStates(read_record(sampled().isel(draw=[1, 5])))
+    for s in range(states.n_draws):
+        sampler = states.load(s)
+        tree, edges, joints = sampler.structure, sampler.net.edges, sampler.net.joints
+        inside = np.zeros(60, np.bool_)
+        for r in np.flatnonzero(joints.split >= 0):
+            if 0 in tree.order[tree.begin[r] : tree.end[r]]:
+                slot = np.maximum(sampler.slots[:, r], 0)
+                inside |= (sampler.slots[:, r] >= 0) & (edges.split[edges.begin[r] + slot] == joints.split[r])
+        share = post.leaf_types("a").stack(draws=("chain", "draw")).isel(draws=s)
+        assert float(share.sel(family="multivariate_gaussian")) == pytest.approx(inside[observed].mean())
+        assert float(share.sum()) == pytest.approx(1.0) and share.sizes["family"] == 2
+    by_entry = post.leaf_types("b", by_entry=True)
+    assert by_entry["family"].values.tolist() == ["gaussian", "multivariate_gaussian"]
+    assert post.leaf_types("g")["family"].values.tolist() == ["categorical"]
+
+
+# ---- the default
+def chosen(observed, structure=None, **options):
+    """Names of the columns that may be in leaves over several columns."""
+    with pm.Model():
+        rv = ps.SPN("x", structure, observed=observed, **options)
+    return NetworkSchema.from_json(rv.owner.op.schema).joint
+
+
+def test_by_default_leaves_are_over_several_columns_where_they_can_be(caplog):
+    caplog.set_level("INFO", logger="pymc")
+    assert chosen(table()) == ("a", "b", "c")
+    assert caplog.messages[-1].endswith("leaves over several of 3 columns. Change with structure= or joint_leaves=")
+    assert chosen(table()[["a", "b"]]) == ("a", "b")
+    assert caplog.messages[-1] == "Leaves of 'x': leaves over several of 2 columns. Change with joint_leaves="
+    assert "leaves over several of 3 columns" in repr(posterior())
+    caplog.clear()
+    assert chosen(table(), joint_leaves=ps.leaves.MultivariateGaussian()) == ("a", "b", "c")
+    assert not any("joint_leaves" in m for m in caplog.messages)  # as they were asked for
+    positive = ps.Table.from_frame(table()[["a", "b"]].abs() + 0.1, kinds={"a": "positive"})
+    assert chosen(positive) == ("a", "b")
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 65)), columns=[f"x{i}" for i in range(65)])
+    with pm.Model():  # no region of 65 columns, but those of 33 and 32
+        rv = ps.SPN("x", ps.circuits.complete_tree(list(wide)), observed=wide)
+    schema = NetworkSchema.from_json(rv.owner.op.schema)
+    assert not joint_regions(schema.structure, schema.compiled.is_joint)[0] and len(schema.joint_columns) == 65
+
+
+def test_by_default_there_are_no_such_leaves_where_they_cannot_be(caplog):
+    caplog.set_level("INFO", logger="pymc")
+    whole = {"leaves": {"n": ps.leaves.Gaussian()}, "rounded": ["n"]}
+    positive = ps.Table.from_frame(table()[["a", "b"]].abs() + 0.1, kinds={"a": "positive"})
+    assert chosen(table(), joint_leaves=None) == ()
+    assert chosen(table()[["a", "g"]]) == ()
+    assert chosen(table(), ps.circuits.complete_tree(list("abcg"), 2)) == ()
+    assert chosen(table(), missing="draw") == ()
+    assert chosen(table().assign(n=np.arange(60) % 23), **whole) == ()
+    assert chosen(positive, leaves={"a": ps.leaves.LogNormal()}) == ()
+    assert not any("leaves over several" in m for m in caplog.messages)
+
+
+def test_a_table_without_such_leaves_is_as_with_none():
+    """Bit by bit, the learned splits included."""
+    frame = table()[["a", "g"]].assign(h=table()["g"], k=np.arange(60) % 3)
+    runs = []
+    for options in ({}, {"joint_leaves": None}):
+        with pm.Model() as model:
+            ps.SPN("x", observed=frame, **options)
+        runs.append(draw(model, draws=3, tune=3))
+        assert "x_covariance_scale" not in model.named_vars
+    assert_same(*runs)
+
+
+def test_chains_that_go_on_keep_the_leaves_of_the_posterior(caplog):
+    frame = table()
+    caplog.set_level("INFO", logger="pymc")
+    for options, names in (({}, ("a", "b", "c")), ({"joint_leaves": None}, ())):
+        with pm.Model() as model:
+            ps.SPN("x", observed=frame[:40], **options)
+        post = ps.SPNPosterior.from_idata(draw(model, draws=3, tune=3, chains=1))
+        caplog.clear()
+        with pm.Model() as model:
+            rv = ps.SPN("x", observed=frame, start=post)
+        assert NetworkSchema.from_json(rv.owner.op.schema).joint == names
+        assert not any("Change with" in m and "leaves" in m for m in caplog.messages)
+        again = ps.SPNPosterior.from_idata(draw(model, draws=2, tune=1, chains=1))
+        assert ("leaves over several of 3 columns" in repr(again)) == bool(names)
+    with pm.Model(), pytest.raises(ValueError, match="start: joint_leaves must be as in the posterior"):
+        ps.SPN("x", observed=frame, start=post, joint_leaves=ps.leaves.MultivariateGaussian())
 
 
 # ---- what does not go together

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.palette import asked_palette
 from pymc_spn.laws.law import Marks
 from pymc_spn.networks.records.record import SCHEMA, Record, read_schema, write_schema
@@ -66,10 +67,19 @@ class FittedStates(RecordedStates):
         return fitted_network(self.structure, asked_palette(self.compiled), tree, self.fit.statistics, hyperparameters)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
-        """Expected training rows (1, n) whose leaf of a column has each entry of its palette."""
-        region, fit = self.structure.leaf_region[self.structure.leaf_column == d], self.fit
-        here = np.isin(fit.region, region)
-        return np.bincount(fit.option[here], fit.count[here], len(self.schema.palette[d]))[None]
+        """Expected training rows (1, n) whose leaf of a column has each entry of its palette.
+
+        Of a column that is in leaves over several columns, the rows in these follow, those with a gap in it, too.
+        """
+        tree, fit = self.structure, self.fit
+        here = np.isin(fit.region, tree.leaf_region[tree.leaf_column == d])
+        own = np.bincount(fit.option[here], fit.count[here], len(self.schema.palette[d]))
+        if d in self.schema.joint_columns:
+            held = [d in tree.order[a:b] for a, b in zip(tree.begin, tree.end, strict=True)]
+            several = joint_regions(tree, self.compiled.is_joint) & np.array(held)
+            here = several[fit.region] & (fit.option == tree.n_splits[fit.region])
+            own = np.append(own, fit.count[here].sum())
+        return own[None]
 
     def children_with_rows(self, net: Any) -> slice:
         """Slots of the top sum node that hold training rows; what it leaves to all others has a slot behind them."""

@@ -211,12 +211,17 @@ class RecordedStates:
         return copied(self._builder.net)
 
     def rows_on_entries(self, d: int) -> np.ndarray:
-        """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf."""
+        """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf.
+
+        Of a column that is in leaves over several columns, the rows in these follow in one column more.
+        """
         n_entries = len(self.schema.palette[d])
         places = self.structure.leaf_region[self.structure.leaf_column == d]  # a row reaches one of them
-        entry = self.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing
-        observed = entry >= 0
-        return np.stack([((entry % n_entries == e) & observed).sum(axis=1) for e in range(n_entries)], axis=1)
+        entry = self.digits[:, :, places].max(axis=2).astype(np.int64)  # (S, N), -1 where missing or in such a leaf
+        own = [((entry % n_entries == e) & (entry >= 0)).sum(axis=1) for e in range(n_entries)]
+        if d in self.schema.joint_columns:
+            own.append(((entry < 0) & ~np.isnan(self.record.table[:, d])).sum(axis=1))
+        return np.stack(own, axis=1)
 
     def children_with_rows(self, net: Any) -> slice:
         """Slots of the top sum node that hold training rows."""
