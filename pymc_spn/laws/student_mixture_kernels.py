@@ -16,6 +16,7 @@ MOST_STEPS = 200
 N_SCRATCH = 10
 LARGEST = 1e150  # distance in widths, whose square is a number
 DEGREE = 5  # of the polynomial by which a search begins
+AROUND = np.array([-2.5, -1.4, -0.8, -0.25, 0.25, 0.8, 1.4, 2.5])  # of a mixture, in its widths, where a search begins
 SIZES = 1100  # powers of two that a weight may have
 
 
@@ -85,6 +86,56 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
             add_up_draws(leaves, n, scratch, below[m, q])
 
 
+@bare_kernel
+def quantiles_of_rows_with_own_leaves(leaves, share, begin, levels, rest, scratch, x, density, below):
+    """As `quantiles_of_rows`, of rows of which each has leaves of its own.
+
+    Parameters
+    ----------
+    leaves : StudentLeaves
+        Row by row.
+    share : (n,) float64
+        Weight of each leaf in its row.
+    begin : (M + 1,) int64
+        First leaf of each row.
+    levels, rest, x, density, below
+        As there.
+    scratch : (10, n + 16) float64
+        With room for the leaves of one row.
+    """
+    points = scratch[8, : AROUND.size]
+    at_points = scratch[8, AROUND.size : 2 * AROUND.size]
+    for m in range(begin.size - 1):
+        n = begin[m + 1] - begin[m]
+        for i in range(n):
+            keep(leaves, begin[m] + i, share[begin[m] + i], i, scratch)
+        fill_up(n, scratch)
+        points_around(leaves, n, scratch, points)
+        for g in range(points.size):
+            at_points[g] = evaluate(points[g], n, leaves, scratch)[0]
+        for q in range(levels.size):
+            x[m, q], density[m, q] = search(levels[q], rest, points, at_points, n, leaves, scratch)
+            add_up_draws(leaves, n, scratch, below[m, q])
+
+
+@bare_inner_kernel
+def points_around(leaves, n, scratch, points):
+    """Write points about the bulk of the leaves in the scratch, by their mean and mean width."""
+    total = 0.0
+    centre = 0.0
+    for i in range(n):
+        total += scratch[0, i]
+        centre += scratch[0, i] * scratch[1, i]
+    centre /= total
+    square = 0.0
+    for i in range(n):
+        width = 1.0 / (scratch[2, i] * math.sqrt(2.0 * scratch[4, i]))
+        away = scratch[1, i] - centre
+        square += scratch[0, i] * (width * width + away * away)
+    for g in range(points.size):
+        points[g] = centre + AROUND[g] * math.sqrt(square / total)
+
+
 @bare_inner_kernel
 def add_row(weight, row, total):
     for g in range(total.size):
@@ -134,13 +185,19 @@ def gather(leaves, shares, weight, most, scratch):
         for i in range(shares.size):
             keep(leaves, i, 1.0 / shares.size, i, scratch)
         n = shares.size
-    for i in range(n, -(-n // LANES) * LANES):  # of no weight
+    fill_up(n, scratch)
+    return n
+
+
+@bare_inner_kernel
+def fill_up(n, scratch):
+    """Leaves of no weight behind n leaves, up to a multiple of eight."""
+    for i in range(n, -(-n // LANES) * LANES):
         scratch[0, i] = 0.0
         scratch[1, i] = scratch[1, 0]
         scratch[2, i] = scratch[2, 0]
         scratch[3, i] = scratch[3, 0]
         scratch[4, i] = scratch[4, 0]
-    return n
 
 
 @bare_inner_kernel

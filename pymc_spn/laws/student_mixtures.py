@@ -12,6 +12,7 @@ from pymc_spn.laws.student_mixture_kernels import (
     distribution_functions_of_rows,
     fill_grid,
     quantiles_of_rows,
+    quantiles_of_rows_with_own_leaves,
 )
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
@@ -73,19 +74,38 @@ def quantiles_of_own_leaves(
 
     ``shape`` is the number of circuits S and of rows M.
     """
-    order, (n_circuits, n_rows) = np.argsort(row, kind="stable"), shape
+    n_circuits, n_rows = shape
+    order = np.lexsort((laws.freedom, row))
     begin = np.searchsorted(row[order], np.arange(n_rows + 1))
+    leaves, own = student_leaves(laws.some(order), circuit[order]), np.ascontiguousarray(share[order])
     x, density = np.empty((2, n_rows, q.size))
-    below = np.zeros((n_circuits, n_rows, q.size))
+    below = np.empty((n_rows, q.size, n_circuits))
 
-    def ask(m: int) -> None:
-        at = order[begin[m] : begin[m + 1]]
-        own = StudentMixtures(laws.some(at), circuit[at])
-        found = own.quantile(share[None, at], np.full((own.n_draws, 1), float(own.n_draws)), 0.0, q, rest)
-        x[m], density[m], below[: own.n_draws, m] = found[0][0], found[1][0], found[2][:, 0]
+    def ask(part: slice) -> None:
+        scratch = np.zeros((N_SCRATCH, int(np.diff(begin).max(initial=0)) + 2 * LANES))
+        made = x[part], density[part], below[part]
+        quantiles_of_rows_with_own_leaves(leaves, own, begin[part.start : part.stop + 1], q, rest, scratch, *made)
 
-    for_each(ask, range(n_rows), row.size * q.size > ALONE)
-    return x, density, below
+    parts = _parts(n_rows, -(-n_rows // (4 * n_threads())))
+    for_each(ask, parts, row.size * q.size > ALONE)
+    if laws.of_logs:
+        x, density = _of_values(x, density)
+    return x, density, below.transpose(2, 0, 1)
+
+
+def student_leaves(laws: StudentLaws, circuit: np.ndarray) -> StudentLeaves:
+    """Leaves for kernels, in the order that they have."""
+    location, scale, freedom, _ = laws
+    log_scale = STUDENT_T.log_density(np.stack(laws[:3], axis=1), location)
+    root, power = 1.0 / (scale * np.sqrt(freedom)), 0.5 * (freedom + 1.0)
+    number = np.arange(location.size)
+    return StudentLeaves(location, root, log_scale / np.log(2.0), power, number, circuit, n_terms(freedom))
+
+
+def _of_values(x: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and their densities from those of logs."""
+    with np.errstate(over="ignore"):
+        return np.exp(x), density * np.exp(-x)
 
 
 class StudentMixtures:
@@ -102,17 +122,8 @@ class StudentMixtures:
     def __init__(self, laws: StudentLaws, circuit: np.ndarray) -> None:
         self.laws, draw = laws, circuit
         location, scale, freedom, _ = laws
-        root = 1.0 / (scale * np.sqrt(freedom))
-        power = 0.5 * (freedom + 1.0)
-        log_scale = STUDENT_T.log_density(np.stack(laws[:3], axis=1), location)
         order = np.argsort(freedom, kind="stable")
-        arrays = (
-            *(v[order] for v in (location, root, log_scale / np.log(2.0), power)),
-            order,
-            draw[order],
-            n_terms(freedom[order]),
-        )
-        self.leaves = StudentLeaves(*arrays)
+        self.leaves = student_leaves(laws.some(order), draw[order])._replace(number=order)
         self.n_draws = int(draw.max()) + 1
         n_points = int(np.clip(GRID_VALUES // draw.size, *GRID_SIZES)) // LANES * LANES
         self._points = np.quantile(location + scale * SPREAD[:, None], np.linspace(0.0, 1.0, n_points))
@@ -144,8 +155,7 @@ class StudentMixtures:
 
         self._over_rows(ask, shares, q.size)
         if self.laws.of_logs:
-            with np.errstate(over="ignore"):
-                x, density = np.exp(x), density * np.exp(-x)
+            x, density = _of_values(x, density)
         return x, density, below.transpose(2, 0, 1)
 
     def below(self, shares: np.ndarray, weight: np.ndarray, most: float, x: np.ndarray) -> np.ndarray:

@@ -50,6 +50,52 @@ def columns_seen(row, column, seen):
     return n_seen
 
 
+@bare_inner_kernel
+def are_diagonal(d, parameters, out):
+    """Write of which leaves the scale matrix is diagonal: the leaves that hold no row."""
+    for leaf in range(out.size):
+        out[leaf] = True
+        for i in range(d):
+            for j in range(i):
+                out[leaf] &= parameters[leaf, 1 + d + i * d + j] == 0.0
+
+
+@bare_inner_kernel
+def factorise_or_root(d, parameters, seen, n_seen, is_diagonal, factor):
+    """`factorise_seen` of some columns, quick where the scale is diagonal."""
+    if not is_diagonal:
+        return factorise_seen(d, parameters, seen, n_seen, -1, factor)
+    half_log = 0.0
+    for i in range(n_seen):
+        for j in range(i):
+            factor[i, j] = 0.0
+        factor[i, i] = math.sqrt(parameters[1 + d + seen[i] * d + seen[i]])
+        half_log += math.log(factor[i, i])
+    return half_log
+
+
+@bare_inner_kernel
+def squares_of_block(parameters, seen, n_seen, is_diagonal, factor, rows, first, z, square):
+    """Quadratic forms of a block of rows from one on, and ``z``, the factor's inverse times what they are away."""
+    n = square.size
+    square[:] = 0.0
+    for i in range(n_seen):
+        own = z[i, :n]
+        values = rows[seen[i], first : first + n]
+        centre = parameters[1 + seen[i]]
+        for r in range(n):
+            own[r] = values[r] - centre
+        for j in range(0 if is_diagonal else i):
+            weight = factor[i, j]
+            before = z[j, :n]
+            for r in range(n):
+                own[r] -= weight * before[r]
+        width = 1.0 / factor[i, i]
+        for r in range(n):
+            own[r] *= width
+            square[r] += own[r] * own[r]
+
+
 @kernel
 def log_densities_of_rows(parameters, log_ratio, rows, order, begin, out):
     """Log densities of what is observed in rows, in all leaves.
@@ -70,33 +116,21 @@ def log_densities_of_rows(parameters, log_ratio, rows, order, begin, out):
     """
     n_leaves, d = parameters.shape[0], rows.shape[0]
     factor, z, square, seen = np.empty((d, d)), np.empty((d, BLOCK)), np.empty(BLOCK), np.empty(d, np.int64)
+    diagonal = np.empty(n_leaves, np.bool_)
+    are_diagonal(d, parameters, diagonal)
     for group in range(begin.size - 1):
         n_seen = columns_seen(rows[:, begin[group]], -1, seen)
         for leaf in range(n_leaves):
-            dof = parameters[leaf, 0]
-            half_log = factorise_seen(d, parameters[leaf], seen, n_seen, -1, factor)
+            own = parameters[leaf]
+            dof = own[0]
+            half_log = factorise_or_root(d, own, seen, n_seen, diagonal[leaf], factor)
             constant = log_ratio[leaf, n_seen] - 0.5 * n_seen * (LOG_PI + math.log(dof)) - half_log
             power = 0.5 * (dof + n_seen)
             inverse = 1.0 / dof
             for first in range(begin[group], begin[group + 1], BLOCK):
                 n = min(BLOCK, begin[group + 1] - first)
                 of_block = square[:n]
-                of_block[:] = 0.0
-                for i in range(n_seen):
-                    own = z[i, :n]
-                    values = rows[seen[i], first : first + n]
-                    centre = parameters[leaf, 1 + seen[i]]
-                    for r in range(n):
-                        own[r] = values[r] - centre
-                    for j in range(i):
-                        weight = factor[i, j]
-                        before = z[j, :n]
-                        for r in range(n):
-                            own[r] -= weight * before[r]
-                    width = 1.0 / factor[i, i]
-                    for r in range(n):
-                        own[r] *= width
-                        of_block[r] += own[r] * own[r]
+                squares_of_block(own, seen, n_seen, diagonal[leaf], factor, rows, first, z, of_block)
                 for r in range(n):
                     of_block[r] = constant - power * fast_log1p(min(of_block[r], FAR) * inverse)
                 for r in range(n):

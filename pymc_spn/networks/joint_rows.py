@@ -22,7 +22,8 @@ from pymc_spn.numerics.threads import for_each
 if TYPE_CHECKING:
     from pymc_spn.networks.recorded_law import RecordedLaw
 
-MOST_PAIRS = 200_000  # laws of leaves in rows held at a time
+MOST_PAIRS = 50_000  # laws of leaves in rows held at a time
+NEGLIGIBLE = 1e-18  # share of a leaf that adds nothing to moments
 
 
 def leaves_in_rows(law: "RecordedLaw", d: int, rows: np.ndarray) -> Sequence[LeavesInRows]:
@@ -212,12 +213,16 @@ class LeavesOfSeveralInRows(LeavesInRows):
         logs, shares = self.shares(rows)
         begin, circuit = self._one.several.begin, self._one.several.circuit
         numbers = np.zeros((2, *shares.shape))
-        row, leaf = np.nonzero(shares > 0.0)
-        for start in range(0, row.size, MOST_PAIRS):
-            at = row[start : start + MOST_PAIRS], leaf[start : start + MOST_PAIRS]
+        leaf, row = np.nonzero(shares.T > NEGLIGIBLE)
+
+        def ask(part: slice) -> None:
+            at = row[part], leaf[part]
             law = self.leaves.of_pairs(rows.start + at[0], at[1])
             found = law.moments() if isinstance(law, NodeLaws) else leaf_moments(law.leaves, law.event)
             numbers[0][at], numbers[1][at] = found
+
+        parts = [slice(start, start + MOST_PAIRS) for start in range(0, row.size, MOST_PAIRS)]
+        for_each(ask, parts, len(parts) > 1)
         mean = np.add.reduceat(weighted(shares, numbers[0]), begin[:-1], axis=1).T
         if not variance:
             return logs, mean, np.zeros(logs.shape)

@@ -186,12 +186,13 @@ class RecordedLaw(GridLaw):
 
     def log_density_left_out(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""
-        if self.states.has_joints:
+        events = spread_of(self.evidence)
+        if known_in(self.schema.joint_columns, events):
             return super().log_density_left_out(rows)
         values = self.embedded(rows)
         rounded = self.cells(values)
         possible = self._possible(values, rounded)
-        logs, without = self.states.log_densities_left_out(values, spread_of(self.evidence), rounded)
+        logs, without = self.states.log_densities_left_out(values, events, rounded)
         without = self._less_known(without[:, :, list(self.kept)], possible)
         for k, d in enumerate(self.kept):
             if d in self.evidence:  # what is given of the column is still known
@@ -199,7 +200,11 @@ class RecordedLaw(GridLaw):
                 rest = values[seen]
                 rest[:, d] = np.nan
                 without[:, seen, k] = self._log_density(rest, True)
-        return self._less_known(logs, possible), without
+        logs = self._less_known(logs, possible)
+        again = np.isnan(logs).any(axis=0)  # of leaves over several columns no kernel leaves out columns row by row
+        if again.any():
+            logs[:, again], without[:, again] = super().log_density_left_out(rows[again])
+        return logs, without
 
     def log_event(self, event: Events) -> np.ndarray:
         """See `Law`."""

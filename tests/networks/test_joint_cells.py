@@ -11,11 +11,17 @@ import pytest
 from scipy.special import logsumexp
 
 import pymc_spn as ps
+from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves import normal_inverse_wishart as niw
+from pymc_spn.networks.joint_rows import LeavesOfOneInRows
+from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records import joint_cells
+from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.joint_cells import TOLERANCE
+from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves
+from pymc_spn.networks.records.joint_predictives import RowsByGaps
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import NetworkSchema
@@ -147,9 +153,9 @@ def log_mass(x, width, sums, products, psi0, n_rows):
     half_log = niw.factorise(d, n_seen, factor, psi0[order])
     diagonal_of_inverse(d, n_seen, factor, z, inverse)
     log_scale = niw.log_scale_of(d, n_seen, k, v, half_log)
-    away = x[order] - sums[order] / k
+    away, power = x[order] - sums[order] / k, 0.5 * (v - d + 1.0 + n_seen)
     return log_mass_of_cells(
-        d, n_seen, k, v, log_scale, factor, away, width[order], inverse, np.zeros(d), z
+        d, n_seen, power, k / (k + 1.0), log_scale, factor, away, width[order], inverse, np.zeros(d), z
     )  # fmt: skip
 
 
@@ -251,6 +257,60 @@ def test_rows_are_cells_in_every_question(learned):
         np.testing.assert_allclose(post.predict_quantile(gap, "c", q).values, at, atol=0.03 * sd.min())
     drawn = np.array([one["c"] for one in post.impute(gap, 2_000, random_seed=1)])
     assert np.all(np.abs(drawn.mean(axis=0) - mean) < 4.0 * drawn.std(axis=0) / np.sqrt(2_000))
+
+
+@pytest.mark.parametrize("event", [{}, {2: Interval(-1.0, 2.0)}])
+def test_blocks_weigh_cells_as_single_rows(learned, event, monkeypatch):
+    """With gaps, so that some leaves have no column of a row, and far away."""
+    post, rows = learned
+    states, rng = post._law.states, np.random.default_rng(2)
+    values = np.concatenate([rows.to_numpy(), 40.0 * rows.to_numpy()[:3]])
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[:, list(event)] = np.nan
+    values[0] = np.nan
+
+    def asked():
+        cells = states.cells_of(values, (), event)
+        shares = LeavesOfOneInRows(RecordedLaw(states, evidence=event), 1, np.where(np.arange(3) == 1, np.nan, values))
+        return states.log_densities(values, event, cells), *shares.all_shares(slice(0, len(values)))
+
+    blocks = asked()
+    monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs: logs.fill(np.nan))
+    for ours, theirs in zip(blocks, asked(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("width", [0.2, 0.01, 0.0])
+def test_a_column_is_left_out_as_if_it_were_missing(learned, width):
+    """Of rows with wide cells, narrow ones and points; far away, where differences of quadratic forms lose digits."""
+    states = learned[0]._law.states
+    values = np.concatenate([learned[1].to_numpy(), [[0.2, 30.0, 0.1], [1e4, 0.0, 0.2], [0.4, np.nan, np.nan]]])
+    cells = RoundedCells(states.schema, values, () if width else (0, 1))
+    cells.ends = tuple(values[:, cells.columns] + sign * 0.5 * width for sign in (-1.0, 1.0))
+    joints, compiled = states.joint_leaves, states.compiled
+    for r in joints.regions:
+        found = joints.of(r)
+
+        def logs_of(values, width, found=found):
+            rows, widths = values[:, found.columns], width[:, found.columns]
+            by_gaps = RowsByGaps.of(rows, np.where(np.isnan(rows), 0.0, widths))
+            return by_gaps, logs_of_leaves(found, compiled, values, {}, by_gaps)
+
+        by_gaps, logs = logs_of(values, cells.widths)
+        without = logs_left_out(found, compiled, logs, by_gaps).reshape(logs.shape[0], -1, len(values))
+        for j, d in enumerate(found.columns.tolist()):
+            rest = np.where(np.arange(3) == d, np.nan, values)
+            np.testing.assert_allclose(without[:, j], logs_of(rest, cells.widths)[1], rtol=1e-9, atol=1e-9)
+
+
+def test_surprises_are_those_of_rows_without_the_cell(learned):
+    post, rows = learned
+    gaps = rows.assign(c=rows["c"].where(rows.index % 3 > 0))
+    found = post.anomaly(gaps)
+    for name in "abc":
+        rest = post.log_density(gaps.assign(**{name: np.nan})).values
+        expected = np.where(np.isnan(gaps[name]), np.nan, rest - post.log_density(gaps).values)
+        np.testing.assert_allclose(found["surprise"].sel(column=name), expected, atol=1e-9)
 
 
 def test_training_rows_are_likelier_with_than_without_them(learned):

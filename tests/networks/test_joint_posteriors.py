@@ -14,6 +14,7 @@ from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint
+from pymc_spn.laws.law import Law
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.draw_blocks import DrawBlocks
@@ -123,6 +124,23 @@ def test_blocks_answer_as_single_rows(events, monkeypatch):
     monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs: logs.fill(np.nan))
     for ours, theirs in zip(blocks, asked(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("events", [{}, {3: frozenset({1})}, {0: Interval(0.0, 2.0)}])
+def test_densities_without_a_column_are_those_of_rows_without_it(events):
+    law = RecordedLaw(posterior()._first.states, evidence=events)
+    rows = np.random.default_rng(5).normal(scale=2.0, size=(30, 4))
+    rows[:, 3] = 1.0
+    rows[np.random.default_rng(6).random(rows.shape) < 0.3] = np.nan
+    rows[::7, 1] *= 1e6
+    rows[::5, list(events)] = 1.0
+    (logs, ours), (_, theirs), seen = (
+        law.log_density_left_out(rows),
+        Law.log_density_left_out(law, rows),
+        ~np.isnan(rows),
+    )
+    np.testing.assert_allclose(logs, law.log_density(rows), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(ours[:, seen], theirs[:, seen], rtol=1e-10, atol=1e-10)
 
 
 # ---- intervals of columns in such leaves

@@ -19,7 +19,12 @@ def evaluate_child(pack, r, edge, e, rows, group, n, scratch):
         for g in range(n):
             store(scratch.child, g, product_of_parts(pack, r, edge, e, -1, n, g, scratch))
         return
-    logs = rows.joint_log[joint, group * LANES : (group + n) * LANES]
+    value_of_joint(rows.joint_log[joint, group * LANES : (group + n) * LANES], n, scratch)
+
+
+@bare_inner_kernel
+def value_of_joint(logs, n, scratch):
+    """Value of a leaf over all columns of a region from its logs, after `shift_of_joints`."""
     for i in range(n * LANES):
         log = logs[i] - scratch.joint_shift[i] * LOG_2
         scratch.child[i] = fast_exp(log) if log <= LARGEST_LOG_RATIO else math.nan  # such rows are asked one by one

@@ -14,6 +14,7 @@ from pymc_spn.networks.records.block_children import (
     product_of_parts,
     product_of_unoccupied,
     shift_of_joints,
+    value_of_joint,
 )
 from pymc_spn.networks.records.block_kernels import BLOCK, evaluate_block, prepare_draw, write_logs
 from pymc_spn.numerics.elementary import fast_log
@@ -84,7 +85,7 @@ def log_densities_left_out_of_blocks(pack, rows, scratch, wanted, log_density, w
             for r in range(wanted.size):
                 wanted[r] = not scratch.missing[r]
             spread_flow(pack, s, n, wanted, scratch)
-            write_left_out(pack, s, rows.mode, n, log_density[s, here], without[s, here], scratch)
+            write_left_out(pack, s, rows, group, n, log_density[s, here], without[s, here], scratch)
 
 
 @bare_inner_kernel
@@ -234,9 +235,10 @@ def share_at_place(pack, s, d, known, at, n, scratch):
 
 
 @bare_inner_kernel
-def write_left_out(pack, s, mode, n, log_density, without, scratch):
+def write_left_out(pack, s, rows, group, n, log_density, without, scratch):
     """Log predictives of rows without what is known of each column, from the coefficients of its sum nodes."""
     block = n * LANES
+    mode = rows.mode
     # the shifts of the columns before and behind, since a difference would lose digits to a cell far out
     others = scratch.highest
     others[:block] = 0.0
@@ -253,7 +255,11 @@ def write_left_out(pack, s, mode, n, log_density, without, scratch):
                 without[j, c] = log_density[j]
             continue
         add_coefficients(pack, s, c, n, scratch)
+        if rows.joint_without.shape[0] > 0:
+            add_joints_left_out(pack, s, c, rows, group, n, scratch)
         for j in range(block):
+            if math.isnan(scratch.share[j]):
+                log_density[j] = math.nan  # such rows are asked one by one
             log = fast_log(scratch.share[j]) + (without[j, c] + others[j]) * LOG_2
             without[j, c] = log if log > 0.1 * EMPTY_LEAF else -math.inf
             others[j] += own[j]
@@ -272,3 +278,39 @@ def add_coefficients(pack, s, c, n, scratch):
             for k in range(pack.top[s, pack.tree.parent[r]] if r > 0 else 1):
                 total = add(total, load(scratch.flow, nodes + k * n + g))
             store(scratch.share, g, total)
+
+
+@bare_inner_kernel
+def add_joints_left_out(pack, s, c, rows, group, n, scratch):
+    """Add the leaves over several columns that hold a column, without it, to the sum of its coefficients."""
+    block = n * LANES
+    own_shift = scratch.column_shift[c * block : (c + 1) * block]
+    for r in range(pack.tree.parent.size):
+        place = -1
+        for j in range(pack.joint_ptr[r], pack.joint_ptr[r + 1]):
+            if pack.joint_column[j] == c:
+                place = j - pack.joint_ptr[r]
+        if place < 0:
+            continue
+        edge = pack.edge_first[s, r]
+        nodes = scratch.node_at[r] * n
+        n_kinds = pack.tree.n_prior[r]
+        shift_of_joints(pack, r, rows, n, scratch)
+        for j in range(block):
+            scratch.joint_shift[j] -= own_shift[j]
+        for e in range(pack.top[s, r]):
+            joint = pack.edge_joint[edge + e]
+            if joint < 0:
+                continue
+            value_of_joint(
+                rows.joint_without[rows.joint_first[joint] + place, group * LANES : (group + n) * LANES], n, scratch
+            )
+            weight = splat(1.0 / n_kinds if e < n_kinds else pack.weight[edge + e])
+            node = nodes + pack.node[edge + e] * n
+            for g in range(n):
+                if e < n_kinds:
+                    flow = mul(weight, load(scratch.empty_flow, r * n + g))
+                else:
+                    flow = mul(weight, load(scratch.flow, node + g))
+                total = multiply_add(flow, load(scratch.child, g), load(scratch.share, g))
+                store(scratch.share, g, total)

@@ -58,6 +58,10 @@ class BlockRows(NamedTuple):
         Log probability of the column's event in each leaf of all draws; of columns without an event nothing.
     joint_log : (J, M) float64
         Log values of the leaves over several columns of all draws, in coded units.
+    joint_without : (n, M) float64
+        The same without each of their columns, where that is asked for, else of no columns.
+    joint_first : (J,) int64
+        Where the columns of each of these leaves begin in it.
     """
 
     mode: np.ndarray
@@ -72,6 +76,8 @@ class BlockRows(NamedTuple):
     event_ptr: np.ndarray
     event_log: np.ndarray
     joint_log: np.ndarray
+    joint_without: np.ndarray
+    joint_first: np.ndarray
 
 
 class BlockScratch(NamedTuple):

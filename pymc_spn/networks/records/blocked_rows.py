@@ -91,6 +91,8 @@ def blocked_rows(
         no_event,
         np.zeros(0),
         np.zeros((0, padded)),
+        np.zeros((0, padded)),
+        np.zeros(0, np.int64),
     )
     return rows, outside
 

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.networks.records.block_flows import log_densities_left_out_of_blocks, shares_of_blocks
 from pymc_spn.networks.records.block_kernels import BlockRows, block_scratch, log_densities_of_blocks
 from pymc_spn.networks.records.blocked_rows import blocked_rows
-from pymc_spn.networks.records.joint_events import logs_of_leaves
+from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves
 from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredictives, RowsByGaps
 from pymc_spn.networks.records.packed_draws import PackedDraws, packed
 from pymc_spn.networks.records.rounded_cells import RoundedCells
@@ -109,10 +109,7 @@ class DrawBlocks:
             out[piece.draws, piece.rows] = found[:, : piece.n_rows]
             without[piece.draws, piece.rows] = rest[:, : piece.n_rows]
 
-        if self._states.has_joints:  # the flows are those of leaves over one column
-            out[:] = np.nan
-        else:
-            self._ask(ask, values, events, cells, out)
+        self._ask(ask, values, events, cells, out, True)
         known = ~np.isnan(values)
         known[:, list(events)] = True
         without[:, known.sum(axis=1, keepdims=True) - known == 0] = 0.0
@@ -217,11 +214,13 @@ class DrawBlocks:
         events: dict[int, Any],
         cells: RoundedCells | None,
         logs: np.ndarray,
+        left_out: bool = False,
     ) -> None:
-        """Ask all pieces; then mark in the logs (S, M) rows that the kernels cannot take, and those without a cell."""
-        if self._states.has_joints and cells is not None:  # leaves over several columns have no kernel of blocks there
-            logs[:] = np.nan
-            return
+        """Ask all pieces; then mark in the logs (S, M) rows that the kernels cannot take, and those without a cell.
+
+        Leaves over several columns are known without each of their columns if they are to be ``left_out``, without
+        events of them.
+        """
         n_rows, size = len(values), ROWS_OF_JOINTS if self._states.has_joints else ROWS
         coded = self._states.schema.code(values) if cells is None else cells.coded
         excluded = np.zeros(n_rows, np.bool_)
@@ -237,17 +236,27 @@ class DrawBlocks:
                     yield Piece(draws, part, pack, known[start]._replace(event_ptr=ends, event_log=event_log))
 
         gaps: dict[tuple[int, int], RowsByGaps] = {}
+        middles, widths = (values, None) if cells is None else (cells.middles, cells.widths)
 
         def ask_with_joints(piece: Piece) -> None:
-            joints, rows = self._joints(piece.draws), values[piece.rows]
-            joint_log, first = np.zeros((sum(own.slots.size for _, own in joints), piece.shape[1])), 0
+            joints, rows = self._joints(piece.draws), middles[piece.rows]
+            sizes = np.repeat([own.columns.size for _, own in joints], [own.slots.size for _, own in joints])
+            joint_log, first = np.zeros((sizes.size, piece.shape[1])), 0
+            begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            without = np.zeros((begin[-1] if left_out else 0, piece.shape[1]))
             for r, own in joints:
                 key, last = (r, piece.rows.start), first + own.slots.size
                 if key not in gaps:  # the same whoever stores it
-                    gaps[key] = RowsByGaps.of(rows[:, own.columns])
+                    width = None if widths is None else widths[np.ix_(np.r_[piece.rows], own.columns)]
+                    gaps[key] = RowsByGaps.of(rows[:, own.columns], width)
                 found = logs_of_leaves(own, self._states.compiled, rows, events, gaps[key])
-                joint_log[first:last, : piece.n_rows], first = found, last
-            ask(piece._replace(known=piece.known._replace(joint_log=joint_log)))
+                joint_log[first:last, : piece.n_rows] = found
+                if left_out:
+                    of_leaves = logs_left_out(own, self._states.compiled, found, gaps[key])
+                    without[begin[first] : begin[last], : piece.n_rows] = of_leaves
+                first = last
+            known = piece.known._replace(joint_log=joint_log, joint_without=without, joint_first=begin[:-1])
+            ask(piece._replace(known=known))
 
         n_leaves = self._states.n_draws * self._states.structure.leaf_region.size * n_rows
         for_each(ask_with_joints if self._states.has_joints else ask, pieces(), n_leaves > ALONE)

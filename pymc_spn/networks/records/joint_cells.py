@@ -49,15 +49,15 @@ def diagonal_of_inverse(d, n_first, factor, z, out):
 
 
 @bare_inner_kernel
-def log_mass_of_cells(d, n_seen, k, v, log_scale, factor, away, width, inverse, pull, z):
+def log_mass_of_cells(d, n_seen, power, ratio, log_scale, factor, away, width, inverse, pull, z):
     """Log density of a row's points times the mass of its cells under a leaf's predictive, a Student t.
 
     Parameters
     ----------
     d, n_seen : int
         Columns of the leaf, and of these that are observed; the first of them in all that follows.
-    k, v : float
-        k0 and v0 with the rows of the leaf.
+    power, ratio : float
+        The density of the observed columns is exp(log_scale) (1 + ratio away' Psi^-1 away)^-power.
     log_scale : float
         `normal_inverse_wishart.log_scale_of` of the observed columns.
     factor : (t,) float64
@@ -71,8 +71,6 @@ def log_mass_of_cells(d, n_seen, k, v, log_scale, factor, away, width, inverse, 
     pull, z : (d,) float64
         Scratch.
     """
-    power = 0.5 * (v - d + 1.0 + n_seen)
-    ratio = k / (k + 1.0)
     square = quadratic_form(d, n_seen, factor, away, pull, z)
     widest = -1
     most = 0.0
@@ -97,7 +95,7 @@ def log_mass_of_cells(d, n_seen, k, v, log_scale, factor, away, width, inverse, 
             else:
                 log_scale += log_of_narrow(power, ratio, base, pull[j], inverse[j], width[j])
     if n_wide == 0:
-        return log_scale + log_along(power, ratio, square, pull, inverse, widest, shift, width[widest])
+        return log_scale + log_along(power, ratio, square, pull[widest], inverse[widest], shift, width[widest])
     return log_scale + log_over_lattice(
         d, n_seen, power, ratio, factor, away, width, inverse, pull, z, widest, shift, base
     )
@@ -135,14 +133,14 @@ def log_of_narrow(power, ratio, base, pull, inverse, width):
 
 
 @bare_inner_kernel
-def log_along(power, ratio, square, pull, inverse, j, shift, width):
-    """Log of the integral of (1 + ratio square)^-power over the cell of column j, the others being where they are.
+def log_along(power, ratio, square, pull, inverse, shift, width):
+    """Log of the integral of (1 + ratio square)^-power over the cell of one column, the others being where they are.
 
-    ``shift`` is where the column is, from the middle of its cell.
+    ``pull`` and ``inverse`` are those of the column, ``shift`` is where it is, from the middle of its cell.
     """
-    from_peak = pull[j] / inverse[j]
-    least = 1.0 + ratio * max(square - pull[j] * pull[j] / inverse[j], 0.0)
-    root = math.sqrt(ratio * inverse[j] / least)
+    from_peak = pull / inverse
+    least = 1.0 + ratio * max(square - pull * pull / inverse, 0.0)
+    root = math.sqrt(ratio * inverse / least)
     low = (from_peak - shift - 0.5 * width) * root
     return (
         log_student_integral(low, (from_peak - shift + 0.5 * width) * root, width * root, power)
@@ -165,7 +163,7 @@ def log_over_lattice(d, n_seen, power, ratio, factor, away, width, inverse, pull
                 away[j] += (from_middle(point, axis) - before) * width[j]
                 axis += 1
         square = quadratic_form(d, n_seen, factor, away, pull, z)
-        last = log_along(power, ratio, square, pull, inverse, widest, shift, width[widest])
+        last = log_along(power, ratio, square, pull[widest], inverse[widest], shift, width[widest])
         if last > largest:
             total = total * math.exp(largest - last) + 1.0 if largest > -math.inf else 1.0
             largest = last
@@ -242,13 +240,15 @@ def log_of_row_with_cells(joints, r, slot, n_rows, n_seen, n_cells, known):
                 factor[column_of_triangle(d, j)] = own.floor[j]
         half_log = factorise(d, n_seen, factor, own.floor)
         log_scale = log_scale_of(d, n_seen, k, v, half_log)
+    power, ratio = 0.5 * (v - d + 1.0 + n_seen), k / (k + 1.0)
     if n_cells == 0:
         for j in range(d):
             own.z[j] = known.away[j] if j < n_seen else 0.0
         square = solve(d, n_seen, factor, own.z)
-        return log_scale - 0.5 * (v - d + 1.0 + n_seen) * math.log1p(square * k / (k + 1.0))
+        return log_scale - power * math.log1p(square * ratio)
     is_kept = n_rows > 0.0 and n_seen == d
     inverse = known.inverses[from_sums : from_sums + d] if is_kept else known.inverse
     if not is_kept or math.isnan(inverse[0]):
         diagonal_of_inverse(d, n_seen, factor, own.z, inverse)
-    return log_mass_of_cells(d, n_seen, k, v, log_scale, factor, known.away, known.width, inverse, known.pull, own.z)
+    away, width, pull = known.away, known.width, known.pull
+    return log_mass_of_cells(d, n_seen, power, ratio, log_scale, factor, away, width, inverse, pull, own.z)

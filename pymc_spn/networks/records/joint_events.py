@@ -15,6 +15,7 @@ from pymc_spn.leaves.elliptical_boxes import lattice, step
 from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_cells
+from pymc_spn.networks.records.joint_left_out import log_masses_left_out
 from pymc_spn.networks.records.joint_predictives import (
     JointColumn,
     JointPredictives,
@@ -80,11 +81,12 @@ def logs_of_leaves(
 ) -> np.ndarray:
     """Log values (n, M) of leaves over several columns for rows (M, D) together with intervals, in coded units.
 
-    ``by_gaps`` are the same rows of the leaves' columns, if they are known.
+    ``by_gaps`` are the same rows of the leaves' columns, if they are known. They may have cells, which count by
+    their mass; intervals are then given their middles, which are in the rows.
     """
     places, rows = known_in(found.columns, events), values[:, found.columns]
-    out = log_densities(found, RowsByGaps.of(rows) if by_gaps is None else by_gaps)
-    out += (~np.isnan(rows)) @ np.log(compiled.scale[found.columns])
+    by_gaps = RowsByGaps.of(rows) if by_gaps is None else by_gaps
+    out = log_densities(found, by_gaps) + by_gaps.sums_over_points(np.log(compiled.scale[found.columns]))
     if not places:
         return out
     lacking = np.isnan(rows[:, places])
@@ -94,6 +96,18 @@ def logs_of_leaves(
         if own:
             out[:, at] += _log_of_intervals(found, rows[at], own, ends)
     return out
+
+
+def logs_left_out(found: JointPredictives, compiled: Any, logs: np.ndarray, rows: RowsByGaps) -> np.ndarray:
+    """Log values (n d, M) of n leaves for rows without each of their d columns, from the `logs_of_leaves` of all."""
+    n, d = logs.shape[0], found.columns.size
+    log_scale, out = np.log(compiled.scale[found.columns]), np.empty((n, d, logs.shape[1]))
+    of_points = rows.sums_over_points(np.eye(d) * log_scale)
+    whole = of_points.sum(axis=0)
+    leaves = found.parameters, found.log_ratio
+    log_masses_left_out(*leaves, rows.rows, rows.width, rows.order, rows.begin, logs - whole, out)
+    out += whole - of_points
+    return out.reshape(n * d, -1)
 
 
 def _log_of_intervals(found: JointPredictives, rows: np.ndarray, places: list[int], ends: np.ndarray) -> np.ndarray:
@@ -225,7 +239,7 @@ def column_given(
         spread = np.zeros(at.size)
         if ends is not None:
             low, high = ends[np.ix_((0, 1), at, columns)]
-            of_rows, spread = means_in_cells(family, parameters[number], of_rows, low, high, place)
+            means_in_cells(parameters, number, of_rows, low, high, place, spread)
         nodes, weight = of_rows[:, None], np.ones((at.size, 1))
         if known[k]:
             of_events = np.array([rest[int(columns[j])] for j in known[k]])

@@ -14,6 +14,7 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.multivariate_student_t import MULTIVARIATE_STUDENT_T, predictive_leaves
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.networks.records.joint_cell_blocks import log_masses_of_rows
 from pymc_spn.networks.records.share_kernels import regions_of
 
 KEPT_BYTES = 256_000_000  # leaves beyond these are worked out at every question
@@ -205,25 +206,58 @@ class JointColumn(NamedTuple):
 
 
 class RowsByGaps(NamedTuple):
-    """Rows (M, d), those with the same gaps together; see `log_densities_of_rows`."""
+    """Rows (M, d), those with the same gaps together; see `log_densities_of_rows` and `log_masses_of_rows`.
+
+    Parameters
+    ----------
+    rows, width : (d, M) float64
+    order : (M,) int64
+    begin : (G + 1,) int64
+    n_points : int
+        Sets of gaps that come first, of rows without cells.
+    """
 
     rows: np.ndarray
+    width: np.ndarray
     order: np.ndarray
     begin: np.ndarray
+    n_points: int
+
+    def sums_over_points(self, numbers: np.ndarray) -> np.ndarray:
+        """Sums (..., M) of numbers (..., d) of the columns in which each row has a point."""
+        is_point = ~np.isnan(self.rows) & (self.width == 0.0)
+        out = np.empty((*numbers.shape[:-1], self.order.size))
+        out[..., self.order] = numbers @ is_point
+        return out
 
     @classmethod
-    def of(cls, rows: np.ndarray) -> "RowsByGaps":
-        """Of rows (M, d) with NaN where missing."""
-        groups = groups_of(~np.isnan(rows))
+    def of(cls, rows: np.ndarray, width: np.ndarray | None = None) -> "RowsByGaps":
+        """Of rows (M, d) with NaN where missing, and widths (M, d) of cells in their middles; of points they are 0."""
+        seen = ~np.isnan(rows)
+        if width is None:
+            groups, n_points = groups_of(seen), len(rows)
+        else:
+            is_cell = seen & (width > 0.0)
+            groups = groups_of(np.concatenate([is_cell.any(axis=1, keepdims=True), seen, is_cell], axis=1))
+            groups.sort(key=lambda at: bool(is_cell[at[0]].any()))
+            n_points = sum(not is_cell[at[0]].any() for at in groups)
         order = np.concatenate([*groups, np.zeros(0, np.int64)])
         begin = np.concatenate([[0], np.cumsum([at.size for at in groups])]).astype(np.int64)
-        return cls(np.ascontiguousarray(rows[order].T), order, begin)
+        widths = np.zeros(rows.T.shape) if width is None else np.ascontiguousarray(width[order].T)
+        return cls(np.ascontiguousarray(rows[order].T), widths, order, begin, min(n_points, len(groups)))
 
 
 def log_densities(found: JointPredictives, rows: RowsByGaps) -> np.ndarray:
-    """Log densities (n, M) in leaves of what is observed in rows, in the units of the data."""
+    """Log densities (n, M) in leaves of what is observed in rows, of cells their mass, in the units of the data."""
     out = np.empty((len(found.parameters), rows.order.size))
-    log_densities_of_rows(found.parameters, found.log_ratio, *rows, out)
+    leaves, points, cells = (
+        (found.parameters, found.log_ratio),
+        rows.begin[: rows.n_points + 1],
+        rows.begin[rows.n_points :],
+    )
+    log_densities_of_rows(*leaves, rows.rows, rows.order, points, out)
+    if cells.size > 1:
+        log_masses_of_rows(*leaves, rows.rows, rows.width, rows.order, cells, out)
     return out
 
 

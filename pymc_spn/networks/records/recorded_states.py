@@ -338,10 +338,14 @@ class RecordedStates:
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
+        """As `log_densities`, and (S, M, D) without what is known of each column, event or point.
+
+        Where leaves are over several columns, NaN of rows that must be asked without each of their cells.
+        """
         out, without = self.blocks.log_densities_left_out(values, events, cells)
         own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
-        for s in np.flatnonzero(np.isnan(out).any(axis=1)).tolist():
+        one_by_one = [] if self.has_joints else np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
+        for s in one_by_one:
             which, net = np.flatnonzero(np.isnan(out[s])), self.network(s)
             given = self.event_logs(s, net, events)
             found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))

@@ -67,6 +67,7 @@ def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
     n_places = known.event.size
     for d in range(n_places):
         known.row[0, d] = cells.seen[n, d]
+    known.row[0, n_places:] = 0.0  # of leaves of which the row has no column
     if joints is not None:
         weigh_joint_cells(tree, edges, joints, cells, n, known)
         for i in range(known.given_joint.shape[1]):
@@ -385,6 +386,13 @@ class RoundedCells:
         """Ends (2, N, D) of the cells in the units of the data, NaN in other columns and where missing."""
         out = np.full((2, *self.values.shape), np.nan)
         out[:, :, self.columns] = self.ends
+        return out
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Widths (N, D) of the cells in the units of the data, 0 of points and where missing."""
+        out = np.zeros(self.values.shape)
+        out[:, self.columns] = np.nan_to_num(self.ends[1] - self.ends[0])
         return out
 
     @property
