@@ -313,6 +313,18 @@ def test_surprises_are_those_of_rows_without_the_cell(learned):
         np.testing.assert_allclose(found["surprise"].sel(column=name), expected, atol=1e-9)
 
 
+def test_cells_of_leaves_over_one_column_count_in_a_fit_as_well():
+    """Narrow cells are as dense as points, of rows in products as of rows in leaves over several columns."""
+    rng = np.random.default_rng(2)
+    cloud = rng.standard_normal((40, 2)) @ np.array([[1.0, 0.9], [0.0, 0.2]])
+    corners = 20.0 + rng.choice([0.0, 9.0], (60, 2)) + 0.5 * rng.standard_normal((60, 2))
+    table = pd.DataFrame(np.round(np.concatenate([cloud, corners]), 2), columns=["a", "b"])
+    post = ps.fit_variational(table, rounded=["a", "b"], random_seed=1, progressbar=False)
+    assert 0.2 < float(post.leaf_types("a").sel(family="gaussian")) < 0.8
+    exact = post.log_density(table, cells=False)
+    np.testing.assert_allclose(post.log_density(table), exact, atol=TOLERANCE)
+
+
 def test_training_rows_are_likelier_with_than_without_them(learned):
     """A row is taken out, weighed by its cells and put back; the state is as before."""
     post, _ = learned

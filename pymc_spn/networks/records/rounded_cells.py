@@ -86,7 +86,7 @@ def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
             r = tree.leaf_region[d]
             first = edges.begin[r] + n_prior_slots(palette, d)
             for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
-                held = i < first or edges.n_data[i] > 0
+                held = i < first or edges.weight[i] > 0.0  # in a fit by no row
                 if not held:
                     known.event_log[i] = EMPTY_LEAF
                 elif palette.column_kind[d] >= CELLS:
