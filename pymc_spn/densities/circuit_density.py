@@ -366,7 +366,12 @@ def packed_inputs(
 def _check_circuit(circuit: Any) -> None:
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
-    refuse_distributions(circuit, "the circuit of a CircuitDensity")
+    try:
+        refuse_distributions(circuit, "the circuit of a CircuitDensity")
+    except ValueError as error:
+        if not circuit.further_columns:
+            raise
+        raise ValueError(f"{error}; that of a network learned with joint_leaves=None has none") from None
 
 
 def _value(x: Any) -> Any:

@@ -62,14 +62,12 @@ def network_inputs(
 
 
 def _apart(table: Table, leaves: JointLeaves | None) -> list[str] | None:
-    """Columns for leaves over several columns, if there are to be such leaves: two at least."""
+    """Columns for leaves over several columns, if there are to be such leaves."""
     if leaves is None or (not isinstance(leaves, MultivariateGaussian) and leaves != "auto"):
         return None  # what is neither is refused with the palette
     if isinstance(leaves, str) or leaves.columns is None:
-        names = smooth_columns(table.columns, table.values)
-    else:
-        names = [name for name in leaves.columns if name in table.names]
-    return names if len(names) > 1 else None
+        return smooth_columns(table.columns, table.values)
+    return [name for name in leaves.columns if name in table.names]
 
 
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str, str]:

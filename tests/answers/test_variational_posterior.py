@@ -122,12 +122,16 @@ def test_several_splits_as_a_circuit():
 
 
 def test_the_fit_inside_another_model():
-    learned = fitted().as_circuit()
-    rows = table().iloc[:8]
+    structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
+    fit = ps.fit_variational(table(), structure, joint_leaves=None, restarts=1, max_steps=20, random_seed=1)
+    learned, rows = fit.as_circuit(), table().iloc[:8]
     with pm.Model() as model:
         ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
     found = model.compile_fn(model.logp(sum=False)[0])({})
-    np.testing.assert_allclose(found, fitted().log_density(rows), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found, fit.log_density(rows), rtol=1e-11, atol=1e-11)
+    wide = fitted().as_circuit()
+    with pm.Model(), pytest.raises(ValueError, match=r"leaf .* of 'a' and 'b' is one; .* joint_leaves=None has none"):
+        ps.CircuitDensity("x", wide.circuit, wide.log_weights, wide.leaf_parameters, observed=rows)
 
 
 def test_leaf_types_are_expected_shares_of_the_observed_cells():
@@ -229,7 +233,7 @@ def test_a_structure_of_names_gives_the_same_fit():
 
 def test_without_a_structure_it_is_the_learned_tree():
     options = {"leaves": {"n": ps.leaves.Poisson()}, "random_seed": 1, "restarts": 1, "max_steps": 20}
-    given = ps.circuits.learn_tree(table(), random_seed=0)
+    given = ps.circuits.learn_tree(table(), random_seed=0, apart=["a", "b"])
     one, other = ps.fit_variational(table(), **options), ps.fit_variational(table(), given, **options)
     np.testing.assert_array_equal(one.trace(), other.trace())
     with pytest.raises(TypeError, match=r"got RegionTree. .* second: fit_variational\(df, structure\)"):
@@ -239,6 +243,7 @@ def test_without_a_structure_it_is_the_learned_tree():
 def test_given_hyperparameters_stay_and_estimates_do_better():
     structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
     fixed = {"concentration": [1.5, 0.7], "leaf_scale": 0.3, "leaf_shape": 1.5, "precision_ratio": 0.05}
+    fixed["covariance_scale"] = 0.2
     held = ps.fit_variational(table(), structure, **fixed, random_seed=1)
     h = held.hyperparameters()
     assert h.concentration.values.tolist() == [1.5, 0.7] and set(h.leaf_scale.values) == {0.3}

@@ -144,7 +144,8 @@ def test_the_default_structure_is_learned_and_said(told, tmp_path):
             ps.SPN("y", observed=frame)
         models.append(model)
     regions = f"({tree.n_regions} regions)"
-    line = f"Structure of 'y': splits learned from the table {regions}. Change with structure="
+    wide = "leaves over several of 4 columns. Change with structure= or joint_leaves="
+    line = f"Structure of 'y': splits learned from the table {regions}, {wide}"
     assert structure_lines(told) == [line] * 2
     text, other = (model["y_schema"].get_value().astype(np.uint8).tobytes().decode() for model in models)
     schema = NetworkSchema.from_json(text)
@@ -166,7 +167,8 @@ def test_the_structure_of_a_fit_is_said_with_its_bar(told):
     fit = ps.fit_variational(frame, **few)
     tree = ps.circuits.learn_tree(frame, random_seed=0)
     said = f"splits learned from the table ({tree.n_regions} regions)"
-    assert structure_lines(told) == [f"Structure of 'x': {said}. Change with structure="] and said in repr(fit)
+    wide = "leaves over several of 4 columns. Change with structure= or joint_leaves="
+    assert structure_lines(told) == [f"Structure of 'x': {said}, {wide}"] and said in repr(fit)
     told.clear()
     assert said in repr(ps.fit_variational(frame, progressbar=False, **few))
     estimator = ps.sklearn.SPNDensity(restarts=1, max_steps=2, random_state=7).fit(frame)

@@ -175,6 +175,7 @@ def test_draws_on_an_irregular_tree_are_from_the_enumerated_posterior():
             leaf_scale=0.3,
             leaf_shape=1.5,
             precision_ratio=0.2,
+            joint_leaves=None,
         )
         idata = pm.sample(4_000, tune=100, chains=2, cores=1, random_seed=2, progressbar=False)
     drawn = idata.posterior["x_log_joint"]

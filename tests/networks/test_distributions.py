@@ -32,7 +32,9 @@ def mixed_model(width="infinite", split="order", repetitions=1, **hyperparameter
     with pm.Model() as model:
         given = {k: v() if callable(v) else v for k, v in hyperparameters.items()}
         structure = ps.circuits.complete_tree(table.columns, width, split=split, repetitions=repetitions, random_seed=1)
-        ps.SPN("x", structure, observed=mixed_frame(), leaves=LEAVES, resolution={"grade": 0.5}, **given)
+        ps.SPN(
+            "x", structure, observed=mixed_frame(), leaves=LEAVES, resolution={"grade": 0.5}, joint_leaves=None, **given
+        )
     return model
 
 

@@ -90,14 +90,15 @@ def test_by_default_a_model_is_in_cells_and_says_so(caplog):
     (line,) = [m for m in caplog.messages if "recorded to" in m]
     said = "recorded to tenths 0.1, ratio 0.013"
     assert line.startswith("Structure of 'x': splits learned from the table (")
-    assert line.endswith(f"regions), {said}. Change with structure= or rounded=")
+    wide = "leaves over several of 3 columns"
+    assert line.endswith(f"regions), {wide}, {said}. Change with structure= or joint_leaves= or rounded=")
     idata = sampled()
     post = ps.SPNPosterior.from_idata(idata)
     assert said in repr(post)
     assert_same(draw(model, draws=15, tune=25), idata)
     caplog.clear()
     with pm.Model():
-        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed={"a": TENTHS, "b": SMOOTH})
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"], 2), observed={"a": TENTHS, "b": SMOOTH})
     assert caplog.messages[-1] == "Values of 'x': recorded to a 0.1. Change with rounded="
     caplog.clear()
     with pm.Model():

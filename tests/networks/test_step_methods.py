@@ -64,7 +64,7 @@ def hierarchical():
     with pm.Model(coords={"col": list("abcd")}) as model:
         middle = pm.Normal("middle", -1.0, 1.0)
         scale = pm.LogNormal("scale", middle, 0.5, dims="col")
-        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), leaf_scale=scale)
+        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), leaf_scale=scale, joint_leaves=None)
     return model
 
 
@@ -72,7 +72,8 @@ def shared():
     """Two networks with one concentration, and a quantity of the user's beside them."""
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2.0, 1.0)
-        ps.SPN("x", ps.circuits.complete_tree(list("ab")), observed=frame()[["a", "b"]], concentration=alpha)
+        x = frame()[["a", "b"]]
+        ps.SPN("x", ps.circuits.complete_tree(list("ab")), observed=x, concentration=alpha, joint_leaves=None)
         ps.SPN(
             "y",
             ps.circuits.complete_tree(list("bcd"), n_children=2),
@@ -84,7 +85,16 @@ def shared():
     return model
 
 
-MODELS = {"own": own, "fixed": fixed, "splits": splits, "hierarchical": hierarchical, "shared": shared}
+def default():
+    """Learned splits, leaves over several columns, and gaps that are drawn in them."""
+    with pm.Model() as model:
+        ps.SPN("x", observed=frame())
+    return model
+
+
+MODELS = {
+    "own": own, "fixed": fixed, "splits": splits, "hierarchical": hierarchical, "shared": shared, "default": default,
+}  # fmt: skip
 
 
 # ---- seeds, chains, processes
@@ -194,7 +204,9 @@ def test_every_kernel_through_pm_sample(kernel, how):
 
 @pytest.mark.parametrize("kernel", ["exact", "frontier", "induced_tree"])
 def test_every_kernel_at_infinite_width(kernel):
-    assert_log_joint(draw(own("infinite"), chains=1, spn={"kernel": kernel, "frontier": 2, "sweeps": 2}))
+    assert_log_joint(
+        draw(own("infinite", joint_leaves=None), chains=1, spn={"kernel": kernel, "frontier": 2, "sweeps": 2})
+    )
 
 
 def test_bottom_up_step():
@@ -252,7 +264,8 @@ def test_sources_of_a_hyperparameter(group, source):
     full = 2 if group == "concentration" else 4
     with pm.Model() as model:
         value = np.linspace(0.5, 1.0, full) if source == "numbers" else SOURCES[source]()
-        ps.SPN("x", ps.circuits.complete_tree(list("abcd")), observed=frame(), **{group: value})
+        tree = ps.circuits.complete_tree(list("abcd"))
+        ps.SPN("x", tree, observed=frame(), joint_leaves=None, **{group: value})
     idata = draw(model, chains=1)
     own_groups = {f"x_{g}" for g in GROUPS if g != group} | {"x_log_joint"}
     extra = {"variable": {"given"}, "dist": {f"x_{group}"}}.get(source, set())
@@ -271,6 +284,7 @@ def test_a_vector_gets_the_dims_of_its_group(group):
             "x",
             ps.circuits.complete_tree(list("abcd")),
             observed=frame(),
+            joint_leaves=None,
             **{group: pm.LogNormal.dist(-1.0, 0.5, shape=length)},
         )
     dims = {"concentration": "x_sum_node", "leaf_scale": "x_column"}.get(group, "x_gaussian_column")
@@ -285,6 +299,7 @@ def test_a_deterministic_may_be_a_hyperparameter():
             "x",
             ps.circuits.complete_tree(list("abcd")),
             observed=frame(),
+            joint_leaves=None,
             leaf_scale=pm.Deterministic("scale", pm.math.exp(z - 1.0)),
         )
     assert_log_joint(draw(model, chains=1))
@@ -406,8 +421,11 @@ TABLES = {
 def test_tables_at_the_edge(name, start):
     table = TABLES[name]
     with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list(table)), observed=table, start=start)
+        ps.SPN("x", ps.circuits.complete_tree(list(table)), observed=table, start=start, joint_leaves=None)
     assert_log_joint(draw(model, chains=1))
+    with pm.Model() as model:
+        ps.SPN("x", observed=table, start=start)
+    assert np.isfinite(ps.SPNPosterior.from_idata(draw(model, chains=1)).log_density(table)).all()
 
 
 @pytest.mark.parametrize("width", [2, "infinite"])
@@ -419,7 +437,8 @@ def test_palettes(width):
         "colour": [ps.leaves.Categorical(), ps.leaves.Categorical(relative_scale=5.0)],
     }
     with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(table.columns, n_children=width), observed=table, leaves=leaves)
+        structure = ps.circuits.complete_tree(table.columns, n_children=width)
+        ps.SPN("x", structure, observed=table, leaves=leaves, joint_leaves=None)
     for kernel in ("exact", "frontier", "induced_tree"):
         assert_log_joint(draw(model, chains=1, spn={"kernel": kernel}))
 

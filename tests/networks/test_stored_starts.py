@@ -237,6 +237,7 @@ def test_digits_of_other_kinds_of_children_are_refused(stored):
 
     from pymc_spn.networks.stored_starts import stored_start
 
-    schema = replace(stored._first.schema, joint=("a", "b"))
+    assert stored._first.schema.joint == ("a", "b")
+    schema = replace(stored._first.schema, joint=())
     with pytest.raises(ValueError, match="start: joint_leaves must be as in the posterior"):
         stored_start(stored, schema, ps.Table.from_frame(table(), schema=stored._schema))
