@@ -4,6 +4,7 @@ import numpy as np
 
 from pymc_spn.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
+from pymc_spn.gibbs.chain_runs import ChainRuns, n_runs_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.gibbs.joint_prior import fill_joint_leaves
 from pymc_spn.gibbs.joint_scales import update_joint_scales
@@ -52,6 +53,7 @@ class Chain:
         self.planned = None  # collapsed kernel and bottom-up sweeps to each of its sweeps
         self.is_settled = False  # whether that plan is kept
         self.race = None  # of several starts, while it lasts
+        self.runs = None  # if the chain has several
         if kernel == "alternating" and not np.isfinite(self.n_nodes):
             raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
         if kernel not in ("auto", "exact") and self._sampler.net.joints is not None:
@@ -74,21 +76,27 @@ class Chain:
             self.ahead = None
         return self._sampler
 
-    def start(self, rng, hyperparameters, tune=0):
+    def start(self, rng, hyperparameters, tune=0, draws=0):
         """Install hyperparameters (five vectors) and the schema's start; nothing of an earlier chain remains.
 
-        With ``tune``, the number of sweeps before the first draw that counts, the first of them begin at several starts
-        where "auto" makes bottom-up sweeps (`start_race`).
+        ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. Of "auto"
+        chains from k-means starts those with leaves over several columns are divided into several runs (`chain_runs`);
+        others begin the tuning at several starts where they make bottom-up sweeps (`start_race`).
         """
-        self.race = None
+        self.race = self.runs = None
         self.begin(rng, hyperparameters)
+        if self.kernel != "auto" or self.schema.start != "kmeans":
+            return
         n_starts, heat = race_of(tune)
-        if n_starts > 1 and self.kernel == "auto" and self.schema.start == "kmeans" and self.sampler.net.joints is None:
+        n_runs = n_runs_of(tune, draws)
+        if self.sampler.net.joints is not None and n_runs > 1:
+            self.runs = ChainRuns(n_runs, tune, draws, hyperparameters)
+        elif self.sampler.net.joints is None and n_starts > 1:
             self.race = StartRace(n_starts, heat, hyperparameters)
 
     def start_at(self, rng, hyperparameters, digits):
         """Install hyperparameters and digits (n, R) of the first rows; place the others by their conditionals."""
-        self.race = None
+        self.race = self.runs = None
         self._forget(hyperparameters)
         self._sampler.seat(rng, digits)
         self.set_digits(self._sampler.digits())
@@ -146,6 +154,8 @@ class Chain:
         """One sweep of the assignments; returns the fraction of rows that moved."""
         if self.race is not None and not self.race.before_sweep(self, rng):
             self.race = None
+        if self.runs is not None:
+            self.runs.before_sweep(self, rng)
         if self.explicit is not None:
             moved = self.explicit.sweep(rng)
             self.ahead = self.explicit
@@ -190,6 +200,8 @@ class Chain:
         if self.race is not None:
             self.race.finish(self)
             self.race = None
+        if self.runs is not None:
+            self.runs.begin_draws(self)
         if not self.is_settled:
             self.planned, self.is_settled = self.plan(), True
 

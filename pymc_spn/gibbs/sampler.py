@@ -165,6 +165,11 @@ class Sampler:
         """Which cells are drawn where their row is in a leaf over several columns."""
         return np.isnan(self.table) & np.isin(np.arange(self.table.shape[1]), self.net.joints.column)
 
+    def set_filled_rows(self, filled):
+        """Install completed rows (N, D) before their table and the assignments."""
+        if self.net.joints is not None:
+            self.filled = np.array(filled)
+
     def set_filled(self, cells):
         """Install the cells (m,) of `filled_at`, row by row."""
         self.filled[self.filled_at] = cells

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.chain_runs import ChainState, restore, state_of
+
 MAX_STARTS = 8
 MIN_HEAT = 10  # sweeps from a start: after fewer, log joints tell nothing
 HEAT = 0.02  # of the sweeps of the tuning
@@ -21,9 +23,7 @@ class Candidate(NamedTuple):
     """A state at the end of its heat, and what it is judged by."""
 
     log_joint: float  # mean over the second half of the heat: single states of one grouping differ by as much
-    digits: np.ndarray
-    table: np.ndarray  # with the exact values of what is recorded in cells
-    hyperparameters: tuple[np.ndarray, ...]
+    state: ChainState
 
 
 def race_of(tune: int) -> tuple[int, int]:
@@ -76,14 +76,10 @@ class StartRace:
         if self.log_joints or self.best is None:
             self._compare(chain)
         if self.best is not None:
-            chain.set_hyperparameters(self.best.hyperparameters)
-            chain.set_table(self.best.table)
-            chain.set_digits(self.best.digits)
+            restore(chain, self.best.state)
 
     def _compare(self, chain: Any) -> None:
         """Keep the present state of the chain if it is the best."""
         mean = float(np.mean(self.log_joints)) if self.log_joints else -np.inf
         if self.best is None or mean > self.best.log_joint:
-            sampler = chain.sampler
-            hyper = tuple(np.array(h) for h in sampler.hyperparameters)
-            self.best = Candidate(mean, sampler.digits(), sampler.coded.copy(), hyper)
+            self.best = Candidate(mean, state_of(chain))

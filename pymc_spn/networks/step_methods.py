@@ -175,7 +175,7 @@ class TopDownSPNStep(OwnerStep):
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
         self.rng = get_random_generator(rng)
-        self.tune, self.n_draws, self.n_tuning_sweeps = True, 0, 0
+        self.tune, self.n_draws, self.n_sweeps = True, 0, (0, 0)
         self.digits, self.exact, self.filled = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT), np.zeros(0, FILLED)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
@@ -240,7 +240,7 @@ class TopDownSPNStep(OwnerStep):
                 f"that {draws} are wanted; make it with record_every={draws} or less, or let pm.sample make it"
             )
         self.tune, self.n_draws = tune > 0, 0
-        self.n_tuning_sweeps = tune * self.sweeps if self.may_race else 0
+        self.n_sweeps = (tune * self.sweeps, draws * self.sweeps) if self.may_race else (0, 0)
         self.digits = np.zeros((0, 0), self.digits_dtype)
         # NUTS may move first, and must not see the rows as the last chain left them
         self.state.set_value(self.first_state, borrow=False)
@@ -255,7 +255,7 @@ class TopDownSPNStep(OwnerStep):
             digits, given = self.stored.choose(self.rng, given, self.owned)
             chain.start_at(self.rng, given, digits)
         elif self.digits.size == 0:
-            chain.start(self.rng, given, self.n_tuning_sweeps)
+            chain.start(self.rng, given, *self.n_sweeps)
         else:
             chain.set_hyperparameters(given)
         if not self.tune:

@@ -86,9 +86,9 @@ def test_hyperparameters_go_with_their_state():
         chain.update_hyperparameters(rng, owned, priors)
     best = chain.race.best
     chain.settle()
-    for one, other in zip(chain.sampler.hyperparameters, best.hyperparameters, strict=True):
+    for one, other in zip(chain.sampler.hyperparameters, best.state.hyperparameters, strict=True):
         assert_array_equal(one, other)
-    assert_array_equal(chain.sampler.digits(), best.digits)
+    assert_array_equal(chain.sampler.digits(), best.state.digits)
 
 
 def races(tune=150, start="kmeans", kernel=None, **spn):

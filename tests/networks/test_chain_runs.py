@@ -1,0 +1,123 @@
+"""Several runs in one chain: how many, what each goes on with, and when there are none."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from numpy.testing import assert_array_equal
+
+import pymc_spn as ps
+from pymc_spn.gibbs.chain_runs import FEWEST_SWEEPS, MOST_RUNS, n_runs_of, restore, state_of
+
+
+def table():
+    """Correlated columns with gaps, one of them recorded in cells, and levels."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 1)) + rng.normal(0.0, 0.5, (60, 3))
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(b=np.round(x[:, 1] * 2.0) / 2.0, level=x[:, 0] > 0.0)
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+def step_of(tune, draws, kernel=None, sweeps=1, **spn):
+    """A step, and the points and statistics of all its draws."""
+    with pm.Model() as model:
+        ps.SPN("x", observed=table(), **spn)
+        step = ps.steps.TopDownSPNStep(kernel=kernel, sweeps=sweeps, rng=0)
+    step.setup_chain(0, tune, draws)
+    return step, model.initial_point(0)
+
+
+def test_number_of_runs():
+    assert n_runs_of(0, 1000) == n_runs_of(2 * FEWEST_SWEEPS - 1, 1000) == n_runs_of(1000, 1) == 1
+    assert n_runs_of(2 * FEWEST_SWEEPS, 1000) == 2 and n_runs_of(1000, 3) == 3
+    assert n_runs_of(10_000, 1000) == MOST_RUNS
+
+
+def test_a_state_comes_back():
+    """With cells and missing values that are part of it: the log joint depends on all of them."""
+    step, point = step_of(0, 10)
+    for _ in range(5):
+        point, _ = step.step(point)
+    chain = step.chain
+    kept, log_joint = state_of(chain), chain.sampler.statistics()[0]
+    assert chain.rounding is not None and chain.sampler.filled_at.any()
+    for _ in range(5):
+        point, _ = step.step(point)
+    assert abs(chain.sampler.statistics()[0] - log_joint) > 1e-3
+    restore(chain, kept._replace(filled=chain.sampler.filled))  # a planted mistake: the missing values of another state
+    assert not abs(chain.sampler.statistics()[0] - log_joint) < 1e-3  # NaN where a cell was in no such leaf
+    restore(chain, kept)
+    assert chain.sampler.statistics()[0] == pytest.approx(log_joint, abs=1e-9)  # rounding of sums
+    assert_array_equal(chain.sampler.digits(), kept.digits)
+
+
+@pytest.mark.parametrize("sweeps", [1, 2])
+def test_draws_go_on_from_each_run_in_turn(sweeps):
+    tune, draws = 2 * FEWEST_SWEEPS // sweeps, 10
+    step, point = step_of(tune, draws, sweeps=sweeps)
+    ends = []
+    for n in range(tune):
+        point, (stats,) = step.step(point)
+        if n + 1 in (tune // 2, tune):
+            ends.append((state_of(step.chain), stats["x_log_joint"]))
+    step.tune = False
+    seen = []
+    restored = []
+
+    def before_sweep(chain, rng, original=step.chain.runs.before_sweep):
+        original(chain, rng)
+        restored.append(state_of(chain))
+
+    step.chain.runs.before_sweep = before_sweep
+    for _ in range(draws):
+        point, (stats,) = step.step(point)
+        seen.append(stats["x_log_joint"])
+    for at, (end, _) in ((0, ends[0]), (draws // 2 * sweeps, ends[1])):
+        assert_array_equal(restored[at].digits, end.digits)
+        assert_array_equal(restored[at].filled, end.filled)
+        for one, other in zip(restored[at].hyperparameters, end.hyperparameters, strict=True):
+            assert_array_equal(one, other)
+    assert not np.array_equal(ends[0][0].digits, ends[1][0].digits)
+    for i, name in enumerate(("x_concentration_log__", "x_leaf_scale_log__")):
+        assert_array_equal(np.exp(point[name]), step.chain.sampler.hyperparameters[i])
+
+
+def has_runs(tune=2 * FEWEST_SWEEPS, kernel=None, **spn):
+    if spn.get("leaf_scale") == "modelled":
+        with pm.Model() as model:
+            ps.SPN("x", observed=table(), leaf_scale=pm.HalfNormal("scale", 1.0))
+            names = [v for v in model.value_vars if v.name.startswith("x_")]
+            step = ps.steps.TopDownSPNStep(names, kernel=kernel, rng=0)
+        step.setup_chain(0, tune, 10)
+        point = model.initial_point(0)
+    else:
+        step, point = step_of(tune, 10, kernel, **spn)
+    step.step(point)
+    return step.chain.runs is not None
+
+
+def test_when_there_are_runs():
+    assert has_runs()
+    assert not has_runs(tune=FEWEST_SWEEPS)
+    assert not has_runs(start="prior")
+    assert not has_runs(kernel="exact")
+    assert not has_runs(joint_leaves=None)
+    assert not has_runs(leaf_scale="modelled")  # it belongs to the point that other steps move
+
+
+def test_chains_through_pm_sample_are_reproducible():
+    """The chains of one process and of several are the same, and what is read from them is a state of each draw."""
+    found = []
+    for cores in (1, 2):
+        with pm.Model():
+            ps.SPN("x", observed=table())
+            found.append(
+                pm.sample(
+                    8, tune=2 * FEWEST_SWEEPS, chains=2, cores=cores, random_seed=1, progressbar=False,
+                    compute_convergence_checks=False,
+                )
+            )  # fmt: skip
+    logs = [idata.posterior["x_log_joint"].values for idata in found]
+    assert_array_equal(*logs)
+    post = ps.SPNPosterior.from_idata(found[0])
+    assert np.isfinite(post.log_density(table()).values).all()
