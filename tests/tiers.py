@@ -23,10 +23,10 @@ REST = {
         union_posterior variational_posterior
     """,
     "networks": """
-        added_family alternation bottom_up calibration chain_weights changed_models distributions draw_averages
-        geweke hyperparameters draw_blocks joint_cells joint_distribution leaf_kernels leaf_priors left_out log_space
-        gap_indicators missing_cells mixed_counts published recorded_cells rounded_cells start_race statistics
-        joint_posteriors step_methods stored_starts variational_joints whole_numbers
+        added_family alternation bottom_up calibration chain_runs chain_weights changed_models distributions
+        draw_averages geweke hyperparameters draw_blocks joint_cells joint_distribution leaf_kernels leaf_priors
+        left_out log_space gap_indicators missing_cells mixed_counts published recorded_cells rounded_cells start_race
+        statistics joint_posteriors step_methods stored_starts variational_joints whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits

@@ -69,7 +69,9 @@ class TopDownSPNStep(OwnerStep):
         never from a clock, while tuning; the draws keep its last choice. Where it takes turns with bottom-up sweeps
         (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
         highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is no "kmeans", cells are drawn
-        (``missing="draw"``), or hyperparameters depend on other variables of the model.
+        (``missing="draw"``), or hyperparameters depend on other variables of the model. Where leaves are over several
+        columns it divides a chain into up to four runs instead: one for each 200 sweeps of tuning, each from a k-means
+        start of its own, and as many blocks of draws, each of which goes on from one of them.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int

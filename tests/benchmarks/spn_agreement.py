@@ -7,7 +7,7 @@
 held-out rows over four chains, and by how much two runs of different seeds differ in the log density of these rows. A
 fifth of the rows is held out. ``--seconds`` is the CPU time of a run, all chains together.
 
-``--model`` has two others in its place: the default with exact values, or with leaves over several columns.
+``--model`` has two others in its place: the default with exact values, or without leaves over several columns.
 
 **Kernels**: sets, splits, leaf priors and starts as in the tables of samplers, where a run averages 40 states. Here
 each kernel has chains of many states, evenly spaced after the first tenth. The mean over states of the log density of
@@ -42,7 +42,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=120.0, help="CPU seconds of a default run")
     arguments.add_argument("--seeds", nargs=2, type=int, default=[0, 1], help="of two default runs")
     arguments.add_argument(
-        "--model", default="default", choices=["default", "exact", "joint_leaves"], help="exact: rounded=False"
+        "--model", default="default", choices=["default", "exact", "single_leaves"], help="exact: rounded=False"
     )
     arguments.add_argument("--runs", nargs="+", help="set:children:split of the comparison of kernels")
     arguments.add_argument("--kernels", nargs="+", default=["auto", "bottom_up"])
@@ -94,7 +94,7 @@ def default_runs(frame, options):
 
     held_out = np.arange(len(frame)) % 5 == 4
     train, test = frame[~held_out], frame[held_out]
-    arguments = {"exact": {"rounded": False}, "joint_leaves": {"joint_leaves": ps.leaves.MultivariateGaussian()}}
+    arguments = {"exact": {"rounded": False}, "single_leaves": {"joint_leaves": None}}
     arguments = arguments.get(options.model, {})
     found, logs = {"rows": len(train), "sweeps": [], "used": [], "joint": [], "held_out": []}, []
     for seed in options.seeds:
