@@ -31,6 +31,8 @@ from pymc_spn.tables.resolution import resolution as find_resolution
 
 SHARED, MORE = 0.3, 10.0  # see `smooth_columns`
 LARGEST_DENSITY = 0.4  # of the standard normal
+# of the prior of a covariance, in the column's variance: scales of columns that follow from others would fall to 0
+LEAST_VARIANCE = 1e-12
 
 DEFAULT_ENTRY = {
     "real": Gaussian(),
@@ -189,7 +191,8 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
             family.append(entry.code)
             constants.append((*entry.coded_constants(centre[d], scale[d], grid), entry.relative_scale))
             if columns[d].name in joint and isinstance(entry, Gaussian) and is_density[d] and not is_joint[d]:
-                is_joint[d], joint_constants[d] = True, constants[-1][:3]
+                mean, variance, floor = constants[-1][:3]
+                is_joint[d], joint_constants[d] = True, (mean, variance, max(floor, LEAST_VARIANCE * variance))
     return CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
         family=np.asarray(family, np.int64),

@@ -95,6 +95,17 @@ def test_a_chain_forgets_the_cells_that_the_one_before_drew():
     assert runs[0] == runs[1]
 
 
+def test_scales_of_columns_that_follow_from_others_do_not_fall_to_nothing():
+    """Their density has no bound: 24 sweeps took a scale to 1e-263, and the next slice update did not end."""
+    z = np.random.default_rng(0).normal(size=(60, 2))
+    frame = pd.DataFrame({"a": z[:, 0], "b": z[:, 0], "c": z[:, 0] + 0.3 * z[:, 1]})
+    with pm.Model() as model:
+        ps.SPN("x", observed=frame)
+    idata = draw(model, draws=20, tune=40)
+    assert idata.posterior["x_covariance_scale"].values.min() > 1e-16
+    assert np.isfinite(ps.SPNPosterior.from_idata(idata).log_density(frame)).all()
+
+
 def test_prior_scales_stand_for_the_covariance():
     """The prior mean of the covariance matrix has the scales' variances on its diagonal."""
     compiled = RecordedStates(read_record(sampled())).schema.compiled
@@ -291,6 +302,17 @@ def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
     grid = pd.concat([pd.DataFrame({"b": b, "g": g}) for g in ("0", "1")])
     best = asked.log_density(grid).values.max()
     assert -2e-5 <= float(found.log_density) - best < 1e-3
+
+
+def test_a_saved_posterior_has_the_cells_that_were_drawn(tmp_path):
+    post = posterior()
+    post.save(tmp_path / "x.nc")
+    again = ps.load(tmp_path / "x.nc")
+    assert np.isfinite(again._states.record.filled).any()
+    np.testing.assert_array_equal(again._states.record.filled, post._states.record.filled)
+    for question in ("log_density", "mean given"):
+        np.testing.assert_array_equal(QUESTIONS[question](again), QUESTIONS[question](post))
+    np.testing.assert_array_equal(again.log_likelihood()["x"], post.log_likelihood()["x"])
 
 
 def test_leaf_types_count_the_rows_of_leaves_over_several_columns():

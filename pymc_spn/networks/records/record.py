@@ -388,6 +388,8 @@ def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.Dat
     if record.exact is not None:
         digits["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), record.exact)
         digits[f"{name}_rounded_column"] = [record.schema.columns[d].name for d in record.schema.rounded_columns]
+    if record.filled is not None:
+        digits["filled"] = (("chain", "record", f"{name}_filled_cell"), record.filled)
     groups = {
         "/": xr.Dataset(attrs={SAVED: query, "spn_posterior_format": FORMAT}),
         "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", schema)}),
