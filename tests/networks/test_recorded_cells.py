@@ -76,10 +76,10 @@ def mixed(n=120):
 
 
 @cache
-def sampled():
+def sampled(joint_leaves="auto"):
     """A default run on the mixed table, and what it said."""
     with pm.Model() as model:
-        ps.SPN("x", observed=mixed())
+        ps.SPN("x", observed=mixed(), joint_leaves=joint_leaves)
     return draw(model, draws=15, tune=25)
 
 
@@ -110,7 +110,10 @@ def test_by_default_a_model_is_in_cells_and_says_so(caplog):
 def test_densities_of_cells_compare_between_learners(learner, tmp_path):
     """Mass over width in columns in cells, of draws as of a fit, also after a round trip."""
     frame = mixed()
-    post = ps.SPNPosterior.from_idata(sampled()) if learner == "sampling" else ps.fit_variational(frame, random_seed=1)
+    if learner == "sampling":
+        post = ps.SPNPosterior.from_idata(sampled(None))
+    else:
+        post = ps.fit_variational(frame, joint_leaves=None, random_seed=1)
     schema = post._states.schema
     assert schema.rounded == ("tenths", "ratio")
     width = dict(zip(schema.structure.names, schema.resolution, strict=True))
