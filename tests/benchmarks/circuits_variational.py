@@ -118,7 +118,9 @@ def variational(train, structure, budget, seed):
     """The restart with the highest bound among as many as the budget holds."""
     begin, best, restarts = time.process_time(), None, 0
     while best is None or (time.process_time() - begin) * (1.0 + 1.0 / restarts) < budget:
-        post = fit_variational(train, structure, resolution=0.0, restarts=1, random_seed=1000 * seed + restarts)
+        post = fit_variational(
+            train, structure, joint_leaves=None, resolution=0.0, restarts=1, random_seed=1000 * seed + restarts
+        )
         restarts += 1
         value = float(post.trace().max())
         best = (value, post) if best is None or value > best[0] else best

@@ -109,6 +109,7 @@ def scored(options, train, test, scale, rounded):
             precision_ratio=scale,  # the mean of a leaf may be anywhere in the column, whatever its width
             resolution="auto" if rounded else 0.0,
             rounded=rounded,
+            joint_leaves=None,
         )
         idata = pm.sample(
             options.draws, tune=options.tune, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,

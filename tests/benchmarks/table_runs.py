@@ -294,7 +294,7 @@ def vary(prepared, structure, seed, budget):
     A restart that would take longer than the budget is cut short by the number of steps.
     """
     train = prepared.train
-    fixed = {"resolution": 0.0, "restarts": 1, "progressbar": False, **FIXED}
+    fixed = {"resolution": 0.0, "restarts": 1, "joint_leaves": None, "progressbar": False, **FIXED}
 
     def fit(number, n_steps):
         begin = time.process_time()

@@ -65,7 +65,9 @@ def main():
     own = parser.parse_args()
 
     def variational(train, tree):
-        return lambda: fit_variational(train, tree, resolution=0.0, random_seed=own.seed, progressbar=False)
+        return lambda: fit_variational(
+            train, tree, joint_leaves=None, resolution=0.0, random_seed=own.seed, progressbar=False
+        )
 
     def chain(train, tree):
         return lambda: sampled(train, tree, 0.0, own.seed, sweeps=own.sweeps)[0]

@@ -111,9 +111,10 @@ def test_forked_processes_draw_the_same(name, runs):
     assert_same(draw(model, cores=2, mp_ctx="fork"), idata)
 
 
-def test_spawned_processes_draw_the_same(runs):
-    """Everything at once: two networks, a shared variable by NUTS, hyperparameters of our own."""
-    model, idata = runs["shared"]
+@pytest.mark.parametrize("name", ["shared", "default"])
+def test_spawned_processes_draw_the_same(name, runs):
+    """Everything at once: two networks, a shared variable by NUTS, hyperparameters of our own; and the default."""
+    model, idata = runs[name]
     assert_same(draw(model, cores=2, mp_ctx="spawn"), idata)
 
 
