@@ -123,7 +123,8 @@ def test_several_splits_as_a_circuit():
 
 def test_the_fit_inside_another_model():
     structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
-    fit = ps.fit_variational(table(), structure, joint_leaves=None, restarts=1, max_steps=20, random_seed=1)
+    options = {"leaves": {"n": ps.leaves.Poisson()}, "joint_leaves": None, "restarts": 1, "max_steps": 20}
+    fit = ps.fit_variational(table(), structure, **options, random_seed=1)
     learned, rows = fit.as_circuit(), table().iloc[:8]
     with pm.Model() as model:
         ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
