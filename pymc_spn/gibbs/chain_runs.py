@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_RUNS = 4
-FEWEST_SWEEPS = 200  # of the tuning of a run: after fewer it still is on its way
+MOST_RUNS = 8
+FEWEST_SWEEPS = 125  # of the tuning of a run: after fewer it still is on its way
 
 
 class ChainState(NamedTuple):

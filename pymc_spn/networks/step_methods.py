@@ -70,7 +70,7 @@ class TopDownSPNStep(OwnerStep):
         (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
         highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is no "kmeans", cells are drawn
         (``missing="draw"``), or hyperparameters depend on other variables of the model. Where leaves are over several
-        columns it divides a chain into up to four runs instead: one for each 200 sweeps of tuning, each from a k-means
+        columns it divides a chain into up to eight runs instead: one for each 125 sweeps of tuning, each from a k-means
         start of its own, and as many blocks of draws, each of which goes on from one of them.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
