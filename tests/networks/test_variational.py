@@ -226,7 +226,7 @@ def three_clusters():
 def test_log_values_of_short_lists_are_entropy_plus_expectations():
     """With the planted mistake that shares leave a list after the entropy has been summed."""
     table = Table.from_frame(three_clusters())
-    post = ps.fit_variational(table, random_seed=1, restarts=1, max_steps=3, progressbar=False)
+    post = ps.fit_variational(table, joint_leaves=None, random_seed=1, restarts=1, max_steps=3, progressbar=False)
     schema, fit = post._law.states.schema, post._law.states.fit
     structure, compiled = schema.structure, schema.compiled
     tree, hyper = fit.tree(structure, compiled), tuple(fit.hyperparameters[k] for k in HYPERPARAMETERS)
