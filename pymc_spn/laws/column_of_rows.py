@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, LeafLaws, RowLaws, WeightedLeaves
-from pymc_spn.laws.student_mixtures import StudentLaws, StudentMixtures, quantiles_of_own_leaves, students_of
+from pymc_spn.laws.student_mixtures import OwnStudents, StudentLaws, StudentMixtures, students_of
 from pymc_spn.numerics.draw_averages import relative_weights, weighted
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
@@ -205,8 +205,7 @@ class MixturesInRows(NamedTuple):
             own = self._own_students(laws)
             if own is not None:
                 density, below = np.zeros(x.shape), np.zeros((*self.log_weights.shape, q.size))
-                found = quantiles_of_own_leaves(*own, self.log_weights.shape, q[inner], REST)
-                x[:, inner], density[:, inner], below[:, :, inner] = found
+                x[:, inner], density[:, inner], below[:, :, inner] = own.quantile(q[inner], REST)
                 return x, density, below
             x[:, inner] = laws.quantile(q[inner], self._brackets(laws, q[inner]), REST)
             return (x, laws.density(x), self._below(laws, x)) if with_error else (x, x, x)
@@ -222,7 +221,9 @@ class MixturesInRows(NamedTuple):
         students = self.column.students
         if students is not None:
             return students.below(self._student_shares, self.weight, _negligible(SMALLEST_TAIL), x)
-        return self._below(self._laws(SMALLEST_TAIL), x)
+        laws = self._laws(SMALLEST_TAIL)
+        own = self._own_students(laws)
+        return self._below(laws, x) if own is None else own.below(x)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """What each circuit adds (S, M, Q) to P(low <= X <= high), digits of far tails too; slower than `below`."""
@@ -261,8 +262,8 @@ class MixturesInRows(NamedTuple):
                 parts.append(WeightedLeaves(part.leaves, self.rows, mixtures))
         return RowLaws(tuple(parts), self.rows.size)
 
-    def _own_students(self, laws: RowLaws) -> tuple[StudentLaws, np.ndarray, np.ndarray, np.ndarray] | None:
-        """Leaves of rows if all are Student t's, with row, weight and circuit (P,) of each."""
+    def _own_students(self, laws: RowLaws) -> OwnStudents | None:
+        """The laws for kernels if all leaves are Student t's."""
         found = [students_of(part.law.leaves, part.law.event) for part in laws.parts if isinstance(part.law, ColumnLaw)]
         some = [own for own in found if own is not None]
         if not some or len(some) < len(laws.parts) or len({own.of_logs for own in some}) > 1:
@@ -273,7 +274,7 @@ class MixturesInRows(NamedTuple):
         pairs = [part.mixtures for part in laws.parts]
         row, share = np.concatenate([own.row for own in pairs]), np.concatenate([own.weight for own in pairs])
         circuit = np.concatenate([part.leaves.circuit[part.mixtures.component] for part in laws.parts])
-        return joined, row, share, circuit
+        return OwnStudents(joined, row, share, circuit, self.log_weights.shape)
 
     def _brackets(self, laws: RowLaws, q: np.ndarray) -> Any:
         grid = self.column.grid

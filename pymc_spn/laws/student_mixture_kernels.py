@@ -106,16 +106,32 @@ def quantiles_of_rows_with_own_leaves(leaves, share, begin, levels, rest, scratc
     points = scratch[8, : AROUND.size]
     at_points = scratch[8, AROUND.size : 2 * AROUND.size]
     for m in range(begin.size - 1):
-        n = begin[m + 1] - begin[m]
-        for i in range(n):
-            keep(leaves, begin[m] + i, share[begin[m] + i], i, scratch)
-        fill_up(n, scratch)
+        n = keep_own(leaves, share, begin[m], begin[m + 1], scratch)
         points_around(leaves, n, scratch, points)
         for g in range(points.size):
             at_points[g] = evaluate(points[g], n, leaves, scratch)[0]
         for q in range(levels.size):
             x[m, q], density[m, q] = search(levels[q], rest, points, at_points, n, leaves, scratch)
             add_up_draws(leaves, n, scratch, below[m, q])
+
+
+@bare_kernel
+def distribution_functions_of_own_leaves(leaves, share, begin, x, scratch, below):
+    """As `distribution_functions_of_rows`, of rows of which each has leaves of its own, see above."""
+    for m in range(begin.size - 1):
+        n = keep_own(leaves, share, begin[m], begin[m + 1], scratch)
+        for q in range(x.shape[1]):
+            evaluate(x[m, q], n, leaves, scratch)
+            add_up_draws(leaves, n, scratch, below[m, q])
+
+
+@bare_inner_kernel
+def keep_own(leaves, share, first, stop, scratch):
+    """Write the leaves of a row to the scratch; returns their number."""
+    for i in range(stop - first):
+        keep(leaves, first + i, share[first + i], i, scratch)
+    fill_up(stop - first, scratch)
+    return stop - first
 
 
 @bare_inner_kernel

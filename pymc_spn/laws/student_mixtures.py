@@ -9,6 +9,7 @@ from pymc_spn.laws.student_mixture_kernels import (
     N_SCRATCH,
     SIZES,
     StudentLeaves,
+    distribution_functions_of_own_leaves,
     distribution_functions_of_rows,
     fill_grid,
     quantiles_of_rows,
@@ -66,31 +67,62 @@ def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
     return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
 
 
-def quantiles_of_own_leaves(
-    laws: StudentLaws, row: np.ndarray, share: np.ndarray, circuit: np.ndarray, shape: tuple[int, int], q: np.ndarray,
-    rest: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """As `StudentMixtures.quantile`, of leaves (P,) each of which is of one row, and weighs ``share`` in it.
+class OwnStudents:
+    """Mixtures of leaves (P,) of which each is of one row, and weighs ``share`` in it.
 
-    ``shape`` is the number of circuits S and of rows M.
+    Parameters
+    ----------
+    laws : StudentLaws
+    row, circuit : (P,) int64
+    share : (P,) float64
+    shape : tuple of int
+        Circuits S and rows M.
     """
-    n_circuits, n_rows = shape
-    order = np.lexsort((laws.freedom, row))
-    begin = np.searchsorted(row[order], np.arange(n_rows + 1))
-    leaves, own = student_leaves(laws.some(order), circuit[order]), np.ascontiguousarray(share[order])
-    x, density = np.empty((2, n_rows, q.size))
-    below = np.empty((n_rows, q.size, n_circuits))
 
-    def ask(part: slice) -> None:
-        scratch = np.zeros((N_SCRATCH, int(np.diff(begin).max(initial=0)) + 2 * LANES))
-        made = x[part], density[part], below[part]
-        quantiles_of_rows_with_own_leaves(leaves, own, begin[part.start : part.stop + 1], q, rest, scratch, *made)
+    def __init__(
+        self, laws: StudentLaws, row: np.ndarray, share: np.ndarray, circuit: np.ndarray, shape: tuple[int, int]
+    ) -> None:
+        order = np.lexsort((laws.freedom, row))
+        self.shape, self._of_logs = shape, laws.of_logs
+        self._begin = np.searchsorted(row[order], np.arange(shape[1] + 1))
+        self._leaves = student_leaves(laws.some(order), circuit[order])
+        self._share = np.ascontiguousarray(share[order])
 
-    parts = _parts(n_rows, -(-n_rows // (4 * n_threads())))
-    for_each(ask, parts, row.size * q.size > ALONE)
-    if laws.of_logs:
-        x, density = _of_values(x, density)
-    return x, density, below.transpose(2, 0, 1)
+    def quantile(self, q: np.ndarray, rest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `StudentMixtures.quantile`."""
+        x, density = np.empty((2, self.shape[1], q.size))
+
+        def ask(part: slice, of_rows: tuple[Any, ...], below: np.ndarray) -> None:
+            made = x[part], density[part], below[part]
+            quantiles_of_rows_with_own_leaves(*of_rows, q, rest, self._scratch(), *made)
+
+        below = self._over_rows(ask, q.size)
+        if self._of_logs:
+            x, density = _of_values(x, density)
+        return x, density, below
+
+    def below(self, x: np.ndarray) -> np.ndarray:
+        """As `StudentMixtures.below`."""
+        x = _of_logs(x) if self._of_logs else x
+
+        def ask(part: slice, of_rows: tuple[Any, ...], below: np.ndarray) -> None:
+            distribution_functions_of_own_leaves(*of_rows, x[part], self._scratch(), below[part])
+
+        return self._over_rows(ask, x.shape[1])
+
+    def _over_rows(self, ask: Callable[[slice, tuple[Any, ...], np.ndarray], None], n_points: int) -> np.ndarray:
+        n_circuits, n_rows = self.shape
+        below = np.empty((n_rows, n_points, n_circuits))
+
+        def of_part(part: slice) -> None:
+            ask(part, (self._leaves, self._share, self._begin[part.start : part.stop + 1]), below)
+
+        several = self._share.size * max(n_points, 1) > ALONE
+        for_each(of_part, _parts(n_rows, -(-n_rows // (4 * n_threads()))), several)
+        return below.transpose(2, 0, 1)
+
+    def _scratch(self) -> np.ndarray:
+        return np.zeros((N_SCRATCH, int(np.diff(self._begin).max(initial=0)) + 2 * LANES))
 
 
 def student_leaves(laws: StudentLaws, circuit: np.ndarray) -> StudentLeaves:
@@ -100,6 +132,12 @@ def student_leaves(laws: StudentLaws, circuit: np.ndarray) -> StudentLeaves:
     root, power = 1.0 / (scale * np.sqrt(freedom)), 0.5 * (freedom + 1.0)
     number = np.arange(location.size)
     return StudentLeaves(location, root, log_scale / np.log(2.0), power, number, circuit, n_terms(freedom))
+
+
+def _of_logs(x: np.ndarray) -> np.ndarray:
+    """Logs of values, which are positive."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(x, 0.0))
 
 
 def _of_values(x: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,8 +200,7 @@ class StudentMixtures:
         """What each draw adds (S, M, Q) to the distribution functions of rows at points (M, Q) of their own."""
         own, below = np.ascontiguousarray((weight / self.n_draws).T), np.empty((*x.shape, self.n_draws))
         if self.laws.of_logs:
-            with np.errstate(divide="ignore"):
-                x = np.log(np.maximum(x, 0.0))
+            x = _of_logs(x)
 
         def ask(part: slice) -> None:
             scratch = self._scratch()

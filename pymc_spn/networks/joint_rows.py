@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 50_000  # laws of leaves in rows held at a time
 NEGLIGIBLE = 1e-18  # share of a leaf that adds nothing to moments
+NEGLIGIBLE_OF_NODES = 1e-10  # next to the tolerance of averages over nodes
 
 
 def leaves_in_rows(law: "RecordedLaw", d: int, rows: np.ndarray) -> Sequence[LeavesInRows]:
@@ -118,8 +119,7 @@ class SeveralLeaves:
 
     def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw | NodeLaws":
         """See `LeavesOfColumn`."""
-        ends = None if self._ends is None else self._ends[:, row]
-        own, weights = column_given(self.column, self._d, leaf, self._values[row], self._events, ends)
+        own, weights = column_given(self.column, self._d, leaf, row, self._values, self._events, self._ends)
         law = ColumnLaw(own, np.ones(own.family.size), np.zeros(1, np.int64), self._events.get(self._d))
         return law if weights.shape[1] == 1 else NodeLaws(law, weights)
 
@@ -198,6 +198,7 @@ class LeavesOfSeveralInRows(LeavesInRows):
         if cells is not None:
             values, ends = cells.middles, cells.ends_of_columns
         self.leaves: SeveralLeaves = SeveralLeaves(one.several, d, values, events, ends)
+        self._is_exact = law.known_tolerance == 0.0
 
     def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""
@@ -213,7 +214,7 @@ class LeavesOfSeveralInRows(LeavesInRows):
         logs, shares = self.shares(rows)
         begin, circuit = self._one.several.begin, self._one.several.circuit
         numbers = np.zeros((2, *shares.shape))
-        leaf, row = np.nonzero(shares.T > NEGLIGIBLE)
+        leaf, row = np.nonzero(shares.T > (NEGLIGIBLE if self._is_exact else NEGLIGIBLE_OF_NODES))
 
         def ask(part: slice) -> None:
             at = row[part], leaf[part]
@@ -221,7 +222,8 @@ class LeavesOfSeveralInRows(LeavesInRows):
             found = law.moments() if isinstance(law, NodeLaws) else leaf_moments(law.leaves, law.event)
             numbers[0][at], numbers[1][at] = found
 
-        parts = [slice(start, start + MOST_PAIRS) for start in range(0, row.size, MOST_PAIRS)]
+        size = MOST_PAIRS if self._is_exact else MOST_PAIRS // 10
+        parts = [slice(start, start + size) for start in range(0, row.size, size)]
         for_each(ask, parts, len(parts) > 1)
         mean = np.add.reduceat(weighted(shares, numbers[0]), begin[:-1], axis=1).T
         if not variance:

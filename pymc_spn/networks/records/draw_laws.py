@@ -103,8 +103,7 @@ class DrawLaws:
             several = self.several(d)
             if several.circuit.size:
                 every = np.arange(several.circuit.size)
-                at_row = np.repeat(self._row[None], every.size, axis=0)
-                own, self._node_weights[d] = column_given(several, d, every, at_row, self.events)
+                own, self._node_weights[d] = column_given(several, d, every, 0 * every, self._row[None], self.events)
                 leaves = Leaves(*(np.concatenate(both) for both in zip(leaves, own, strict=True)))
             one = np.ones(leaves.family.size)
             self._leaves[d] = ColumnLaw(leaves, one, np.zeros(1, np.int64), self.events.get(d))
@@ -272,7 +271,7 @@ def law_of_column(states: RecordedStates, d: int, known: KnownOfDraws) -> Column
         draws.append(np.full(shares[-1].size, s))
     used = np.flatnonzero(of_several > 0.0)
     if used.size:
-        leaves, weights = column_given(several, d, used, np.repeat(row[None], used.size, axis=0), events)
+        leaves, weights = column_given(several, d, used, 0 * used, row[None], events)
         families.append(leaves.family)
         parameters.append(leaves.parameters)
         shares.append((of_several[used, None] * weights).ravel())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.events.events import Interval
-from pymc_spn.leaves.elliptical_boxes import lattice, step
+from pymc_spn.leaves.elliptical_boxes import lattice, nodes_within, step
 from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_cells
@@ -28,6 +28,7 @@ from pymc_spn.networks.records.joint_predictives import (
 
 MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE, SEVERAL = 48, 512  # nodes of one interval, and of several
+GAUSS = 0.5 * (np.polynomial.legendre.leggauss(ONE)[0] + 1.0), np.polynomial.legendre.leggauss(ONE)[1]
 TOLERANCES = (
     0.0,
     1e-5,
@@ -182,7 +183,9 @@ def nodes_of(
         They add up to 1.
     """
     n, k = len(rows), len(places)
-    points, weight = _one_interval() if k == 1 else (lattice(SEVERAL // 8, k), np.full(SEVERAL, 1.0 / SEVERAL))
+    if k == 1:
+        return _nodes_of_one(family, parameters, rows, places[0], ends[0])
+    points, weight = lattice(SEVERAL // 8, k), np.full(SEVERAL, 1.0 / SEVERAL)
     out = np.repeat(rows[:, None], weight.size, axis=1)
     logs = np.tile(np.log(weight), (n, 1))
     shape = n * weight.size
@@ -196,24 +199,37 @@ def nodes_of(
         log_p, z = step(dof, low, high, np.tile(points[i], n))
         is_point = ~np.isnan(rows[:, j, None])
         out[:, :, j] = np.where(is_point, rows[:, j, None], (location + scale * z).reshape(n, -1))
-        if k > 1:
-            logs += np.where(is_point, 0.0, log_p.reshape(n, -1))
+        logs += np.where(is_point, 0.0, log_p.reshape(n, -1))
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return out, weights / weights.sum(axis=1, keepdims=True)
+
+
+def _nodes_of_one(
+    family: Any, parameters: np.ndarray, rows: np.ndarray, j: int, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`nodes_of` one interval."""
+    location, scale, dof = family.column_of_rows(parameters, rows, j)[1].T
+    low, high = ((end - location) / scale for end in ends)
+    z, weights = nodes_within(dof, low, high, *GAUSS)
+    out = np.repeat(rows[:, None], ONE, axis=1)
+    out[:, :, j] = np.where(np.isnan(rows[:, j, None]), location[:, None] + scale[:, None] * z, rows[:, j, None])
+    return out, weights
 
 
 def column_given(
     column: JointColumn,
     d: int,
     leaf: np.ndarray,
-    rows: np.ndarray,
+    row: np.ndarray,
+    values: np.ndarray,
     events: Mapping[int, Any],
     ends: np.ndarray | None = None,
 ) -> tuple[Leaves, np.ndarray]:
-    """Laws of a column in leaves (P,) given the other cells of rows (P, D) and intervals: mixtures of G leaves each.
+    """Laws of a column in leaves (P,) given other cells of rows (P,) and intervals: mixtures of G leaves each.
 
-    Where recorded values stand for cells, ``ends`` (2, P, D) are the ends of these, NaN elsewhere, and ``rows`` have
-    their middles. Each cell then counts by mean and variance of its exact value given the other cells' middles.
+    Rows are those of ``values`` (M, D). Where recorded values stand for cells, ``ends`` (2, M, D) are the ends of
+    these, NaN elsewhere, and the values are their middles. Each cell then counts by mean and variance of its exact
+    value given the other cells' middles.
 
     Returns
     -------
@@ -227,18 +243,16 @@ def column_given(
     most = max(map(len, known), default=0)
     n_nodes = (1, ONE, SEVERAL)[min(most, 2)]
     students, weights = np.zeros((leaf.size, n_nodes, 3)), np.zeros((leaf.size, n_nodes))
-    students[:, :, 1:] = 1.0
+    students[:, :, 1:], kinds = 1.0, column.kind[leaf]
     for k, (columns, place, family, parameters) in enumerate(column.regions):
-        at = np.flatnonzero(column.kind[leaf] == k)
-        of_rows = rows[np.ix_(at, columns)]
-        of_rows[:, place] = np.nan
-        gaps = np.isnan(of_rows) @ 0.5 ** np.arange(columns.size)
-        together = np.lexsort((gaps, leaf[at]))  # of one leaf and one set of gaps there is one factor
-        at, of_rows = at[together], of_rows[together]
-        number = column.number[leaf[at]]
-        spread = np.zeros(at.size)
-        if ends is not None:
-            low, high = ends[np.ix_((0, 1), at, columns)]
+        of_values = values[:, columns]
+        of_values[:, place] = np.nan
+        gaps = np.isnan(of_values) @ 0.5 ** np.arange(columns.size)
+        at = np.flatnonzero(kinds == k)
+        at = at[np.lexsort((gaps[row[at]], leaf[at]))]  # of one leaf and one set of gaps there is one factor
+        of_rows, number, spread = np.ascontiguousarray(of_values[row[at]]), column.number[leaf[at]], np.zeros(at.size)
+        if ends is not None and not np.isnan(ends[0][:, columns]).all():
+            low, high = (np.ascontiguousarray(end[:, columns][row[at]]) for end in ends)
             means_in_cells(parameters, number, of_rows, low, high, place, spread)
         nodes, weight = of_rows[:, None], np.ones((at.size, 1))
         if known[k]:
@@ -254,13 +268,6 @@ def column_given(
         students[at, :n], weights[at, :n] = each.reshape(-1, n, 3), weight
         students[at, :n, 1] = np.hypot(students[at, :n, 1], np.sqrt(spread)[:, None])
     return as_gaussian_leaves(students.reshape(-1, 3)), weights
-
-
-def _one_interval() -> tuple[np.ndarray, np.ndarray]:
-    """Points (1, G) of the unit interval and weights (G,): Gauss points of a variable that is flat at both ends."""
-    x, w = np.polynomial.legendre.leggauss(ONE)
-    t, w = 0.5 * (x + 1.0), 0.5 * w
-    return (t**4 * (35.0 - 84.0 * t + 70.0 * t**2 - 20.0 * t**3))[None], w * 140.0 * t**3 * (1.0 - t) ** 3
 
 
 def joint_moments(
