@@ -316,11 +316,12 @@ def test_surprises_are_those_of_rows_without_the_cell(learned):
 def test_cells_of_leaves_over_one_column_count_in_a_fit_as_well():
     """Narrow cells are as dense as points, of rows in products as of rows in leaves over several columns."""
     rng = np.random.default_rng(2)
-    cloud = rng.standard_normal((40, 2)) @ np.array([[1.0, 0.9], [0.0, 0.2]])
-    corners = 20.0 + rng.choice([0.0, 9.0], (60, 2)) + 0.5 * rng.standard_normal((60, 2))
-    table = pd.DataFrame(np.round(np.concatenate([cloud, corners]), 2), columns=["a", "b"])
-    post = ps.fit_variational(table, rounded=["a", "b"], random_seed=1, progressbar=False)
-    assert 0.2 < float(post.leaf_types("a").sel(family="gaussian")) < 0.8
+    across = np.array([[1.0, 0.9, 0.5], [0.0, 0.2, 0.1], [0.0, 0.0, 0.3]])
+    table = pd.DataFrame(np.round(rng.standard_normal((100, 3)) @ across, 2), columns=["a", "b", "c"])
+    joint = ps.leaves.MultivariateGaussian(columns=["b", "c"])
+    post = ps.fit_variational(table, rounded=["a", "b"], joint_leaves=joint, random_seed=1, progressbar=False)
+    shares = [post.leaf_types(name).sel(family="gaussian").item() for name in ("a", "b")]
+    assert shares[0] == 1.0 and 0.2 < shares[1] < 0.8
     exact = post.log_density(table, cells=False)
     np.testing.assert_allclose(post.log_density(table), exact, atol=TOLERANCE)
 
