@@ -330,6 +330,12 @@ def test_cells_of_leaves_over_one_column_count_in_a_fit_as_well():
         density = np.exp(post.log_density(within, cells=False).values)
         assert found == pytest.approx(np.log(density.mean()), abs=TOLERANCE)
 
+    # draws of a row given its cells go one row at a time: `a` within five standard errors of its mean given them
+    asked, n = rows.assign(a=np.nan), 2000
+    means = post.predict(asked, "a").values
+    drawn = np.array([filled["a"] for filled in post.impute(asked, n, random_seed=3)])
+    assert (abs(drawn.mean(axis=0) - means) < 5.0 * drawn.std(axis=0) / np.sqrt(n)).all()
+
 
 def test_training_rows_are_likelier_with_than_without_them(learned):
     """A row is taken out, weighed by its cells and put back; the state is as before."""

@@ -131,15 +131,18 @@ def spread_flow(pack, s, n, wanted, scratch):
                 if e < n_kinds:
                     weight = splat(1.0 / n_kinds if here else 0.0)
                 for g in range(n):
-                    if e < n_kinds:
-                        flow = mul(weight, load(scratch.empty_flow, r * n + g))
-                    else:
-                        flow = mul(weight, load(scratch.flow, node + g))
+                    flow = mul(weight, flow_of_edge(e, n_kinds, r * n + g, node + g, scratch))
                     if not usual:
                         flow = mul(flow, product_of_parts(pack, r, edge, e, q, n, g, scratch))
                     elif other >= 0:
                         flow = mul(flow, load(scratch.node_value, at_other + e * n + g))
                     store(scratch.flow, below + e * n + g, flow)
+
+
+@bare_inner_kernel
+def flow_of_edge(e, n_kinds, empty, node, scratch):
+    """Coefficient of the node below edge e of a component, of an empty copy where e is one of its kinds."""
+    return load(scratch.empty_flow, empty) if e < n_kinds else load(scratch.flow, node)
 
 
 @bare_inner_kernel
@@ -196,10 +199,7 @@ def share_among_joints(pack, s, wanted, rows, group, n, several, place, scratch)
             weight = splat(1.0 / n_kinds if e < n_kinds else pack.weight[edge + e])
             node = nodes + pack.node[edge + e] * n
             for g in range(n):
-                if e < n_kinds:
-                    flow = mul(weight, load(scratch.empty_flow, r * n + g))
-                else:
-                    flow = mul(weight, load(scratch.flow, node + g))
+                flow = mul(weight, flow_of_edge(e, n_kinds, r * n + g, node + g, scratch))
                 flow = mul(flow, load(scratch.child, g))
                 if not scratch.missing[0]:
                     flow = ratio(flow, load(scratch.node_value, g))
@@ -308,9 +308,6 @@ def add_joints_left_out(pack, s, c, rows, group, n, scratch):
             weight = splat(1.0 / n_kinds if e < n_kinds else pack.weight[edge + e])
             node = nodes + pack.node[edge + e] * n
             for g in range(n):
-                if e < n_kinds:
-                    flow = mul(weight, load(scratch.empty_flow, r * n + g))
-                else:
-                    flow = mul(weight, load(scratch.flow, node + g))
+                flow = mul(weight, flow_of_edge(e, n_kinds, r * n + g, node + g, scratch))
                 total = multiply_add(flow, load(scratch.child, g), load(scratch.share, g))
                 store(scratch.share, g, total)

@@ -21,7 +21,7 @@ from pymc_spn.leaves.normal_inverse_wishart import LOG_PI, factorise, triangle_s
 from pymc_spn.networks.records.joint_cells import N_POINTS, diagonal_of_inverse, log_mass_of_cells
 from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 TINY_CURVATURE, TINY_SLOPE = 0.05, 0.1  # of a cell, up to which expansions are right to 1e-7
 
@@ -57,6 +57,13 @@ def cells_last(row, width, seen):
             n += 1
             n_cells += 1
     return n, n_cells
+
+
+@inner_kernel
+def widest_cells(width, seen, out):
+    """Write the greatest width of a group's rows in each of the observed columns."""
+    for j in range(seen.size):
+        out[j] = width[seen[j]].max()
 
 
 @bare_inner_kernel
@@ -158,10 +165,7 @@ def log_masses_of_rows(parameters, log_ratio, rows, width, order, begin, out):
                 log_width[m] += math.log(width[j, m])
     for group in range(begin.size - 1):
         n, n_cells = cells_last(rows[:, begin[group]], width[:, begin[group]], seen)
-        for j in range(n):
-            widest[j] = 0.0
-            for m in range(begin[group], begin[group + 1]):
-                widest[j] = max(widest[j], width[seen[j], m])
+        widest_cells(width[:, begin[group] : begin[group + 1]], seen[:n], widest)
         for leaf in range(n_leaves):
             own = parameters[leaf]
             dof = own[0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_spn.leaves.elliptical_kernels import FAR, are_diagonal, factorise_or_root
 from pymc_spn.leaves.normal_inverse_wishart import LOG_PI, solve, triangle_size
-from pymc_spn.networks.records.joint_cell_blocks import are_tiny, cells_last, factorise_scale, log_of_tiny
+from pymc_spn.networks.records.joint_cell_blocks import are_tiny, cells_last, factorise_scale, log_of_tiny, widest_cells
 from pymc_spn.networks.records.joint_cells import (
     N_POINTS,
     diagonal_of_inverse,
@@ -136,10 +136,7 @@ def log_masses_left_out(parameters, log_ratio, rows, width, order, begin, logs, 
     are_diagonal(d, parameters, are_empty)
     for group in range(begin.size - 1):
         n, n_cells = cells_last(rows[:, begin[group]], width[:, begin[group]], seen)
-        for j in range(n):
-            widest[j] = 0.0
-            for m in range(begin[group], begin[group + 1]):
-                widest[j] = max(widest[j], width[seen[j], m])
+        widest_cells(width[:, begin[group] : begin[group + 1]], seen[:n], widest)
         for leaf in range(n_leaves):
             own = parameters[leaf]
             dof = own[0]
