@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
+    from pymc_spn.dags.dag_posterior import DagPosterior as DagPosterior
     from pymc_spn.dags.distributions import DagOrder as DagOrder
     from pymc_spn.dags.distributions import DagPartition as DagPartition
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
@@ -85,6 +86,7 @@ _PUBLIC = {
     "DagDraws": "dags.mcmc_posterior",
     "DagOrder": "dags.distributions",
     "DagPartition": "dags.distributions",
+    "DagPosterior": "dags.dag_posterior",
     "DecisionTree": "trees.distributions",
     "DiscreteField": "factor_graphs.distributions",
     "FactorGraph": "factor_graphs.graph",

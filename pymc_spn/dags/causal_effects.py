@@ -1,5 +1,6 @@
 """Total causal effects in linear Gaussian networks: exact posterior means, and draws."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,8 @@ from pymc_spn.dags.drawing import draw
 from pymc_spn.numerics.memory_limits import refuse_memory
 
 
-def mean_effects(post: Any, max_gigabytes: float) -> np.ndarray:
-    """(d, d) posterior means, causes by effects.
+def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]:
+    """A function of a posterior with the tables of `post` that gives (d, d) posterior means, causes by effects.
 
     Raises
     ------
@@ -18,8 +19,7 @@ def mean_effects(post: Any, max_gigabytes: float) -> np.ndarray:
     """
     from pymc_spn.dags import effect_kernels
 
-    scores, moments = post.scores, _moments(post)
-    lattice, passes = post.lattice, post._lattice_passes
+    scores, moments, lattice = post.scores, _moments(post), post.lattice
     widest = scores.candidates.shape[1]
     refuse_memory(
         "causal_effects (mean coefficients of all parent sets)",
@@ -36,25 +36,30 @@ def mean_effects(post: Any, max_gigabytes: float) -> np.ndarray:
         matrix = np.ascontiguousarray(moments.matrices[i][np.ix_(rows, rows)])
         effect_kernels.regression_means(matrix, table, np.empty(table.size), own)
         means[part, : len(rows) - 1] = own
-    answer = np.empty((scores.d, scores.d))
-    out = np.empty((lattice.n_prefixes, scores.d))
-    for cause in range(scores.d):
-        effect_kernels.effects_of(
-            cause,
-            lattice.ptr,
-            lattice.source,
-            lattice.variable,
-            passes.index,
-            passes.from_source,
-            passes.prefix,
-            scores.offsets,
-            scores.candidates,
-            scores.n_candidates,
-            means,
-            out,
-        )
-        answer[cause] = out[-1]
-    return answer
+
+    def means_of(asked: Any) -> np.ndarray:
+        lattice, passes = asked.lattice, asked._lattice_passes
+        answer = np.empty((scores.d, scores.d))
+        out = np.empty((lattice.n_prefixes, scores.d))
+        for cause in range(scores.d):
+            effect_kernels.effects_of(
+                cause,
+                lattice.ptr,
+                lattice.source,
+                lattice.variable,
+                passes.index,
+                passes.from_source,
+                passes.prefix,
+                scores.offsets,
+                scores.candidates,
+                scores.n_candidates,
+                means,
+                out,
+            )
+            answer[cause] = out[-1]
+        return answer
+
+    return means_of
 
 
 def draw_effects(post: Any, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,11 +7,6 @@ import numpy as np
 from pymc_spn.dags import draw_kernels, lattice_kernels
 
 
-def ranked_sets(log_scores: np.ndarray) -> np.ndarray:
-    """(2^k,) int32: parent sets by descending score."""
-    return np.argsort(-log_scores, kind="stable").astype(np.int32)
-
-
 def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """(n, d) orders and (n, d, d) graphs."""
     scores, lattice, passes = post.scores, post.lattice, post._lattice_passes
@@ -23,7 +18,7 @@ def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         table = post._leaf_tables.log_scores(i)
         draw_kernels.draw_parents(
-            rng, i, orders, scores.lookup, scores.candidates, ranked_sets(table), table, flat[part], graphs
+            rng, i, orders, scores.lookup, scores.candidates, post._leaf_tables.ranked(i), table, flat[part], graphs
         )
     return orders, graphs
 
@@ -48,7 +43,7 @@ def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
     for i in order:
         table = post._leaf_tables.log_scores(i)
         inside = scores.index_of_parents(i, prefix & int(scores.candidate_masks[i]))
-        m = draw_kernels.first_inside(ranked_sets(table), table, inside)
+        m = draw_kernels.first_inside(post._leaf_tables.ranked(i), table, inside)
         for k in range(scores.n_candidates[i]):
             graph[scores.candidates[i, k], i] = m >> k & 1
         prefix |= 1 << int(i)

@@ -50,7 +50,8 @@ class ExactQueries:
             If `given` has another key, names no variable, or has probability zero on the support.
         """
         asked = self._given(given)
-        return asked._pairs("edge_probability", asked._passes.edges())
+        coords = {"parent": self.names, "child": self.names}
+        return asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
 
     def probability(
         self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
@@ -79,8 +80,9 @@ class ExactQueries:
         both = joined(asked.evidence, read_evidence(self.names, present, absent))
         if clashes(both):
             return self._scalar("probability", 0.0)
-        value = np.exp(asked._with(both)._log_total - asked._log_total)
-        return self._scalar("probability", min(float(value), 1.0))
+        told = asked._with(both)
+        value = min(float(np.exp(told._log_total - asked._log_total)), 1.0)
+        return self._answer("probability", value, {}, **asked._ratio_errors(told, value))
 
     def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
         """Posterior of the parent sets of one variable, most probable first.
@@ -110,10 +112,9 @@ class ExactQueries:
         shown = table.size if most is None else min(count("most", most), table.size)
         best = most_probable_first(table, shown)
         labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
-        values = table[best]
-        return asked._answer(
-            "parent_set_probability", values, {"parents": labels}, child=self.names[i], shown=float(values.sum())
-        )
+        marks = {"child": self.names[i], "shown": float(table[best].sum())}
+        of_best = {"parents": labels}
+        return asked._asked("parent_set_probability", lambda p: p._passes.parent_sets(i)[best], of_best, **marks)
 
     # ---- orders
 
@@ -132,12 +133,13 @@ class ExactQueries:
         """
         from pymc_spn.dags import lattice_kernels
 
-        asked = self._given(given)
-        passes, lattice = asked._lattice_passes, asked.lattice
-        out = np.empty((self.scores.d, self.scores.d))
-        lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, passes.edge, out)
-        np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
-        return asked._answer("before_probability", out, {"before": self.names, "after": self.names})
+        def ask(post: Any) -> np.ndarray:
+            lattice, edge = post.lattice, post._lattice_passes.edge
+            out = np.empty((self.scores.d, self.scores.d))
+            lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, edge, out)
+            return np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
+
+        return self._given(given)._asked("before_probability", ask, {"before": self.names, "after": self.names})
 
     def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
         """Probability of one complete order, zero outside the support.
@@ -195,7 +197,8 @@ class ExactQueries:
         asked = self._given(given)
         order, graph, log_weight = most_probable(asked)
         names = tuple(self.names[i] for i in order)
-        return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - asked._log_total))
+        log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
+        return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))
 
     # ---- causal effects
 
@@ -224,6 +227,5 @@ class ExactQueries:
         from pymc_spn.dags.causal_effects import mean_effects
 
         asked = self._given(given)
-        return asked._answer(
-            "causal_effect", mean_effects(asked, max_gigabytes), {"cause": self.names, "effect": self.names}
-        )
+        coords = {"cause": self.names, "effect": self.names}
+        return asked._asked("causal_effect", mean_effects(asked, max_gigabytes), coords)

@@ -10,6 +10,7 @@ _BYTES_A_PREFIX = 2 * 8  # sums to and from it
 _BYTES_AN_EDGE = 4 + 1 + 4 + 4 * 8  # lattice, index and shares of an explicit one
 MOST_VARIABLES = 30  # that the kernels over all subsets are written for
 LARGEST_LATTICE = 1 << 27
+SOON = 22  # variables
 ADVICE = "use OrderSPN.fit, which reports what share of the posterior it holds"
 
 
@@ -35,6 +36,13 @@ def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | 
         what = f"the exact posterior has more than {limit:,} prefixes that keep the tiers and"
         refuse_size(what, tables + limit * _BYTES_AN_EDGE * (d + 1) / 2, ADVICE, max_gigabytes)
     return lattice
+
+
+def sums_soon(scores: LocalScores) -> bool:
+    """Whether the exact posterior takes less than a minute or so: up to 22 variables, or as few prefixes by tiers."""
+    if not np.any(scores.must_precede):
+        return scores.d <= SOON
+    return PrefixLattice.closed_under(scores.must_precede, 1 << (SOON - 4)) is not None
 
 
 def refuse_prefixes(d: int, max_prefixes: int, beam_factor: float) -> None:

@@ -26,12 +26,18 @@ def on_two_threads(task: Any, count: int, size: int) -> None:
         list(pool.map(task, range(count)))
 
 
+def descending(log_scores: np.ndarray) -> np.ndarray:
+    """(2^k,) int32: parent sets by descending score."""
+    return np.argsort(-log_scores, kind="stable").astype(np.int32)
+
+
 class BaseTables:
     """Tables without evidence, shared by an order posterior and all its conditions."""
 
     def __init__(self, scores: LocalScores):
         self.scores = scores
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
+        self.ranked: dict[int, np.ndarray] = {}
         self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
 
     @cached_property
@@ -125,6 +131,11 @@ class MaskedLeaf:
         zeta_kernels.log_sums_of(self.log_scores, out)
         return out
 
+    @cached_property
+    def ranked(self) -> np.ndarray:
+        """(2^k,) int32: parent sets by descending score."""
+        return descending(self.log_scores)
+
 
 class LeafTables:
     """Tables of all variables given evidence.
@@ -181,6 +192,14 @@ class LeafTables:
         if i in self.leaves:
             return self.leaves[i].log_scores
         return self.scores.log_scores[self.scores.offsets[i] : self.scores.offsets[i + 1]]
+
+    def ranked(self, i: int) -> np.ndarray:
+        """(2^k,) int32: parent sets of one variable by descending score."""
+        if i in self.leaves:
+            return self.leaves[i].ranked
+        if i not in self.base.ranked:
+            self.base.ranked[i] = descending(self.log_scores(i))
+        return self.base.ranked[i]
 
     def _patched(self, flat: np.ndarray, name: str) -> np.ndarray:
         if not self.leaves:

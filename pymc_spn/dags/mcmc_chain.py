@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import order_gibbs_kernels, order_mcmc_kernels, partition_mcmc_graphs, partition_mcmc_kernels
+from pymc_spn.dags.leaf_tables import descending
 from pymc_spn.dags.local_scores import LocalScores
 
 _TRIALS = 100  # sweeps in search of a state with positive weight
@@ -15,7 +16,7 @@ def ranked_sets(scores: LocalScores) -> np.ndarray:
     out = np.empty(scores.log_scores.size, np.int32)
     for i in range(scores.d):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
-        out[part] = np.argsort(-scores.log_scores[part], kind="stable")
+        out[part] = descending(scores.log_scores[part])
     out.flags.writeable = False
     return out
 

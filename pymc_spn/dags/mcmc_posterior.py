@@ -265,15 +265,7 @@ class DagDraws:
         """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order."""
         from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
 
-        if self.schema.state != "order":
-            raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
-        if not isinstance(scores, LocalScores) or scores.names != self.names:
-            raise ValueError(f"scores must be the LocalScores of the model, with variables {quoted(list(self.names))}")
-        if not np.allclose(summary_of_scores(scores), self.schema.scores, rtol=1e-6, atol=1e-9):
-            raise ValueError(
-                "scores must be the LocalScores of the model, and their values are others: these are scores of other "
-                "data, or of another score, prior or choice of candidates"
-            )
+        self.check_scores(scores)
         n, m, d = self.state.shape
         out = np.empty((n * m, d, d))
         edges_given_positions(
@@ -286,6 +278,18 @@ class DagDraws:
             out,
         )
         return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
+
+    def check_scores(self, scores: LocalScores) -> None:
+        """Refuse what are not the scores of the model, and draws that are no orders."""
+        if self.schema.state != "order":
+            raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
+        if not isinstance(scores, LocalScores) or scores.names != self.names:
+            raise ValueError(f"scores must be the LocalScores of the model, with variables {quoted(list(self.names))}")
+        if not np.allclose(summary_of_scores(scores), self.schema.scores, rtol=1e-6, atol=1e-9):
+            raise ValueError(
+                "scores must be the LocalScores of the model, and their values are others: these are scores of other "
+                "data, or of another score, prior or choice of candidates"
+            )
 
     def cpdags(self) -> "xr.DataArray":
         """(chain, draw, parent, child) bool: equivalence classes of the drawn graphs, as `CPDAG.adjacency`."""

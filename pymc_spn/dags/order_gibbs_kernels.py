@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.dags.order_mcmc_kernels import order_log_weight
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -134,3 +135,45 @@ def chain_of_orders(rng, start, thin, lookup, offsets, log_sums, must_precede, o
         for _ in range(thin):
             sweep(rng, start, lookup, offsets, log_sums, must_precede, log_place, 0)
         out[s] = start
+
+
+@kernel
+def tempered_orders(rng, states, powers, thin, lookup, offsets, log_sums, must_precede, out):
+    """States of the first of several replicas, whose weights are powers of the orders', every `thin` rounds.
+
+    In a round each replica is swept once, and neighbours exchange their orders by Metropolis' rule.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    states : (R, d) int64
+        An order for each replica, in and out.
+    powers : (R,) float64
+        Falling from one.
+    thin : int
+    log_sums : (R, size) float64
+        Those of `LocalScores`, times each power.
+    out : (n, d) int64
+        Out.
+
+    References
+    ----------
+    Hukushima and Nemoto (1996), doi:10.1143/JPSJ.65.1604.
+    """
+    n_replicas, d = states.shape
+    log_place, weights = np.empty(d), np.empty(n_replicas)
+    unchecked = np.zeros(1, np.int64)
+    for s in range(out.shape[0]):
+        for k in range(thin):
+            if must_stop_after(100 * n_replicas * d * d, unchecked):
+                return
+            for r in range(n_replicas):
+                sweep(rng, states[r], lookup, offsets, log_sums[r], must_precede, log_place, 0)
+                weights[r] = order_log_weight(states[r], lookup, offsets, log_sums[0], must_precede)
+            for r in range((s * thin + k) % 2, n_replicas - 1, 2):
+                gain = (powers[r] - powers[r + 1]) * (weights[r + 1] - weights[r])
+                if gain >= 0.0 or rng.random() < math.exp(gain):
+                    for p in range(d):
+                        states[r, p], states[r + 1, p] = states[r + 1, p], states[r, p]
+                    weights[r], weights[r + 1] = weights[r + 1], weights[r]
+        out[s] = states[0]

@@ -1,9 +1,9 @@
 """Posterior over orders and graphs as a tractable object: built once, asked often."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -351,7 +351,7 @@ class OrderSPN(ExactQueries, SampledQueries):
         """The same support under other evidence; tables and lattice are shared."""
         if evidence == self.evidence:
             return self
-        post = OrderSPN(self.scores, self._lattice, self.kind, evidence, self._tables, self._measured)
+        post = type(self)(self.scores, self._lattice, self.kind, evidence, self._tables, self._measured)
         post._unconditioned = self if self._unconditioned is None else self._unconditioned
         return post
 
@@ -419,8 +419,20 @@ class OrderSPN(ExactQueries, SampledQueries):
         mark = exactness if self.kind == "exact" else limited(exactness, ON_SUPPORT)
         return labelled(name, values, coords, mark, **self._limits | attrs)
 
-    def _pairs(self, name: str, values: np.ndarray) -> "xr.DataArray":
-        return self._answer(name, values, {"parent": self.names, "child": self.names})
+    def _asked(
+        self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any
+    ) -> "xr.DataArray":
+        """The answer ``ask(self)``, with its standard errors where it has any."""
+        values = ask(self)
+        return self._answer(name, values, coords, **self._errors(values, ask) | attrs)
+
+    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
+        """Standard errors of what was found by a question: none of an answer from a sum over orders."""
+        return {}
+
+    def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
+        """As `_errors`, of the probability of what `told` knows beyond this."""
+        return {}
 
     def _scalar(self, name: str, value: float) -> "xr.DataArray":
         return self._answer(name, value, {})

@@ -59,16 +59,22 @@ class LatticePasses:
         return out
 
     @cached_property
+    def _log_steps(self) -> np.ndarray:
+        """(e,) log weights of the edges of chains: with the lattice's own factors, where it has any."""
+        factors = self.lattice.log_factors
+        return self.log_weights if factors is None else self.log_weights + factors
+
+    @cached_property
     def _sums(self) -> tuple[np.ndarray, bool]:
         lattice = self.lattice
         out = np.empty(lattice.n_prefixes)
-        if self.tables.sound:
+        if self.tables.sound and lattice.log_factors is None:
             rest = np.empty(lattice.n_prefixes)
             lattice_kernels.forward(lattice.ptr, lattice.source, self.weights, out)
             lattice_kernels.completions(lattice.ptr, lattice.source, self.weights, rest)
             if lattice_kernels.nothing_lost(out, rest, out[-1]):
                 return out, True
-        lattice_kernels.log_forward(lattice.ptr, lattice.source, self.log_weights, out)
+        lattice_kernels.log_forward(lattice.ptr, lattice.source, self._log_steps, out)
         return out, False
 
     @property
@@ -92,7 +98,7 @@ class LatticePasses:
         if linear:
             lattice_kernels.shares(self.lattice.ptr, self.lattice.source, self.weights, sums, out)
         else:
-            lattice_kernels.log_shares(self.lattice.ptr, self.lattice.source, self.log_weights, sums, out)
+            lattice_kernels.log_shares(self.lattice.ptr, self.lattice.source, self._log_steps, sums, out)
         return out
 
     @cached_property

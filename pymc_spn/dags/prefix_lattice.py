@@ -39,6 +39,11 @@ class PrefixLattice:
     variable: np.ndarray
 
     @property
+    def log_factors(self) -> np.ndarray | None:
+        """(e,) log of what the weight of each edge is multiplied by; None for nothing, as in all but sampled orders."""
+        return None
+
+    @property
     def n_prefixes(self) -> int:
         """Number of prefixes."""
         return self.masks.size

@@ -195,16 +195,23 @@ class SampledQueries:
 
         from pymc_spn.dags.dag import to_cpdags
 
-        asked = self._given(given)
-        graphs = asked.sample(draws, None, random_seed)
-        found, times = np.unique(to_cpdags(graphs.values), axis=0, return_counts=True)
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
+        classes = to_cpdags(asked.sample(draws, None, rng).values)
+        found, times = np.unique(classes, axis=0, return_counts=True)
         order = np.argsort(-times, kind="stable")
-        p = times[order] / draws
+        found, p = found[order], times[order] / draws
+        place = {cpdag.tobytes(): k for k, cpdag in enumerate(found)}
+
+        def shares(post: Any) -> np.ndarray:
+            n = asked._n_of_part(draws)
+            drawn = [place.get(c.tobytes(), p.size) for c in to_cpdags(post.sample(n, None, rng).values)]
+            return np.bincount(drawn, minlength=p.size + 1)[: p.size] / n
+
         names = list(self.names)
-        mcse = np.sqrt(p * (1 - p) / draws)
+        mcse = asked._errors(p, shares) or {"mcse": np.sqrt(p * (1 - p) / draws)}
         data = {
-            "probability": asked._answer("probability", p, {"class": range(len(p))}, "monte-carlo", mcse=mcse),
-            "cpdag": (("class", "parent", "child"), found[order]),
+            "probability": asked._answer("probability", p, {"class": range(len(p))}, "monte-carlo", **mcse),
+            "cpdag": (("class", "parent", "child"), found),
         }
         return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
 
@@ -223,15 +230,20 @@ class SampledQueries:
         DataArray
             (ancestor, descendant) float64, zero on the diagonal; the share of draws, with ``mcse`` of the same shape.
         """
-        asked = self._given(given)
-        graphs = asked.sample(draws, None, random_seed).values
-        reached = graphs.copy()
-        for k in range(self.scores.d):
-            reached |= reached[:, :, k, None] & reached[:, None, k, :]
-        p = reached.mean(axis=0)
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
+
+        def share(post: Any, n: int) -> np.ndarray:
+            reached = post.sample(n, None, rng).values.copy()
+            for k in range(self.scores.d):
+                reached |= reached[:, :, k, None] & reached[:, None, k, :]
+            return reached.mean(axis=0)
+
+        p = share(asked, draws)
         coords = {"ancestor": self.names, "descendant": self.names}
-        mcse = np.sqrt(p * (1 - p) / draws)
-        return asked._answer("ancestor_probability", p, coords, "monte-carlo", mcse=mcse)
+        mcse = asked._errors(p, lambda post: share(post, asked._n_of_part(draws))) or {
+            "mcse": np.sqrt(p * (1 - p) / draws)
+        }
+        return asked._answer("ancestor_probability", p, coords, "monte-carlo", **mcse)
 
     # ---- the other target
 
@@ -265,29 +277,35 @@ class SampledQueries:
         from pymc_spn.dags.dag import MOST_IDEALS
         from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
 
-        asked = self._given(given)
-        graphs = asked.sample(draws, None, random_seed)
-        logs = np.empty(draws)
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
         parents = np.empty(self.scores.d, np.int64)
-        for s, graph in enumerate(graphs.values):
-            parent_masks(graph, parents)
-            logs[s] = -log_linear_extensions(parents | self._order_of_tiers, MOST_IDEALS)
-            if np.isnan(logs[s]):  # others take seconds each, for nothing
-                raise ValueError(
-                    f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders are not "
-                    "counted; ps.DagPartition samples this target directly"
-                )
-        weight = np.exp(logs - logs.max())
-        weight /= weight.sum()
-        edges = np.einsum("s,sij->ij", weight, graphs.values)
-        error = np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
+
+        def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
+            graphs, logs = post.sample(n, None, rng), np.empty(n)
+            for s, graph in enumerate(graphs.values):
+                parent_masks(graph, parents)
+                logs[s] = -log_linear_extensions(parents | self._order_of_tiers, MOST_IDEALS)
+                if np.isnan(logs[s]):  # others take seconds each, for nothing
+                    raise ValueError(
+                        f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders are "
+                        "not counted; ps.DagPartition samples this target directly"
+                    )
+            weight = np.exp(logs - logs.max())
+            log_mean = logs.max() + np.log(weight.mean())
+            weight /= weight.sum()
+            return graphs, weight, np.einsum("s,sij->ij", weight, graphs.values), log_mean
+
+        graphs, weight, edges, _ = drawn(asked, draws)
+        mcse = asked._errors(edges, lambda post: drawn(post, asked._n_of_part(draws))[2:]) or {
+            "mcse": np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
+        }
         ess = 1 / np.sum(weight**2)
         coords = {"parent": self.names, "child": self.names}
         attrs = {"target": "structure-modular", "draws_after_weighting": float(ess)}
         data = {
             "graph": graphs.drop_attrs(),
             "weight": labelled("weight", weight, {"draw": range(draws)}, limited("exact", GIVEN_DRAWS)),
-            "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", mcse=error, **attrs),
+            "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", **mcse, **attrs),
         }
         return xr.Dataset(data, attrs=asked._limits | attrs)
 

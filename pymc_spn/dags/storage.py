@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES
+from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.labelled_answers import Evidence
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 SAVED = "order_spn"  # attribute that marks the file
-KINDS = ("exact", "lattice", "regular")
+KINDS = ("exact", "lattice", "regular", "orders")
 MOST_CANDIDATES = 30  # of a variable: parent sets are numbered by int32
 
 
@@ -43,6 +45,11 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
     if isinstance(post._lattice, TreePaths):
         tree = post._lattice.tree
         data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
+    elif isinstance(post._lattice, OrderPaths):
+        paths = post._lattice
+        data["orders"] = (("chain", "draw", "place"), paths.orders)
+        data["log_starts"] = (("order",), paths.log_starts)
+        data["mixing"] = (("figure",), [paths.r_hat, paths.size, paths.log_unit_error])
     elif post._lattice is not None:
         data["prefixes"] = (("prefix",), post._lattice.masks)
     fields = {
@@ -55,6 +62,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "kind": post.kind,
         "evidence": [list(masks) for masks in post.evidence],
         "coverage": post._measured,
+        "class": type(post).__name__,
     }
     return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
 
@@ -104,6 +112,8 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         if ptr[0] != 0 or ptr[-1] != splits.size or (np.diff(ptr) < 0).any():
             refuse("ptr", f"rise from 0 to the number of splits, {splits.size}", ptr.tolist())
         lattice = RegularTree.from_splits(names, splits, ptr).paths
+    elif "orders" in arrays:
+        lattice = _paths(arrays, len(names))
     elif "prefixes" in arrays:
         lattice = PrefixLattice.of_prefixes(len(names), _sets("prefixes", arrays["prefixes"], len(names)))
     elif fields["kind"] != "exact" or len(names) > MOST_IN_ALL_PREFIXES:
@@ -112,7 +122,18 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     if measured is not None:
         checked("coverage", measured, (2,), 0.0)
         measured = tuple(map(float, measured))
-    return OrderSPN(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+    made_by = DagPosterior if fields.get("class") == "DagPosterior" else OrderSPN
+    return made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+
+
+def _paths(arrays: dict[str, np.ndarray], d: int) -> OrderPaths:
+    """Sampled orders, with the factors of their paths."""
+    orders = checked("orders", arrays["orders"], (None, None, d), 0, d - 1, whole=True)
+    if (np.sort(orders, axis=-1) != np.arange(d)).any() or not orders.size:
+        refuse("orders", f"hold each of {d} variables once", "others")
+    starts = checked("log_starts", arrays["log_starts"], (orders.shape[0] * orders.shape[1],))
+    r_hat, size, error = checked("mixing", arrays["mixing"], (3,), 0.0, gaps=True).tolist()
+    return OrderPaths.of(orders, -starts - np.log(starts.size), (r_hat, size), 0.0, error)
 
 
 def _tables(d: int, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy.typing as npt
 
+from pymc_spn.dags.dag_posterior import ENGINES, DagPosterior
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mixed_score import ConditionalGaussian
-from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.scores import BDeu, BGe
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty
 from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
@@ -14,18 +14,16 @@ from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.tables import Table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 
-METHODS = ("auto", "exact", "lattice")
-MOST_EXACT = 20  # columns: 2^20 prefixes are summed in a second, and each further column doubles that
-
 
 class OrderDAG(PosteriorEstimator):
     """Posterior over the directed acyclic graphs behind a table, for scikit-learn's pipelines.
 
     Parameters
     ----------
-    method : {"auto", "exact", "lattice"}
-        Which orders of the columns count: all (`OrderSPN.exact`); those of a lattice of probable prefixes
-        (`OrderSPN.fit`); or "auto", all up to 20 columns and a lattice beyond.
+    method : {"auto", "exact", "orders", "lattice"}
+        The engine of `DagPosterior.from_scores`: a sum over all orders, a sample of them, or those of a lattice of
+        probable prefixes (`OrderSPN.fit`). "auto" sums up to 22 columns, or more with informative tiers, and samples
+        beyond.
     local_score : BGe, BDeu, ConditionalGaussian or callable, optional
         As ``score`` of `LocalScores.from_data`: by default BDeu if all columns are binary or categorical, else BGe.
     prior, max_candidates, max_indegree, required, forbidden, tiers
@@ -35,17 +33,17 @@ class OrderDAG(PosteriorEstimator):
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     random_state : int, RandomState, Generator or None
-        For the search of the lattice; the exact method draws nothing.
+        For sampled orders and the search of the lattice; the exact method draws nothing.
     progressbar : bool
 
     Attributes
     ----------
-    posterior_ : OrderSPN
+    posterior_ : DagPosterior
         Its ``scores`` hold the table of local scores.
     edge_probabilities_ : (D, D) float64 array
         Posterior probability of the edge from row (parent) to column (child).
     coverage_ : float
-        Share of the posterior over orders that `posterior_` holds: 1 by the exact method, of a lattice an estimate.
+        Share of the posterior over orders that `posterior_` comes from: of a lattice an estimate, else 1.
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the rows were a frame with such names.
@@ -106,9 +104,9 @@ class OrderDAG(PosteriorEstimator):
         Warns
         -----
         UserWarning
-            As `LocalScores.from_data`, and as `OrderSPN.fit` (`CoverageWarning`) where that makes the posterior.
+            As `LocalScores.from_data`, and as `DagPosterior.from_scores`.
         """
-        one_of("method", self.method, METHODS)
+        one_of("method", self.method, ENGINES)
         rows = read_training_rows(self, X)
         scores = LocalScores.from_data(
             Table.from_frame(rows, self.kinds),
@@ -121,11 +119,11 @@ class OrderDAG(PosteriorEstimator):
             tiers=self.tiers,
             progressbar=self.progressbar,
         )
-        if self.method == "exact" or (self.method == "auto" and scores.d <= MOST_EXACT):
-            self.posterior_ = OrderSPN.exact(scores, progressbar=self.progressbar)
+        seed, bar = seed_of(self.random_state), self.progressbar
+        if self.method == "lattice":
+            self.posterior_ = DagPosterior.fit(scores, self.max_prefixes, random_seed=seed, progressbar=bar)
         else:
-            seed = seed_of(self.random_state)
-            self.posterior_ = OrderSPN.fit(scores, self.max_prefixes, random_seed=seed, progressbar=self.progressbar)
+            self.posterior_ = DagPosterior.from_scores(scores, self.method, random_seed=seed, progressbar=bar)
         edges = self.posterior_.edge_probabilities()
         self.edge_probabilities_, self.coverage_ = edges.values, edges.attrs.get("coverage", 1.0)
         return self

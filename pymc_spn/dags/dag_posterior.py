@@ -1,0 +1,406 @@
+"""`DagPosterior`: a posterior over graphs from a table, exact where it can be, else by sampled orders."""
+
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pymc_spn.dags.exact_support import sums_soon
+from pymc_spn.dags.labelled_answers import Evidence, Seed, clashes, count, in_words
+from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+from pymc_spn.dags.local_scores import LocalScores, check_scores
+from pymc_spn.dags.mcmc_posterior import DagDraws
+from pymc_spn.dags.order_paths import OrderPaths
+from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
+from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.dags.score_sizes import n_columns
+from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
+from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import ConvergenceWarning
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from pymc_spn.tables.inputs import TableLike
+
+ENGINES = "auto", "exact", "orders", "lattice"
+ALL_CANDIDATES = 19  # variables, up to which every other one is a candidate parent by default
+MOST_CANDIDATES = 16  # beyond
+KEPT = 16  # samples drawn under evidence that are remembered
+
+
+@own_names
+class DagPosterior(OrderSPN):
+    """Posterior over graphs of a table: exact where it can be, else an average over sampled orders.
+
+    Made by `from_data`, `from_scores` or `from_idata`. Whatever the engine, it answers the questions of `OrderSPN`, of
+    which it is one. With sampled orders each answer is exact given each order and averaged over the orders. It then
+    has its Monte Carlo standard error in ``attrs["mcse"]``, from the spread between stretches of the chains, and the
+    mark "exact given the draws". A condition weighs the orders, and draws them anew where fewer than a tenth of them
+    would count.
+
+    The target is order-modular: each pair of an order and a graph that fits it counts once.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, pymc_spn as ps
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=200)
+    >>> df = pd.DataFrame({"a": a, "b": a + rng.normal(size=200), "c": rng.normal(size=200)})
+    >>> post = ps.DagPosterior.from_data(df)
+    >>> post.engine
+    'exact'
+    >>> edges = post.edge_probabilities()
+    >>> bool(edges.sel(parent="a", child="b") + edges.sel(parent="b", child="a") > 0.99)
+    True
+
+    References
+    ----------
+    Friedman and Koller (2003), doi:10.1023/A:1020249912095; Koivisto and Sood (2004), JMLR 5:549-573.
+    """
+
+    _seed = 0  # of samples under evidence
+
+    # ---- making
+
+    @classmethod
+    def from_data(
+        cls,
+        data: "TableLike",
+        score: Any = None,
+        prior: Any = "fair",
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 500,
+        random_seed: Seed = None,
+        max_candidates: int | None = None,
+        progressbar: bool = True,
+        **knowledge: Any,
+    ) -> Self:
+        """Score the parent sets of a table, and make the posterior.
+
+        Parameters
+        ----------
+        data : DataFrame, mapping, array or Table
+            Rows are observations. No missing cells, at most 64 columns.
+        score, prior
+            As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.
+        engine : {"auto", "exact", "orders", "lattice"}
+            "exact" sums over all orders, "orders" samples them, "lattice" is `OrderSPN.fit`. "auto" is exact up to 22
+            variables, or more where tiers leave few orders, and samples beyond.
+        chains, draws, random_seed
+            As in `from_scores`.
+        max_candidates : int, optional
+            Candidate parents of each variable. By default all others up to 19 variables, and 16 beyond.
+        progressbar : bool
+            Show bars once something has taken a second.
+        **knowledge
+            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds`` and ``max_gigabytes``
+            of `LocalScores.from_data`.
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `LocalScores.from_data` and `from_scores`.
+
+        Warns
+        -----
+        ConvergenceWarning, CoverageWarning
+            As `from_scores`.
+        """
+        check_engine(engine)
+        if max_candidates is None:
+            d = n_columns(data)
+            max_candidates = d - 1 if 0 < d <= ALL_CANDIDATES else MOST_CANDIDATES
+        scores = LocalScores.from_data(data, score, prior, max_candidates, progressbar=progressbar, **knowledge)
+        return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: LocalScores,
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 500,
+        random_seed: Seed = None,
+        progressbar: bool = True,
+    ) -> Self:
+        """The posterior of given local scores.
+
+        Parameters
+        ----------
+        scores : LocalScores
+        engine : {"auto", "exact", "orders", "lattice"}
+            See `from_data`.
+        chains, draws : int
+            Markov chains over orders from random starts, and the orders that are kept of each. Rounds follow each other
+            until R-hat of the edges is at most 1.02, five at most, the third and later ones by replica exchange; the
+            orders are those of the last round.
+        random_seed : int, Generator or None
+            The same seed gives the same bits, on any number of threads.
+        progressbar : bool
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, or no graph is possible; for "exact" if it would need more than 8 GB.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of an edge is above 1.1: the chains have not met.
+        CoverageWarning
+            For "lattice", as `OrderSPN.fit`.
+        """
+        check_engine(engine)
+        check_scores(scores)
+        n_chains, n_draws = count("chains", chains), count("draws", draws, 4)
+        if engine == "exact" or (engine == "auto" and sums_soon(scores)):
+            post: Any = cls.exact(scores, progressbar=progressbar)
+            return post
+        if engine == "lattice":
+            lattice: Any = cls.fit(scores, random_seed=random_seed, progressbar=progressbar)
+            return lattice
+        rng, tables = np.random.default_rng(random_seed), BaseTables(scores)
+        none = (0,) * scores.d
+        found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar)
+        post = cls(scores, OrderPaths.of(*found), "orders", None, tables)
+        post._seed = int(rng.integers(2**63))
+        return post._warned()
+
+    @classmethod
+    def from_idata(
+        cls, idata: "xr.DataTree | str | PathLike[str]", scores: LocalScores, name: str | None = None
+    ) -> Self:
+        """The posterior from orders that ``pm.sample`` drew of a `DagOrder`.
+
+        Parameters
+        ----------
+        idata : DataTree or path
+            Result of ``pm.sample``.
+        scores : LocalScores
+            Those of the model.
+        name : str, optional
+            The variable's name in the model, where there are several.
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        ValueError
+            If the tree holds no orders, or the scores are not those of the model.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of an edge is above 1.1.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat of the edges is warned of below
+            drawn = DagDraws.from_idata(idata, name)
+        drawn.check_scores(scores)
+        tables, none = BaseTables(scores), (0,) * scores.d
+        orders = np.argsort(drawn.state, axis=-1)
+        log_weights, mixing = mixing_of(LeafTables(tables, none, none), orders)
+        return cls(scores, OrderPaths.of(orders, log_weights, mixing), "orders", None, tables)._warned()
+
+    # ---- what it is
+
+    @property
+    def engine(self) -> str:
+        """Which engine answers: "exact", "orders", "lattice" or "regular"."""
+        return self.kind
+
+    @property
+    def effective_orders(self) -> float:
+        """Effective number of sampled orders: by their log weights along the chains, times the share that counts.
+
+        Infinite for the other engines.
+        """
+        return self._paths.size * self._share_that_counts if self._is_sample else np.inf
+
+    @property
+    def r_hat(self) -> float:
+        """Largest R-hat of the edges with probability .01 to .99 and of the log weight; NaN for other engines."""
+        return self._paths.r_hat if self._is_sample else np.nan
+
+    @property
+    def log_mass(self) -> "xr.DataArray":
+        """As `OrderSPN.log_mass`; of sampled orders it is not known."""
+        if self._is_sample:
+            raise ValueError(
+                "log_mass: a sample of orders does not know the log evidence; "
+                "ps.OrderSPN.fit(scores).estimate_log_evidence() estimates it"
+            )
+        return self._scalar("log_mass", self._log_total)
+
+    def __repr__(self) -> str:
+        if not self._is_sample:
+            return super().__repr__().replace("OrderSPN(", "DagPosterior(", 1)
+        given = in_words(self.names, self.evidence)
+        words = f"DagPosterior({self.scores.d} variables, {self._support()}"
+        return words + (f", given {given})" if given else ")")
+
+    def order_probability(self, order: Any, given: Any = None) -> "xr.DataArray":
+        """As `OrderSPN.order_probability`; refused for sampled orders, of which a single one says little."""
+        self._refuse_sample("order_probability", "before_probabilities answers for pairs of variables")
+        return super().order_probability(order, given)
+
+    def coverage(self, *arguments: Any, **named: Any) -> "xr.DataArray":
+        """As `OrderSPN.coverage`; refused for sampled orders, which are drawn from all."""
+        self._refuse_sample("coverage", "sampled orders come from the whole posterior; see r_hat and effective_orders")
+        return super().coverage(*arguments, **named)
+
+    # ---- below the surface
+
+    @property
+    def _is_sample(self) -> bool:
+        return self.kind == "orders"
+
+    @property
+    def _paths(self) -> OrderPaths:
+        assert isinstance(self._lattice, OrderPaths)
+        return self._lattice
+
+    def _refuse_sample(self, what: str, instead: str) -> None:
+        if self._is_sample:
+            raise ValueError(f"{what}: this posterior is a sample of orders; {instead}")
+
+    def _support(self) -> str:
+        n_chains, n_draws, _ = self._paths.orders.shape
+        size = f"effective orders {self.effective_orders:,.0f}"
+        return f"{n_chains * n_draws:,} orders of {n_chains} chains, R-hat of edges {self.r_hat:.2f}, {size}"
+
+    def _warned(self) -> Self:
+        n_chains, n_draws, _ = self._paths.orders.shape
+        if n_draws >= FEWEST_DRAWS and self.r_hat > LARGEST_R_HAT:
+            warnings.warn(
+                f"R-hat of an edge is {self.r_hat:.2f} over {n_chains} chains of {n_draws} orders: the chains have not "
+                "met, so answers average what each of them found, and their mcse is too small. Take more draws, which "
+                "are further apart then (draws=2000); up to some 25 variables engine='exact' needs no chains",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        limits = super()._limits | {"engine": self.engine}
+        if not self._is_sample:
+            return limits
+        sampled = {"effective_orders": self.effective_orders, "r_hat": self.r_hat}
+        return limits | {"support": self._support()} | sampled
+
+    def _answer(self, name: str, values: Any, coords: Any, exactness: str = "exact", **attrs: Any) -> "xr.DataArray":
+        answer = super()._answer(name, values, coords, exactness, **attrs)
+        if self._is_sample:
+            answer.attrs["exactness"] = limited(exactness, GIVEN_DRAWS)
+        return answer
+
+    # samples under evidence
+
+    def _on(self, paths: OrderPaths, evidence: Evidence) -> Self:
+        """Other sampled orders under evidence, with the same tables."""
+        post = type(self)(self.scores, paths, self.kind, evidence, self._tables)
+        post._seed = self._seed
+        return post
+
+    def _reweighted(self, evidence: Evidence) -> Self:
+        """The same orders, weighted by the evidence."""
+        post: Any = super()._with(evidence)
+        post._seed = self._seed
+        return post
+
+    def _with(self, evidence: Evidence) -> Self:
+        post = self._reweighted(evidence)
+        if not self._is_sample or post is self or clashes(evidence) or not post._leaf_tables.possible:
+            return post
+        if post._share_that_counts >= LEAST_SHARE:
+            return post
+        kept = self._drawn_under
+        if evidence not in kept:
+            if len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[evidence] = drawn_anew(self, evidence, self._seed)
+        return kept[evidence]
+
+    @cached_property
+    def _drawn_under(self) -> dict[Evidence, Self]:
+        return {}
+
+    @cached_property
+    def _share_that_counts(self) -> float:
+        """Effective share of the orders after weighting."""
+        if self._log_total == -np.inf:
+            return 0.0
+        lattice = self._paths
+        shares = self._lattice_passes.from_source[lattice.ptr[-2] :]
+        return float(1.0 / (shares.size * np.square(shares).sum()))
+
+    # standard errors
+
+    @cached_property
+    def _parts(self) -> list[tuple[Self, float]]:
+        """Stretches of the chains as posteriors, and the share of each in the whole."""
+        posts = [self._on(paths, self.evidence) for paths in self._paths.parts()]
+        for post in posts:
+            post.__dict__["_leaf_tables"] = self._leaf_tables
+        logs = np.array([post._log_total for post in posts])
+        shares = np.exp(logs - self._log_total) / len(posts)
+        return list(zip(posts, shares.tolist(), strict=True))
+
+    def _spread(self, found: np.ndarray, ask: Callable[[Any], Any]) -> np.ndarray:
+        """Standard errors of an answer, from those of the parts; a pair is an answer with the log of its weight."""
+        n, answers, shares = len(self._parts), [], []
+        for post, share in self._parts:
+            if share > 0.0:
+                answer = ask(post)
+                values, log_weight = answer if isinstance(answer, tuple) else (answer, 0.0)
+                answers.append(values)
+                shares.append(np.log(share) + log_weight)
+        shares = np.exp(np.array(shares) - np.logaddexp.reduce(shares))
+        total = sum(np.square(share * (values - found)) for share, values in zip(shares, answers, strict=True))
+        return np.sqrt(total * n / (n - 1)) if n > 1 else np.full(np.shape(found), np.nan)
+
+    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
+        return {"mcse": self._spread(np.asarray(found), ask)} if self._is_sample else {}
+
+    def _n_of_part(self, draws: int) -> int:
+        return max(1, draws // len(self._parts))
+
+    @property
+    def _log_total_error(self) -> float:
+        """Standard error of the log of the share of the weight that the evidence leaves, nats."""
+        shares = np.array([share for _, share in self._parts])
+        own = shares.std(ddof=1) * np.sqrt(shares.size) if shares.size > 1 else np.nan
+        return float(np.hypot(own, self._paths.log_unit_error))
+
+    def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
+        if not self._is_sample:
+            return {}
+        if told._log_total == -np.inf:
+            return {"mcse": np.nan}
+        if told._lattice is self._lattice:
+            return self._errors(value, lambda p: np.exp(p._reweighted(told.evidence)._log_total - p._log_total))
+        return {"mcse": float(value * np.hypot(told._log_total_error, self._log_total_error))}
+
+
+def check_engine(engine: Any) -> None:
+    """Refuse what is no engine."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {quoted(engine)}")

@@ -1,0 +1,162 @@
+"""Orders drawn by Markov chains until the edges of all chains agree, and drawn anew where a condition leaves few."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags import order_gibbs_kernels
+from pymc_spn.dags.labelled_answers import Evidence, joined
+from pymc_spn.dags.lattice_kernels import order_log_weights
+from pymc_spn.dags.leaf_tables import LeafTables
+from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
+from pymc_spn.dags.order_paths import OrderPaths
+from pymc_spn.numerics.chain_mixing import r_hat_and_size
+from pymc_spn.numerics.progress_bars import ProgressBar
+
+SETTLE = 64  # sweeps of each chain from its random start
+ENOUGH = 1.02  # R-hat of edges at which no further round is run
+ROUNDS = (False, 1), (False, 2), (True, 1), (True, 2), (True, 4)  # whether with replicas, and sweeps an order
+POWERS = np.array([1.0, 0.85, 0.72, 0.61, 0.52, 0.44, 0.37, 0.3])  # of replicas
+STUCK = 1e6  # R-hat of chains that each stay where they are, but for rounding
+RARE = 0.01  # edges that are less probable than this, or nearer to certain, have no say in R-hat
+LEAST_SHARE = 0.1  # of the orders that must count after weighting; below, orders are drawn anew
+
+
+def must_stand_before(tables: LeafTables) -> np.ndarray | None:
+    """(d,) int64: what stands before each variable, by the tiers and the present edges; None if that is a cycle."""
+    before = [int(m) | p for m, p in zip(tables.scores.must_precede.view(np.uint64), tables.present, strict=True)]
+    for k in range(len(before)):
+        before = [m | before[k] if m >> k & 1 else m for m in before]
+    if any(m >> i & 1 for i, m in enumerate(before)):
+        return None
+    return np.array(before, np.uint64).view(np.int64)
+
+
+def draw_orders(
+    tables: LeafTables, n_chains: int, n_draws: int, rng: np.random.Generator, progressbar: bool
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """Orders (chain, draw, d), their log weights and how the chains have mixed; see `OrderPaths`.
+
+    Relocation Gibbs from random starts. A round leaves out what was before it. After the second, chains exchange their
+    orders with replicas of flatter weights. It ends with the first round after which R-hat of the edges is at most
+    1.02.
+
+    Raises
+    ------
+    ValueError
+        If no order was found in which every variable has a possible parent set.
+    """
+    scores, before, log_sums = tables.scores, must_stand_before(tables), tables.flat_log_sums()
+    nothing = "scores: no order was found in which every variable has a possible parent set"
+    if before is None:
+        raise ValueError(nothing)
+    arrays = scores.lookup, scores.offsets, log_sums, before
+    orders = np.empty((n_chains, n_draws, scores.d), np.int64)
+    states = np.empty((n_chains, POWERS.size, scores.d), np.int64)
+    generators = rng.spawn(n_chains)
+
+    def on_threads(work: Any) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(work, range(n_chains)))
+
+    def settle(c: int) -> None:
+        order_gibbs_kernels.independent_orders(generators[c], SETTLE, *arrays, states[c, :1])
+
+    def run(c: int, sums: np.ndarray | None, thin: int) -> None:
+        if sums is None:
+            order_gibbs_kernels.chain_of_orders(generators[c], states[c, 0], thin, *arrays, orders[c])
+        else:
+            where = scores.lookup, scores.offsets, sums, before
+            order_gibbs_kernels.tempered_orders(generators[c], states[c], POWERS, thin, *where, orders[c])
+        bar.advance(thin * (1 if sums is None else POWERS.size))
+
+    total = sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
+    with ProgressBar("Drawing orders", total * n_chains, progressbar) as bar:
+        on_threads(settle)
+        sums = None
+        for tempered, thin in ROUNDS:
+            if tempered and sums is None:
+                sums = POWERS[:, None] * log_sums
+                states[:, 1:] = states[:, :1]
+            on_threads(partial(run, sums=sums, thin=thin))
+            log_weights, mixing = mixing_of(tables, orders)
+            if n_chains == 1 or not mixing[0] > ENOUGH:
+                break
+    if not (log_weights > -np.inf).all():
+        raise ValueError(nothing)
+    return orders, log_weights, mixing
+
+
+def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
+    """Log weights (chain * draw,) of orders, and how well the chains have mixed.
+
+    That is the largest R-hat of the edges that are neither rare nor certain and of the log weight, and the effective
+    number of orders by their log weights.
+    """
+    n_chains, n_draws, d = orders.shape
+    log_weights = np.empty(n_chains * n_draws)
+    scores = tables.scores
+    sums = tables.flat_log_sums()
+    order_log_weights(orders.reshape(-1, d), scores.lookup, scores.offsets, sums, log_weights)
+    edges = edges_of_orders(tables, orders).reshape(n_chains, n_draws, -1)
+    mean = edges.mean(axis=(0, 1))
+    r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)])
+    (own,), (size,) = r_hat_and_size(log_weights.reshape(n_chains, n_draws, 1))
+    found = np.append(r_hat, own)
+    known = found[~np.isnan(found)]
+    largest = float(known.max()) if known.size else float("nan")
+    return log_weights, (np.inf if largest > STUCK else largest, float(size))
+
+
+def edges_of_orders(tables: LeafTables, orders: np.ndarray) -> np.ndarray:
+    """(n, d, d) exact probability of every edge given each order, parents by children."""
+    scores = tables.scores
+    positions = np.argsort(orders.reshape(-1, scores.d), axis=1)
+    out = np.empty((len(positions), scores.d, scores.d))
+    sums = tables.flat_log_sums()
+    edges_given_positions(positions, scores.candidates, scores.n_candidates, scores.lookup, scores.offsets, sums, out)
+    return out
+
+
+def drawn_anew(post: Any, evidence: Evidence, seed: int) -> Any:
+    """The posterior under more evidence, by orders drawn under it, where few of the orders at hand would count.
+
+    What is told is added step by step, each as far as a tenth of the orders count, so that the probability of the whole
+    is a product of ones that are known.
+    """
+    while True:
+        left = items(evidence, post.evidence)
+        told = [post._reweighted(joined(post.evidence, one)) for one in left]
+        probable = np.argsort([-p._log_total for p in told], kind="stable")
+        best = told[probable[0]]
+        if best._log_total == -np.inf:
+            return post._reweighted(evidence)
+        for k in probable[1:]:
+            more = post._reweighted(joined(best.evidence, left[k]))
+            if more._share_that_counts < LEAST_SHARE:
+                break
+            best = more
+        if best.evidence == evidence and best._share_that_counts >= LEAST_SHARE:
+            return best
+        n_chains, n_draws, _ = post._lattice.orders.shape
+        rng = np.random.default_rng([seed, *(m for masks in best.evidence for m in masks)])
+        orders, log_weights, mixing = draw_orders(best._leaf_tables, n_chains, n_draws, rng, False)
+        error = best._log_total_error
+        post = post._on(OrderPaths.of(orders, log_weights, mixing, best._log_total, error), best.evidence)
+        if post.evidence == evidence:
+            return post
+
+
+def items(evidence: Evidence, known: Evidence) -> list[Evidence]:
+    """Each present or absent edge that is not known yet, as evidence of its own."""
+    found = []
+    for kind in (0, 1):
+        for child, (mask, old) in enumerate(zip(evidence[kind], known[kind], strict=True)):
+            for parent in range(len(evidence[kind])):
+                if (mask & ~old) >> parent & 1:
+                    one = [[0] * len(evidence[0]), [0] * len(evidence[0])]
+                    one[kind][child] = 1 << parent
+                    found.append((tuple(one[0]), tuple(one[1])))
+    return found
