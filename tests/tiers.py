@@ -31,6 +31,7 @@ REST = {
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits
         dense_networks discriminative_circuits integral_circuits monotone_parts sums_of_squares
+        wide_circuit_density
     """,
     "dags": """
         forward_draws lattice log_evidence partition_mcmc regular sampled_queries subset_kernels

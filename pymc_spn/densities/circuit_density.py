@@ -12,6 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import convert_dims, rv_size_is_none
+from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.dispatch.basic import numba_njit
@@ -20,6 +21,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.elliptical_parts import draw_wide_row, elliptical_families, with_parts
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
 from pymc_spn.circuits.evaluation.parameters import (
     check_names,
@@ -29,7 +31,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 )
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
-from pymc_spn.densities.circuit_ops import circuit_rows
+from pymc_spn.densities.circuit_ops import rows_of_circuit
 from pymc_spn.densities.conditional_circuits import ConditionalCircuitRV, GivenCells, common_labels, given_cells
 from pymc_spn.densities.free_rows import RealColumns, bounded_columns, refuse_masses, typical_row
 from pymc_spn.densities.parameters_of_rows import (
@@ -39,7 +41,7 @@ from pymc_spn.densities.parameters_of_rows import (
     of_rows_or_all,
     without_batch,
 )
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
@@ -63,28 +65,33 @@ class CircuitDensityRV(RandomVariable):
     def _supp_shape_from_params(self, dist_params, param_shapes=None):
         return (pt.constant(len(self.circuit.columns), dtype="int64"),)
 
-    @classmethod
-    def rng_fn(cls, rng, packed, log_weights, theta, size):
+    @property
+    def draw(self):
+        return draw_wide_row if self.circuit.further_columns else draw_row
+
+    def rng_fn(self, rng, packed, log_weights, theta, size):
         batch = np.broadcast_shapes(packed.shape[:-1], log_weights.shape[:-1], theta.shape[:-1])
         size = batch if size is None else tuple(size)
         out = np.empty((*size, int(packed.flat[0])))
         inputs = [np.broadcast_to(a, (*size, a.shape[-1])) for a in (packed, log_weights, theta)]
         for i in np.ndindex(*size):
-            out[i] = draw_row(rng, *(a[i] for a in inputs))
+            out[i] = self.draw(rng, *(a[i] for a in inputs))
         return out
 
 
 @numba_core_rv_funcify.register(CircuitDensityRV)
 def _(op, node):
+    draw = op.draw
+
     @numba_njit
     def circuit_row(rng, packed, log_weights, theta):
-        return draw_row(rng, packed, log_weights, theta)
+        return draw(rng, packed, log_weights, theta)
 
-    return circuit_row, source_version()
+    return circuit_row, 2 * source_version() + bool(op.circuit.further_columns)
 
 
 class _CircuitDensityDistribution(Distribution):
-    """Registers the log density of `CircuitDensityRV`; variables are made by `CircuitDensity`."""
+    """Registers where `CircuitDensityRV` starts; variables are made by `CircuitDensity`."""
 
     rv_type = CircuitDensityRV
 
@@ -93,10 +100,13 @@ class _CircuitDensityDistribution(Distribution):
         point = vectorize_graph(typical_row(rv.owner.op.circuit, own), {own: theta})
         return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[-1]))
 
-    def logp(value, packed, log_weights, theta):
-        core = of_rows_or_all(log_weights), of_rows_or_all(theta)
-        logs = circuit_rows(without_batch(packed), value.reshape((-1, value.shape[-1])), *core)
-        return logs.reshape(value.shape[:-1])
+
+@_logprob.register(CircuitDensityRV)
+def _(op, values, rng, size, packed, log_weights, theta, **kwargs):
+    (value,) = values
+    core = of_rows_or_all(log_weights), of_rows_or_all(theta)
+    logs = rows_of_circuit(op.circuit)(without_batch(packed), value.reshape((-1, value.shape[-1])), *core)
+    return logs.reshape(value.shape[:-1])
 
 
 def CircuitDensity(
@@ -337,8 +347,8 @@ def packed_inputs(
     With ``n_rows``, the lengths of what has rows already, None where not known yet, parameters may be each row's own:
     weights are then (N, n_sum_edges), leaf parameters (N, P).
     """
-    _check_circuit(circuit)
     may_have_rows = n_rows is not None
+    _check_circuit(circuit, may_have_rows)
     given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
     for name, v in given.items():
         if isinstance(v, Variable):
@@ -359,19 +369,17 @@ def packed_inputs(
     if own:
         check_n_rows({**(n_rows or {}), **own})
     theta = flat_leaf_parameters([given[f] for f in circuit.families if f in given]).astype("float64")
-    packed = pt.as_tensor_variable(pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width))
+    layout = pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width)
+    packed = pt.as_tensor_variable(with_parts(layout, circuit, begin, width))
     return packed, weights, theta
 
 
-def _check_circuit(circuit: Any) -> None:
+def _check_circuit(circuit: Any, may_be_wide: bool = True) -> None:
+    """Refuse leaves without a formula; Gaussian and Student t leaves over several columns are let in on request."""
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
-    try:
-        refuse_distributions(circuit, "the circuit of a CircuitDensity")
-    except ValueError as error:
-        if not circuit.further_columns:
-            raise
-        raise ValueError(f"{error}; that of a network learned with joint_leaves=None has none") from None
+    what = "the circuit of a CircuitDensity" if may_be_wide else "a circuit that is squared"
+    refuse_distributions(circuit, what, allowed=elliptical_families(circuit) if may_be_wide else ())
 
 
 def _value(x: Any) -> Any:
@@ -383,9 +391,10 @@ def _check_tensor(circuit: Circuit, name: str, v: Any, may_have_rows: bool) -> N
     n = circuit.leaves_of(name).size
     shape = v.type.shape
     core = shape[1:] if may_have_rows and len(shape) == 3 else shape
-    width = EXPLICIT[name].n_parameters or (core[-1] if core else None)
+    n_parameters: Any = LEAF_FAMILIES[name].n_parameters  # type: ignore[attr-defined]
+    width = n_parameters or (core[-1] if core else None)
     if len(core) != 2 or core[0] not in (None, n) or core[1] is None or core[1] != width:
-        wanted = f"{n}, {EXPLICIT[name].n_parameters or 'number of levels'}"
+        wanted = f"{n}, {n_parameters or 'number of levels'}"
         raise ValueError(
             f"leaf_parameters[{name!r}] must have shape ({wanted}){f' or (rows, {wanted})' if may_have_rows else ''}, "
             f"known when the model is built; got {shape}"

@@ -12,6 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.rewriting.basic import register_specialize
 
+from pymc_spn.circuits.evaluation.elliptical_parts import wide_rows_and_gradient_given, wide_rows_given
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
 from pymc_spn.numerics.source_version import source_version
 
@@ -22,9 +23,19 @@ class CircuitRows(Op):
     Inputs: packed layout (s,) int64, values (N, D), log weights (E,) or (N, E), leaf parameters (P,) or (N, P): of all
     rows, or of each row's own. The gradient is another operation, which also gives the rows; where both are wanted, a
     rewrite leaves that one alone.
+
+    Parameters
+    ----------
+    is_wide : bool
+        Whether the layout has leaves over several columns (`elliptical_parts.with_parts`); other circuits then compile
+        nothing for these.
     """
 
-    __props__ = ()
+    __props__ = ("is_wide",)
+
+    def __init__(self, is_wide=False):
+        self.is_wide = is_wide
+        self.given = wide_rows_given if is_wide else rows_given
 
     def make_node(self, *inputs):
         inputs = [pt.as_tensor_variable(x) for x in inputs]
@@ -34,13 +45,13 @@ class CircuitRows(Op):
         return [(shapes[1][0],)]
 
     def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = rows_given(*inputs)
+        output_storage[0][0] = self.given(*inputs)
 
     def connection_pattern(self, node):
         return [[False], [True], [True], [True]]
 
     def pullback(self, inputs, outputs, cotangents):
-        _, grad_weights, grad_theta, grad_values = circuit_rows_and_gradient(*inputs, cotangents[0])
+        _, grad_weights, grad_theta, grad_values = CircuitRowsAndGradient(self.is_wide)(*inputs, cotangents[0])
         return [disconnected_type(), grad_values, grad_weights, grad_theta]
 
 
@@ -50,7 +61,11 @@ class CircuitRowsAndGradient(Op):
     Outputs: rows (N,), gradients in log weights, leaf parameters and values, each of its input's shape.
     """
 
-    __props__ = ()
+    __props__ = ("is_wide",)
+
+    def __init__(self, is_wide=False):
+        self.is_wide = is_wide
+        self.given = wide_rows_and_gradient_given if is_wide else rows_and_gradient_given
 
     def make_node(self, *inputs):
         packed, values, log_weights, theta, cotangent = (pt.as_tensor_variable(x) for x in inputs)
@@ -62,9 +77,14 @@ class CircuitRowsAndGradient(Op):
         return [(shapes[1][0],), shapes[2], shapes[3], shapes[1]]
 
     def perform(self, node, inputs, output_storage):
-        found = rows_and_gradient_given(*inputs)
+        found = self.given(*inputs)
         for storage, value in zip(output_storage, found, strict=True):
             storage[0] = value
+
+
+def rows_of_circuit(circuit):
+    """The operation for a circuit's rows, by whether it has leaves over several columns."""
+    return CircuitRows(bool(circuit.further_columns))
 
 
 circuit_rows = CircuitRows()
@@ -95,17 +115,21 @@ optdb.register("load_circuit_rows_in_jax", dfs_rewriter(load_jax_functions), "ja
 
 @register_funcify_default_op_cache_key(CircuitRows)
 def _(op, node, **kwargs):
+    given = op.given
+
     @numba_njit
     def circuit_rows_numba(packed, values, log_weights, theta):
-        return rows_given(packed, values, log_weights, theta)
+        return given(packed, values, log_weights, theta)
 
     return circuit_rows_numba, source_version()
 
 
 @register_funcify_default_op_cache_key(CircuitRowsAndGradient)
 def _(op, node, **kwargs):
+    given = op.given
+
     @numba_njit
     def circuit_rows_and_gradient_numba(packed, values, log_weights, theta, cotangent):
-        return rows_and_gradient_given(packed, values, log_weights, theta, cotangent)
+        return given(packed, values, log_weights, theta, cotangent)
 
     return circuit_rows_and_gradient_numba, source_version()

@@ -38,6 +38,11 @@ def _(op, node, **kwargs):
 def _log_densities(node: Apply) -> Any:
     """The circuit as a JAX function: its layout decides on the operations, so that it cannot be one of their inputs."""
     packed = node.inputs[0]
+    if node.op.is_wide:
+        raise NotImplementedError(
+            "a CircuitDensity whose circuit has leaves over several columns does not run in JAX; compile the model in "
+            "PyTensor's default mode, and sample it with pm.sample() or nutpie"
+        )
     if not isinstance(packed, Constant):
         raise ValueError(
             f"{node.op}: in JAX the packed layout of a circuit must be a constant of the graph, got {packed}"

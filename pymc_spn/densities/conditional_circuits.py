@@ -11,6 +11,7 @@ import pandas as pd
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import rv_size_is_none
+from pymc.logprob.abstract import _logprob
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.replace import vectorize_graph
@@ -20,9 +21,10 @@ from pytensor.raise_op import Assert
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_spn.circuits.evaluation.conditional_draws import draw_targets
+from pymc_spn.circuits.evaluation.elliptical_parts import draw_wide_targets
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows, frame_of_table
-from pymc_spn.densities.circuit_ops import circuit_rows
+from pymc_spn.densities.circuit_ops import rows_of_circuit
 from pymc_spn.densities.free_rows import typical_row
 from pymc_spn.densities.parameters_of_rows import check_n_rows, of_rows_or_all, without_batch
 from pymc_spn.numerics.quoted_values import quoted
@@ -62,8 +64,11 @@ class ConditionalCircuitRV(RandomVariable):
     def _supp_shape_from_params(self, dist_params, param_shapes=None):
         return (dist_params[4].shape[-1],)
 
-    @classmethod
-    def rng_fn(cls, rng, *inputs_and_size):
+    @property
+    def draw(self):
+        return draw_wide_targets if self.circuit.further_columns else draw_targets
+
+    def rng_fn(self, rng, *inputs_and_size):
         *inputs, size = inputs_and_size
         core = [1, 1, 1, 1, 1, 0]
         batch = np.broadcast_shapes(*(a.shape[: a.ndim - n] for a, n in zip(inputs, core, strict=True)))
@@ -71,17 +76,19 @@ class ConditionalCircuitRV(RandomVariable):
         wide = [np.broadcast_to(a, (*size, *a.shape[a.ndim - n :])) for a, n in zip(inputs, core, strict=True)]
         out = np.empty((*size, inputs[4].shape[-1]))
         for i in np.ndindex(*size):
-            out[i] = draw_targets(rng, *(a[i] for a in wide))
+            out[i] = self.draw(rng, *(a[i] for a in wide))
         return out
 
 
 @numba_core_rv_funcify.register(ConditionalCircuitRV)
 def _(op, node):
+    draw = op.draw
+
     @numba_njit
     def targets_of_row(rng, packed, log_weights, theta, row, targets, number):
-        return draw_targets(rng, packed, log_weights, theta, row, targets, number)
+        return draw(rng, packed, log_weights, theta, row, targets, number)
 
-    return targets_of_row, source_version()
+    return targets_of_row, 2 * source_version() + bool(op.circuit.further_columns)
 
 
 def _pass_on(inputs, outputs, cotangents):
@@ -104,7 +111,7 @@ log_ratio = _log_ratio()
 
 
 class _ConditionalCircuitDistribution(Distribution):
-    """Registers the log density of `ConditionalCircuitRV`; variables are made by `CircuitDensity`."""
+    """Registers where `ConditionalCircuitRV` starts; variables are made by `CircuitDensity`."""
 
     rv_type = ConditionalCircuitRV
 
@@ -114,15 +121,18 @@ class _ConditionalCircuitDistribution(Distribution):
         point = point[..., without_batch(targets)]
         return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[-1]))
 
-    def logp(value, packed, log_weights, theta, rows, targets, number):
-        core = of_rows_or_all(log_weights), of_rows_or_all(theta)
-        known, found = rows.reshape((-1, rows.shape[-1])), value.reshape((-1, value.shape[-1]))
-        if known.type.shape[0] is None or known.type.shape[0] != found.type.shape[0]:
-            found = same_rows(found, pt.eq(found.shape[0], known.shape[0]))
-        all_cells = pt.set_subtensor(known[:, without_batch(targets)], found)
-        layout = without_batch(packed)
-        logs = log_ratio(circuit_rows(layout, all_cells, *core), circuit_rows(layout, known, *core))
-        return logs.reshape(value.shape[:-1])
+
+@_logprob.register(ConditionalCircuitRV)
+def _(op, values, rng, size, packed, log_weights, theta, rows, targets, number, **kwargs):
+    (value,) = values
+    core = of_rows_or_all(log_weights), of_rows_or_all(theta)
+    known, found = rows.reshape((-1, rows.shape[-1])), value.reshape((-1, value.shape[-1]))
+    if known.type.shape[0] is None or known.type.shape[0] != found.type.shape[0]:
+        found = same_rows(found, pt.eq(found.shape[0], known.shape[0]))
+    all_cells = pt.set_subtensor(known[:, without_batch(targets)], found)
+    layout, circuit_rows = without_batch(packed), rows_of_circuit(op.circuit)
+    logs = log_ratio(circuit_rows(layout, all_cells, *core), circuit_rows(layout, known, *core))
+    return logs.reshape(value.shape[:-1])
 
 
 class GivenCells(NamedTuple):

@@ -1,6 +1,6 @@
 """Rows of a circuit that are not observed: the scales on which their columns move, and where a sampler starts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ from pymc.logprob.transforms import Transform
 
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.structures.circuit import Circuit
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 
 
 class RealColumns(Transform):
@@ -38,14 +40,20 @@ class RealColumns(Transform):
 
 
 def refuse_masses(circuit: Circuit, columns: Sequence[int]) -> None:
-    for leaf in circuit.leaves:
-        d, family = circuit.leaf_column[leaf], circuit.families[circuit.leaf_family[leaf]]
-        if d in columns and not EXPLICIT[family].is_density:
+    for d, family in _families_of_columns(circuit):
+        if d in columns and not family.is_density:
             every = "all columns" if len(columns) == len(circuit.columns) else "all columns that are not given"
             raise ValueError(
                 f"a CircuitDensity that is not observed needs densities in {every}, "
-                f"{circuit.names[d]!r} has a {family} leaf"
+                f"{circuit.names[d]!r} has a {family.name} leaf"
             )
+
+
+def _families_of_columns(circuit: Circuit) -> Iterator[tuple[int, UnivariateFamily]]:
+    """Every leaf's columns, each with the family of its law under the leaf."""
+    for leaf in circuit.leaves.tolist():
+        family = LEAF_FAMILIES[circuit.families[circuit.leaf_family[leaf]]]
+        yield from zip(circuit.columns_of(leaf), family.column_families, strict=True)
 
 
 def bounded_columns(circuit: Circuit, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -54,8 +62,7 @@ def bounded_columns(circuit: Circuit, columns: Sequence[int]) -> tuple[np.ndarra
     As places among the columns.
     """
     low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
-    for leaf in circuit.leaves:
-        d, family = circuit.leaf_column[leaf], EXPLICIT[circuit.families[circuit.leaf_family[leaf]]]
+    for d, family in _families_of_columns(circuit):
         low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
     low, high = low[list(columns)], high[list(columns)]
     return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
@@ -63,20 +70,25 @@ def bounded_columns(circuit: Circuit, columns: Sequence[int]) -> tuple[np.ndarra
 
 def typical_row(circuit: Circuit, theta: Any) -> Any:
     """Mean over each column's leaves of their location, as a start for a sampler; of no use for columns of masses."""
-    layout = compile_circuit(circuit).layout
+    layout, _, wide = compile_circuit(circuit)
     total = pt.zeros(len(circuit.columns))
-    n_leaves = np.bincount(layout.leaf_family, minlength=len(circuit.families))
-    n_known = sum(int(n) * (EXPLICIT[f].n_parameters or 0) for n, f in zip(n_leaves, circuit.families, strict=True))
+    n_leaves = [circuit.leaves_of(name).size for name in circuit.families]
+    widths: list[int | None] = [getattr(LEAF_FAMILIES[name], "n_parameters", None) for name in circuit.families]
+    n_known = sum(n * (width or 0) for n, width in zip(n_leaves, widths, strict=True))
     first = 0
     for f, name in enumerate(circuit.families):
         at = layout.leaf_family == f
-        n = int(n_leaves[f])
+        n = n_leaves[f]
         if n == 0:
             continue
-        width = EXPLICIT[name].n_parameters or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
+        width = widths[f] or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
         own = theta[first : first + n * width].reshape((n, width))
-        symbols = EXPLICIT[name].symbols
-        location = own[:, 0] if symbols is None or symbols.location is None else symbols.location(pt, own)
+        family = LEAF_FAMILIES[name]
+        symbols = getattr(family, "symbols", None)
+        if isinstance(family, EllipticalFamily):
+            location = own[layout.leaf_row[at], len(family.first_names) + wide.place[at]]
+        else:
+            location = own[:, 0] if symbols is None or symbols.location is None else symbols.location(pt, own)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
         first += n * width
     return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

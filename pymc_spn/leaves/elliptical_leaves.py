@@ -80,6 +80,11 @@ class EllipticalFamily(LeafFamily):
         return type(self)(n_columns)
 
     @property
+    def n_parameters(self) -> int:
+        """Of one leaf."""
+        return len(self.first_names) + self.n_columns * (1 + self.n_columns)
+
+    @property
     def column_families(self) -> tuple[UnivariateFamily, ...]:
         return (self.univariate,) * self.n_columns
 
@@ -118,7 +123,7 @@ class EllipticalFamily(LeafFamily):
 
     def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
         d, first = self.n_columns, len(self.first_names)
-        if parameters.shape[1] != first + d + d * d:
+        if parameters.shape[1] != self.n_parameters:
             own = ", ".join((*self.first_names, f"location ({d},)", f"{self.scale_name} ({d}, {d}) row by row"))
             return 0, f"rows must be ({own})"
         checks = (

@@ -130,9 +130,13 @@ def test_the_fit_inside_another_model():
         ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
     found = model.compile_fn(model.logp(sum=False)[0])({})
     np.testing.assert_allclose(found, fit.log_density(rows), rtol=1e-11, atol=1e-11)
-    wide = fitted().as_circuit()
-    with pm.Model(), pytest.raises(ValueError, match=r"leaf .* of 'a' and 'b' is one; .* joint_leaves=None has none"):
+    joint = fitted()
+    wide = joint.as_circuit()
+    assert wide.circuit.further_columns
+    with pm.Model() as model:
         ps.CircuitDensity("x", wide.circuit, wide.log_weights, wide.leaf_parameters, observed=rows)
+    found = model.compile_fn(model.logp(sum=False)[0])({})
+    np.testing.assert_allclose(found, joint.log_density(rows), rtol=1e-10, atol=1e-10)
 
 
 def test_leaf_types_are_expected_shares_of_the_observed_cells():

@@ -42,15 +42,7 @@ def draw_targets(rng, packed, log_weights, theta, row, targets, number):
 @kernel  # with the message, which takes seconds to compile and would with every model
 def _draw_targets(rng, packed, log_weights, theta, row, targets, number):
     layout, begin, width = unpack(packed)
-    logs = logs_of_row(layout, log_weights, theta, begin, width, row)
-    if not logs[0, 0] > NOWHERE:  # also NaN, of parameters out of their bounds
-        raise ValueError(
-            f"given: row {number} of a CircuitDensity has density 0 under the parameters of a draw, "
-            "and nothing can be drawn given it"
-        )
-    leaf = np.empty(row.size, np.int64)
-    stack = np.empty(layout.kind.size, np.int64)
-    descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf)
+    leaf = drawn_leaves(rng, layout, log_weights, theta, begin, width, row, number)
     out = np.empty(targets.size)
     for i in range(targets.size):
         k = leaf[targets[i]]
@@ -58,6 +50,23 @@ def _draw_targets(rng, packed, log_weights, theta, row, targets, number):
         first = begin[f] + layout.leaf_row[k] * width[f]
         out[i] = draw_leaf(layout.leaf_code[k], rng, theta[first : first + width[f]])
     return out
+
+
+@inner_kernel
+def drawn_leaves(rng, layout, log_weights, theta, begin, width, row, number):
+    """Leaf of each column, drawn given what is observed of the row; without a number of the row that is nothing."""
+    logs = logs_of_row(layout, log_weights, theta, begin, width, row)
+    if not logs[0, 0] > NOWHERE:  # also NaN, of parameters out of their bounds
+        if number < 0:
+            raise ValueError("nothing can be drawn from a CircuitDensity whose parameters are out of their bounds")
+        raise ValueError(
+            f"given: row {number} of a CircuitDensity has density 0 under the parameters of a draw, "
+            "and nothing can be drawn given it"
+        )
+    leaf = np.empty(row.size, np.int64)
+    stack = np.empty(layout.kind.size, np.int64)
+    descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf)
+    return leaf
 
 
 @inner_kernel

@@ -87,7 +87,7 @@ def add_leaf_gradient(
     width = family_width[f]
     begin = family_begin[f] + layout.leaf_row[k] * width
     own = theta[begin : begin + width]
-    d = layout.leaf_column[k]
+    d = layout.input_column[j]  # the leaf's own, or that of its logs
     if code == GAUSSIAN or code == LOG_NORMAL:
         mass, drift, spread = weighted_moments(own[0], 1.0 / own[1], u[j], present[j], flow)
         grad_theta[begin] += drift / own[1]

@@ -92,6 +92,10 @@ def _without_slope(theta, u, x):
     return 0.0
 
 
+def _slope_of_logs(theta, u, x):
+    return 1.0
+
+
 def _without_gradient(theta, width, u, x, flow, out):
     return
 
@@ -117,7 +121,12 @@ form_at = by_family(
 add_parameter_gradient = by_family(
     "add_parameter_gradient", "family", _piece("add_gradient"), inner_kernel, __file__, otherwise=_without_gradient
 )
-# derivative of a leaf's log density in the value; 0 for masses
+# derivative of a leaf's log density in what it reads; 0 for masses
 value_derivative = by_family(
-    "value_derivative", "family", _piece("value_slope"), inner_kernel, __file__, otherwise=_without_slope
+    "value_derivative",
+    "family",
+    [*_piece("value_slope"), (TABULATED, _slope_of_logs)],
+    inner_kernel,
+    __file__,
+    otherwise=_without_slope,
 )

@@ -1,0 +1,339 @@
+"""`CircuitDensity` of circuits with leaves over several columns, against mixtures of SciPy's distributions."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.elliptical_parts import (
+    wide_rows_and_gradient_given,
+    wide_rows_given,
+    with_parts,
+)
+from pymc_spn.circuits.evaluation.packed_layout import pack
+from pymc_spn.circuits.evaluation.parameters import flatten
+from tests.densities.density_problems import differences
+from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
+
+PAIR, TRIPLE, OUTLYING = "multivariate_gaussian[2]", "multivariate_gaussian[3]", "multivariate_student_t[2]"
+NAMES = list("abcd")
+PARTS = [  # columns and families of the leaves of each product, columns in no order
+    [("ca", PAIR), ("bd", OUTLYING)],
+    [("dba", TRIPLE), ("c", "gaussian")],
+    [("cd", PAIR), ("a", "gaussian"), ("b", "student_t")],
+]
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+
+
+def scale_of(rng, d):
+    load = 0.5 + rng.random(d)
+    return np.outer(load, load) + 0.3 * np.eye(d)
+
+
+def parameters_of(family, d, rng):
+    dof = [3.0 + 4.0 * rng.random()] if "student" in family else []
+    if d == 1:
+        return [rng.normal(), 0.5 + rng.random(), *dof]
+    return [*dof, *rng.normal(size=d), *scale_of(rng, d).ravel()]
+
+
+def mixture():
+    """The circuit with its parameters, and the leaves (columns, family, parameters) of each product."""
+    rng = np.random.default_rng(3)
+    leaves = [[(tuple(c), f, np.array(parameters_of(f, len(c), rng))) for c, f in part] for part in PARTS]
+    made = [
+        ps.circuits.product_of([ps.circuits.leaf(c if len(c) > 1 else c[0], *own) for c, *own in p]) for p in leaves
+    ]
+    return ps.circuits.mixture_of(made, weights=WEIGHTS), leaves
+
+
+def rows_with_gaps(columns, n=12):
+    """Among them one row without a cell and then a complete one."""
+    x = np.random.default_rng(4).normal(size=(n, 4))
+    for i, gaps in enumerate(["a", "b", "cd", "abcd", "", "bd", "abc", "d", "c", "ac"]):
+        x[i, [columns.index(g) for g in gaps]] = np.nan
+    return x
+
+
+def log_leaf(family, own, x):
+    """Log density of the observed cells of a row under a leaf, by SciPy."""
+    seen, d = ~np.isnan(x), x.size
+    if not seen.any():
+        return 0.0
+    if d == 1:
+        law = stats.norm(*own[:2]) if family == "gaussian" else stats.t(own[2], *own[:2])
+        return float(law.logpdf(x[0]))
+    first = int("student" in family)
+    location, scale = own[first : first + d], own[first + d :].reshape(d, d)
+    place = {"mean" if first == 0 else "loc": location[seen]}
+    own_scale = scale[np.ix_(seen, seen)]
+    if first:
+        return float(stats.multivariate_t(shape=own_scale, df=own[0], **place).logpdf(x[seen]))
+    return float(stats.multivariate_normal(cov=own_scale, **place).logpdf(x[seen]))
+
+
+def reference(leaves, columns, x, weights=WEIGHTS, log_of=log_leaf):
+    """Log densities (n,) of rows, leaf by leaf."""
+    logs = [
+        [sum(log_of(f, own, row[[columns.index(c) for c in cols]]) for cols, f, own in part) for row in x]
+        for part in leaves
+    ]
+    return np.logaddexp.reduce(np.array(logs) + np.log(weights)[:, None], axis=0)
+
+
+def problem():
+    given, leaves = mixture()
+    circuit = given.circuit
+    flat = flatten(circuit, given.leaf_parameters)
+    layout = pack(compile_circuit(circuit).layout, 4, flat.begin, flat.width)
+    packed = with_parts(layout, circuit, flat.begin, flat.width)
+    return given, leaves, flat, packed, rows_with_gaps(list(circuit.names))
+
+
+def on_both_sides(theta, flat, circuit):
+    """The parameters with scale matrices made symmetric: the density is defined for those alone."""
+    theta = theta.copy()
+    for f, name in enumerate(circuit.families):
+        if "multivariate" not in name:
+            continue
+        d, first = int(name[-2]), int("student" in name)
+        own = theta[flat.begin[f] :][: circuit.leaves_of(name).size * flat.width[f]].reshape(-1, flat.width[f])
+        scale = own[:, first + d :].reshape(-1, d, d)
+        own[:, first + d :] = (0.5 * (scale + np.swapaxes(scale, 1, 2))).reshape(len(own), -1)
+    return theta
+
+
+def test_densities_are_those_of_scipy_with_gaps():
+    given, leaves, flat, packed, x = problem()
+    columns = list(given.circuit.names)
+    rows = wide_rows_given(packed, x, np.asarray(given.log_weights), flat.theta)
+    rounding = {"rtol": 0, "atol": 1e-12}  # a few operations on numbers of size ten
+    np.testing.assert_allclose(rows, reference(leaves, columns, x), **rounding)
+
+    def without_determinant(family, own, row):
+        if row.size == 1 or np.isnan(row).all():
+            return log_leaf(family, own, row)
+        seen = ~np.isnan(row)
+        scale = own[-(row.size**2) :].reshape(row.size, row.size)[np.ix_(seen, seen)]
+        return log_leaf(family, own, row) + 0.5 * np.linalg.slogdet(scale)[1]
+
+    for wrong in (
+        reference(leaves, columns, x, log_of=without_determinant),
+        reference([[(c[::-1], f, own) for c, f, own in part] for part in leaves], columns, x),
+    ):
+        assert not np.allclose(rows, wrong, **rounding)
+
+
+def test_gradients_are_the_differences_of_the_value():
+    given, _, flat, packed, x = problem()
+    log_weights = np.asarray(given.log_weights)
+    cotangent = np.random.default_rng(5).normal(size=len(x))
+    rows, grad_weights, grad_theta, grad_values = wide_rows_and_gradient_given(
+        packed, x, log_weights, flat.theta, cotangent
+    )
+    np.testing.assert_array_equal(rows, wide_rows_given(packed, x, log_weights, flat.theta))
+    allowed = {"rtol": 2e-5, "atol": 2e-6}  # of central differences with steps of 1e-6
+    total = lambda v, w, t: cotangent @ wide_rows_given(packed, v, w, on_both_sides(t, flat, given.circuit))  # noqa: E731
+    of_weights = differences(lambda w: total(x, w, flat.theta), log_weights)
+    of_theta = differences(lambda t: total(x, log_weights, t), flat.theta)
+    of_values = differences(lambda v: total(v, log_weights, flat.theta), x)
+    np.testing.assert_allclose(grad_weights, of_weights, **allowed)
+    np.testing.assert_allclose(grad_theta, of_theta, **allowed)
+    np.testing.assert_allclose(grad_values, of_values, **allowed)
+    assert np.abs(grad_theta).min() > 1e-4  # every parameter counts
+    assert not np.allclose(grad_theta, 2.0 * of_theta, **allowed)
+
+
+def test_each_row_may_have_its_own_parameters():
+    given, _, flat, packed, x = problem()
+    log_weights = np.asarray(given.log_weights)
+    rng = np.random.default_rng(6)
+    theta = np.array(
+        [on_both_sides(flat.theta * rng.uniform(0.98, 1.02, flat.theta.size), flat, given.circuit) for _ in x]
+    )
+    cotangent = rng.normal(size=len(x))
+    rows, _, grad_theta, grad_values = wide_rows_and_gradient_given(packed, x, log_weights, theta, cotangent)
+    for n in range(len(x)):
+        alone = wide_rows_and_gradient_given(packed, x[n : n + 1], log_weights, theta[n], cotangent[n : n + 1])
+        np.testing.assert_allclose(rows[n], alone[0][0], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(grad_theta[n], alone[2], rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(grad_values[n], alone[3][0], rtol=1e-9, atol=1e-11)
+
+
+def test_parameters_of_no_leaf_have_no_density():
+    """Where they are each row's own, in that row alone; far rows have density zero and no gradient."""
+    given, _, flat, packed, x = problem()
+    log_weights, ones = np.asarray(given.log_weights), np.ones(len(x))
+    families = list(given.circuit.families)
+    begin = {name: flat.begin[families.index(name)] for name in families}
+    for at, value in (
+        (begin[PAIR], np.nan),
+        (begin[PAIR] + 2, -1.0),  # a variance
+        (begin[PAIR] + 3, 0.123),  # one of two equal covariances
+        (begin[TRIPLE] + 3, np.inf),
+        (begin[OUTLYING], 0.0),  # degrees of freedom
+    ):
+        theta = flat.theta.copy()
+        theta[at] = value
+        rows, *gradients = wide_rows_and_gradient_given(packed, x, log_weights, theta, ones)
+        assert np.isneginf(rows).all() and not any(g.any() for g in gradients)
+        own = np.tile(flat.theta, (len(x), 1))
+        own[4] = theta
+        rows, _, of_rows, of_values = wide_rows_and_gradient_given(packed, x, log_weights, own, ones)
+        assert np.flatnonzero(np.isneginf(rows)).tolist() == [4]
+        assert not of_rows[4].any() and not of_values[4].any() and np.isfinite(of_rows).all()
+    singular = flat.theta.copy()
+    singular[begin[PAIR] + 2 : begin[PAIR] + 6] = [1.0, 1.0, 1.0, 1.0]
+    assert np.isneginf(wide_rows_given(packed, x, log_weights, singular)).all()
+    far = x.copy()
+    far[4] = 1e200
+    far[5, 0] = np.inf
+    rows, *gradients = wide_rows_and_gradient_given(packed, far, log_weights, flat.theta, ones)
+    assert np.isneginf(rows[[4, 5]]).all() and all(np.isfinite(g).all() for g in gradients)
+
+
+def test_a_model_has_the_density_draws_and_conditionals_of_the_circuit():
+    given, leaves, _, _, x = problem()
+    circuit, columns = given.circuit, list(given.circuit.names)
+    arguments = circuit, given.log_weights, given.leaf_parameters
+    full = pd.DataFrame(np.nan_to_num(x, nan=0.7), columns=columns)
+    known = columns[:2]
+    with pm.Model() as model:
+        ps.CircuitDensity("x", *arguments, observed=pd.DataFrame(x, columns=columns))
+        ps.CircuitDensity("free", *arguments)
+        ps.CircuitDensity("y", *arguments, given=full[known], observed=full[columns[2:]])
+    terms = model.logp([model["x"], model["y"]], sum=False)
+    logs = model.compile_fn(terms, inputs=[], point_fn=False, mode=PLAIN)()
+    np.testing.assert_allclose(logs[0], reference(leaves, columns, x), rtol=0, atol=1e-12)
+    without = full.to_numpy().copy()
+    without[:, 2:] = np.nan
+    expected = reference(leaves, columns, full.to_numpy()) - reference(leaves, columns, without)
+    np.testing.assert_allclose(logs[1], expected, rtol=0, atol=1e-12)
+
+    start = model.initial_point()["free"]
+    locations = {c: [] for c in columns}
+    for part in leaves:
+        for cols, family, own in part:
+            first = int("student" in family) if len(cols) > 1 else 0
+            for j, c in enumerate(cols):
+                locations[c].append(own[first + j])
+    np.testing.assert_allclose(start, [np.mean(locations[c]) for c in columns], rtol=1e-12)
+    slope = model.compile_dlogp(model["free"], mode=REWRITTEN)(model.initial_point())
+    found = differences(lambda v: reference(leaves, columns, v[None])[0], start)
+    np.testing.assert_allclose(slope, found, rtol=2e-5, atol=2e-6)
+
+
+def test_draws_have_the_moments_of_the_circuit():
+    """To 5 standard errors, in both ways in which PyTensor draws; dof above 4 keeps fourth moments finite."""
+    rng = np.random.default_rng(7)
+    outlying = np.array([9.0, 1.0, -1.0, *scale_of(rng, 2).ravel()])
+    pair = np.array([-2.0, 0.5, *scale_of(rng, 2).ravel()])
+    lone = ps.circuits.leaf("b", "gaussian", (0.0, 1.0))
+    made = ps.circuits.mixture_of(
+        [ps.circuits.product_of([ps.circuits.leaf(("c", "a"), OUTLYING, outlying), lone]),
+         ps.circuits.product_of([ps.circuits.leaf(("a", "c"), PAIR, pair), lone])],
+        weights=[0.4, 0.6],
+    )  # fmt: skip
+    names = list(made.circuit.names)
+    n = 20_000
+    given = pd.DataFrame({"a": np.full(n, 0.3)})
+    with pm.Model() as model:
+        ps.CircuitDensity("x", made.circuit, made.log_weights, made.leaf_parameters, shape=(n, 3))
+        ps.CircuitDensity("y", made.circuit, made.log_weights, made.leaf_parameters, given=given)
+    mean, covariance = made.mean(), made.cov()
+    of_rest = made.moments(np.where(np.array(names) == "a", 0.3, np.nan)[None])
+    for mode in (None, REWRITTEN):
+        x, y = pm.draw([model["x"], model["y"]], random_seed=8, mode=mode)
+        for drawn, centre, spread in (
+            (x, np.asarray(mean), np.asarray(covariance)),
+            (y, *rest_of(of_rest, [i for i, name in enumerate(names) if name != "a"])),
+        ):
+            product = (drawn - centre)[:, :, None] * (drawn - centre)[:, None]
+            assert np.all(np.abs(drawn.mean(axis=0) - centre) < 5 * drawn.std(axis=0) / np.sqrt(n))
+            assert np.all(np.abs(product.mean(axis=0) - spread) < 5 * product.std(axis=0) / np.sqrt(n))
+
+
+def rest_of(moments, rest):
+    mean, covariance = moments["mean"].values[0], moments["covariance"].values[0]
+    return mean[rest], covariance[np.ix_(rest, rest)]
+
+
+def wide_leaf(mean, root):
+    """Parameters (1, d + d²) of a Gaussian leaf, of a tensor of its mean and one of a factor of its covariance."""
+    return pt.concatenate([mean, (root @ root.T).ravel()])[None]
+
+
+def test_the_mode_without_priors_is_the_sample_mean_and_covariance():
+    rng = np.random.default_rng(9)
+    data = rng.multivariate_normal([1.0, -2.0], [[1.0, 0.7], [0.7, 2.0]], size=80)
+    circuit = ps.circuits.leaf(("u", "v"), PAIR, (0, 0, 1, 0, 0, 1)).circuit
+    with pm.Model():
+        mean, root = pm.Flat("mean", shape=2), pm.Flat("root", shape=3, initval=np.array([1.0, 0.1, 1.0]))
+        factor = pt.stack([pt.stack([root[0], 0.0]), pt.stack([root[1], root[2]])])
+        ps.CircuitDensity("x", circuit, np.zeros(0), {PAIR: wide_leaf(mean, factor)}, observed=data)
+        mode = pm.find_MAP(progressbar=False, jitter=False, return_inferencedata=True, **BY_PYTHON).posterior
+        approximation = pm.fit(30, method="advi", progressbar=False, random_seed=1, **BY_PYTHON)
+    root = mode["root"].values.ravel()
+    factor = np.array([[root[0], 0.0], root[1:]])
+    np.testing.assert_allclose(
+        mode["mean"].values.ravel(), data.mean(axis=0), atol=1e-4
+    )  # gradients are followed to 1e-5
+    np.testing.assert_allclose(factor @ factor.T, np.cov(data.T, bias=True), atol=1e-3)
+    assert np.isfinite(approximation.hist).all()
+
+
+@pytest.mark.filterwarnings("ignore:The number of samples is too small")
+def test_nuts_finds_the_conjugate_posterior_of_a_mean():
+    """A normal prior on the mean of a leaf with known covariance; mean and deviation to 5 standard errors."""
+    rng = np.random.default_rng(10)
+    known = np.array([[1.0, 0.8], [0.8, 2.0]])
+    data = rng.multivariate_normal([0.5, -0.5], known, size=20)
+    data[:4, 1] = np.nan
+    circuit = ps.circuits.leaf(("u", "v"), PAIR, (0, 0, 1, 0, 0, 1)).circuit
+    root = pt.as_tensor_variable(np.linalg.cholesky(known))
+    with pm.Model():
+        mean = pm.Normal("mean", 0.0, 1.0, shape=2)
+        ps.CircuitDensity("x", circuit, np.zeros(0), {PAIR: wide_leaf(mean, root)}, observed=data)
+        idata = pm.sample(500, tune=300, chains=2, cores=1, random_seed=11, progressbar=False, **BY_PYTHON)
+    precision, pull = np.eye(2), np.zeros(2)
+    for row in data:
+        seen = np.flatnonzero(~np.isnan(row))
+        own = np.zeros((2, 2))
+        own[np.ix_(seen, seen)] = np.linalg.inv(known[np.ix_(seen, seen)])
+        precision, pull = precision + own, pull + own @ np.nan_to_num(row)
+    covariance = np.linalg.inv(precision)
+    drawn = idata.posterior["mean"].values.reshape(-1, 2)
+    error = np.sqrt(np.diag(covariance) / 250.0)  # at least that many effective draws of 1000
+    assert np.all(np.abs(drawn.mean(axis=0) - covariance @ pull) < 5 * error)
+    np.testing.assert_allclose(np.cov(drawn.T), covariance, atol=5 * np.sqrt(2.0 / 250.0) * covariance.max())
+
+
+def test_bad_parameters_are_named():
+    given, _ = mixture()
+    circuit, own = given.circuit, dict(given.leaf_parameters)
+    wrong = own[PAIR].copy()
+    wrong[1, 2:] = [1.0, 2.0, 2.0, 1.0]
+    with pm.Model():
+        with pytest.raises(
+            ValueError, match=r"covariance must be symmetric and positive definite, .* at row 1, leaf \d+ of"
+        ):
+            ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: wrong})
+        with pytest.raises(ValueError, match=r"rows must be \(location \(2,\), covariance \(2, 2\) row by row\)"):
+            ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: wrong[:, :5]})
+        tensor = pt.as_tensor_variable(pm.Normal("m", shape=(2, 5)))
+        with pytest.raises(
+            ValueError, match=r"gaussian\[2\]'\] must have shape \(2, 6\) or \(rows, 2, 6\), .*got \(2, 5\)"
+        ):
+            ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: tensor})
+        with pytest.raises(ValueError, match=r"components\[0\]: a circuit that is squared must have no multivariate"):
+            ps.circuits.SumOfSquaresDensity("x", [given], [1.0], rows_with_gaps(list(circuit.names)))
+    with pm.Model() as model:
+        scale = pm.Normal("scale", -9.0, 1e-9)
+        tensor = pt.set_subtensor(pt.as_tensor_variable(own[PAIR])[0, 2], scale)
+        ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: tensor})
+    with pytest.raises(ValueError, match="nothing can be drawn from a CircuitDensity whose parameters are out of"):
+        pm.draw(model["x"], mode=REWRITTEN)
