@@ -292,7 +292,7 @@ class DagPosterior(OrderSPN):
             warnings.warn(
                 f"R-hat of an edge is {self.r_hat:.2f} over {n_chains} chains of {n_draws} orders: the chains have not "
                 "met, so answers average what each of them found, and their mcse is too small. Take more draws, which "
-                "are further apart then (draws=2000); up to some 25 variables engine='exact' needs no chains",
+                "are further apart then (draws=2000); up to some 22 variables engine='exact' needs no chains",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -336,7 +336,7 @@ class DagPosterior(OrderSPN):
         if evidence not in kept:
             if len(kept) >= KEPT:
                 del kept[next(iter(kept))]
-            kept[evidence] = drawn_anew(self, evidence, self._seed)
+            kept[evidence] = drawn_anew(self, evidence, self._seed)._warned()
         return kept[evidence]
 
     @cached_property
