@@ -25,6 +25,7 @@ from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, NORMAL_GAMMA_PR
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.student_t import gaussian_posterior
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.gamma_draws import log_gamma_draws
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -35,6 +36,7 @@ TWO_VARIATES = [code for code, part in CONJUGATES.items() if part.prior_form == 
 LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA_PRIOR]
 
 
+@array_group
 class Parameters(NamedTuple):
     """Priors, statistics and current parameters; E edges of which L lead to leaves, K level cells.
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.array_groups import array_group
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel
 
 TOGETHER, APART = 1, 2  # seatings of the two rows
 IDLE, WEIGH, REPLAY = 0, 1, 2  # phases of a move
@@ -19,6 +20,7 @@ HELD = 0.5  # probability that all rows of a new node are held together in one c
 PHASE, LEFT, TOP, NODE, ROWS, TRY, NEXT = range(7)
 
 
+@array_group
 class Move(NamedTuple):
     """A move that is under way, of at most L rows: the present seating and the proposed one."""
 
@@ -78,7 +80,7 @@ def is_below(tree, move, child, r):
     return move.is_held[child, above] and move.kind[child, above] == tree.split[r]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_kinds(rng, tree, move):
     """Draw for both children of a move of what kind they are, and what below them is held together, in one child."""
     top = move.at[TOP]
@@ -89,7 +91,7 @@ def draw_kinds(rng, tree, move):
             move.is_held[child, r] = held and is_below(tree, move, child, r)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def weigh_kinds(tree, edges, nodes, move, child, top_slot):
     """Log probability that the seating of a child is compatible with what is drawn to be held together.
 
@@ -123,7 +125,7 @@ def weigh_kinds(tree, edges, nodes, move, child, top_slot):
     return math.log(move.value[top])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_compatible(rng, tree, edges, nodes, move, child, top_slot):
     """Draw what is held together below a child that is seated, given its seating; the log probability as above."""
     top = move.at[TOP]
@@ -136,7 +138,7 @@ def draw_compatible(rng, tree, edges, nodes, move, child, top_slot):
     return log_p
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_seating(rng, tree, edges, nodes, slots, move, k, draw):
     """Log probability that a seating is compatible with what is held together; what is so can be drawn given it."""
     log_p = 0.0

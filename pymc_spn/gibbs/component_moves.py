@@ -40,12 +40,12 @@ from pymc_spn.gibbs.joint_leaves import (
 )
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import MISSING, attach, detach, mark_missing, new_edge
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel
 
 LOG_SAFE = math.log(SAFE)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def choose_rows(rng, edges, slots, move):
     """Draw a region, two rows at one of its sum nodes, and the order of all rows that move; whether there is a move."""
     top = move.regions[int(rng.random() * move.regions.size)]
@@ -82,7 +82,7 @@ def choose_rows(rng, edges, slots, move):
     return True
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def part_of_row(tree, palette, row, top, y, part, observed):
     """The slots of a row below a region, -1 elsewhere, and its cells there, NaN elsewhere."""
     part[:] = MISSING
@@ -95,7 +95,7 @@ def part_of_row(tree, palette, row, top, y, part, observed):
                 observed[d] = y[d]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move):
     """Take the rows of a move out of what is below its region, to seat them anew from the first on."""
     top = move.at[TOP]
@@ -113,7 +113,7 @@ def begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, fille
         move.number[edges.begin[r] : edges.begin[r] + edges.capacity[r]] = -1
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints, move, k, t):
     """Logs of what the two children of a move offer the current row, in ``offer``; returns whether values are logs."""
     mark_missing(tree, scratch, move.observed)
@@ -129,7 +129,7 @@ def evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints,
     return logs
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, logs, shift):
     """Log mass and value of each child as a seat of the current row, -inf of one that cannot be it."""
     top = move.at[TOP]
@@ -146,7 +146,7 @@ def offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, logs, s
             move.offer[child] = math.log(mass) + value + shift
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, logs):
     """Log value of a child for the current row, where what is held together below it has one child as well."""
     top = move.at[TOP]
@@ -175,7 +175,7 @@ def value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, log
     return value[top]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def seat_row(
     rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k, t
 ):  # fmt: skip
@@ -226,7 +226,7 @@ def seat_row(
     return log_w
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, child, logs):
     """Draw where the current row goes below a child, into ``part``."""
     top = move.at[TOP]
@@ -255,7 +255,7 @@ def log_of(value, logs):
     return math.log(value) if value > 0.0 else -math.inf
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def write_seat(tree, palette, edges, leaves, slots, move, k, t):
     """Note where a row sits below the region of a move."""
     for r in range(move.at[TOP], tree.subtree_end[move.at[TOP]]):

@@ -5,9 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.network import spread
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 
+@array_group
 class ExplicitLayout(NamedTuple):
     """All S sum nodes and E edges, region by region, the univariate regions first and in column order.
 

@@ -27,10 +27,12 @@ from pymc_spn.gibbs.occupancy import (
     new_edge,
     reaches,
 )
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 
+@array_group
 class FrontierWork(NamedTuple):
     """Scratch space of the kernel; made anew whenever the network is enlarged."""
 

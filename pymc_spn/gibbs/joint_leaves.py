@@ -27,6 +27,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     scatter,
     triangle_size,
 )
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
@@ -36,6 +37,7 @@ MOST_COLUMNS = 64  # of a leaf: a row that comes or goes costs their third power
 LARGEST_LOG_RATIO = 600.0  # of a leaf and the shifts of its columns: beyond it values are logs
 
 
+@array_group
 class JointScratch(NamedTuple):
     """What the kernels work out for the current row."""
 
@@ -49,6 +51,7 @@ class JointScratch(NamedTuple):
     triangle: np.ndarray  # (t,)
 
 
+@array_group
 class Joints(NamedTuple):
     """Leaves over several columns of one network: R regions, K columns of the regions that have them, J slots."""
 

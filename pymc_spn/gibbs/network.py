@@ -21,6 +21,7 @@ import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import Joints, build_joints, has_joints_below, n_kinds
 from pymc_spn.leaves.intervals import EXCLUDED
+from pymc_spn.numerics.array_groups import array_group
 
 # How the leaves of a column are evaluated. LOGS: densities, some of the log. CELLS, COUNT_CELLS: whole numbers in
 # networks that answer questions, where Gaussian leaves have masses of unit cells, and a count of 0 all that is below.
@@ -29,6 +30,7 @@ LARGEST_LOG = 690.0  # of a value that is drawn: beyond it stands for what would
 EMPTY_LEAF = EXCLUDED  # log value of a slot that is not in use
 
 
+@array_group
 class TreeArrays(NamedTuple):
     """The region tree; no kernel changes it."""
 
@@ -45,6 +47,7 @@ class TreeArrays(NamedTuple):
     n_prior: np.ndarray  # (R,) prior slots: palette entries, or kinds of children
 
 
+@array_group
 class PaletteArrays(NamedTuple):
     """Which leaves each place may have. Only the priors change, with the hyperparameters."""
 
@@ -63,6 +66,7 @@ class PaletteArrays(NamedTuple):
     half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), columns with a normal-gamma prior
 
 
+@array_group
 class MassArrays(NamedTuple):
     """Prior masses of sum nodes and of their children: the concentrations."""
 
@@ -72,6 +76,7 @@ class MassArrays(NamedTuple):
     entry_share: np.ndarray  # (E,) of one copy, 0 in an infinite node
 
 
+@array_group
 class EdgeArrays(NamedTuple):
     """Slots, one for each occupied edge: the list of each region, and of each sum node within it."""
 
@@ -90,6 +95,7 @@ class EdgeArrays(NamedTuple):
     preceding: np.ndarray  # (M,)
 
 
+@array_group
 class NodeArrays(NamedTuple):
     """Sum nodes, region by region."""
 
@@ -101,6 +107,7 @@ class NodeArrays(NamedTuple):
     occupied: np.ndarray  # copies of entry e in node k of a place: occupied[occupied_begin[d] + k n_entries + e]
 
 
+@array_group
 class LeafArrays(NamedTuple):
     """Statistics and predictives of the leaves, which stand in the slots of univariate regions."""
 
@@ -119,6 +126,7 @@ class LeafArrays(NamedTuple):
     level_count: np.ndarray
 
 
+@array_group
 class ScratchArrays(NamedTuple):
     """What the kernels work out for the current datum."""
 
@@ -139,7 +147,7 @@ class Network(NamedTuple):
 
     R regions, D columns at P places (P = D unless products split differently), E palette entries of all places, L slots
     of univariate regions, M slots in all, V sum nodes. A kernel takes the groups that it reads or writes, in this
-    order: its signature says what it may touch, and it compiles sooner than one that takes all arrays in one tuple.
+    order: its signature says what it may touch.
     """
 
     tree: TreeArrays

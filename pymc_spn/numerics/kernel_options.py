@@ -55,9 +55,9 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
 
 kernel = _with_dispatcher(KernelDispatcher, _OPTIONS)
 
-# Without reference counts, and inlined. Handing tuples of sixty arrays from one function to the next costs two
-# atomic operations for each array otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every
-# array, so such a kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that does.
+# Without reference counts, and inlined. Handing arrays from one function to the next costs two atomic operations for
+# each of them otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every array, so such
+# a kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that does.
 _BARE: dict[str, Any] = _OPTIONS | {"_nrt": False, "forceinline": True}
 bare_kernel = _with_dispatcher(KernelDispatcher, _BARE)
 
@@ -83,6 +83,10 @@ def _inner(options: dict[str, Any], dispatcher: type[CPUDispatcher] = InnerDispa
 # time of compiling the samplers.
 inner_kernel = _inner(_OPTIONS)
 bare_inner_kernel = _inner(_BARE)
+
+# A kernel that is too long to be copied into all that call it: those of whole components took a third of the time of
+# compiling the samplers. It takes arrays in groups (`array_groups`), which cost a call nothing.
+bare_called_kernel = _inner(_OPTIONS | {"_nrt": False})
 
 # For a short kernel that asks first which of twenty cases it has, where some callers know.
 inner_kernel_by_constants = _inner(_OPTIONS, ConstantsDispatcher)

@@ -25,6 +25,7 @@ from pymc_spn.networks.records.block_children import (
     product_of_unoccupied,
     shift_of_joints,
 )
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import log2_of_1_plus, power_of_2, sub
@@ -35,6 +36,7 @@ POINTS, INTERVALS = range(2)  # what the values of a table are
 LOG2_E = 1.0 / math.log(2.0)
 
 
+@array_group
 class BlockRows(NamedTuple):
     """What is known of M rows, a multiple of eight, as the kernels read it.
 
@@ -80,6 +82,7 @@ class BlockRows(NamedTuple):
     joint_first: np.ndarray
 
 
+@array_group
 class BlockScratch(NamedTuple):
     """What the kernels write into; groups of eight rows of a block stand side by side."""
 

@@ -13,9 +13,11 @@ import numpy as np
 from pymc_spn.gibbs.network import LeafArrays, PaletteArrays, TreeArrays, empty_leaves
 from pymc_spn.gibbs.occupancy import free_entry_mass, free_mass, n_prior_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 
+@array_group
 class PackedDraws(NamedTuple):
     """Circuits of S draws of one network of R regions, D columns at P places and E palette entries."""
 

@@ -24,12 +24,14 @@ from pymc_spn.networks.records.joint_cells import weigh_joint_cells
 from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
 
 LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 TOLERANCE = 1e-9  # relative, of the mass of a cell
 
 
+@array_group
 class CellArrays(NamedTuple):
     """Rows whose rounded columns are cells, as kernels read them; coded units."""
 
@@ -42,6 +44,7 @@ class CellArrays(NamedTuple):
     width: np.ndarray  # (N, D) of cells; 0 of points and where missing
 
 
+@array_group
 class KnownEvents(NamedTuple):
     """What is known of a row besides its points (`evaluate_row`): events of all rows, and its cells."""
 

@@ -13,8 +13,10 @@ import numpy as np
 from pymc_spn.gibbs.joint_leaves import joint_regions, n_kinds
 from pymc_spn.gibbs.network import spread
 from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.numerics.array_groups import array_group
 
 
+@array_group
 class ActiveTree(NamedTuple):
     """Edges, sum nodes and leaves of an active tree.
 

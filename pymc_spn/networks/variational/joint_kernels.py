@@ -26,9 +26,11 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     solve,
     triangle_size,
 )
+from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
 
 
+@array_group
 class ExpectedJoints(NamedTuple):
     """Leaves over several columns of an active tree, and their posteriors: J leaves, K columns of their regions."""
 
