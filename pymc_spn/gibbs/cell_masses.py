@@ -16,10 +16,10 @@ from pymc_spn.gibbs.family_kernels import (
 )
 from pymc_spn.gibbs.leaf_kernels import log_predictive
 from pymc_spn.gibbs.network import COUNT_CELLS, EMPTY_LEAF
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_cell(palette, leaves, d, slot, low, high):
     """Log predictive mass of the cell (low, high), in coded units, in a leaf of numbers."""
     family = palette.family[leaves.entry[slot]]
@@ -43,7 +43,7 @@ def log_cell(palette, leaves, d, slot, low, high):
     return max(log_mass, EMPTY_LEAF)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_whole_number(palette, leaves, d, slot, y):
     """Log predictive mass of a whole number, coded less a whole number, where Gaussian leaves have unit cells."""
     family = palette.family[leaves.entry[slot]]
@@ -56,7 +56,7 @@ def log_whole_number(palette, leaves, d, slot, y):
     return max(log_mass, EMPTY_LEAF)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_in_cell(rng, palette, leaves, d, slot, low, high):
     """An exact draw from the predictive of a leaf of numbers, given that it lies in the cell; coded units."""
     family = palette.family[leaves.entry[slot]]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 TOGETHER, APART = 1, 2  # seatings of the two rows
 IDLE, WEIGH, REPLAY = 0, 1, 2  # phases of a move
@@ -71,7 +71,7 @@ def build_move(tree, slots, coded, table, largest, budget):
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def is_below(tree, move, child, r):
     """Whether a region belongs to what a child holds together, or stands right below it."""
     if r == move.at[TOP]:

@@ -40,7 +40,7 @@ from pymc_spn.gibbs.joint_leaves import (
 )
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import MISSING, attach, detach, mark_missing, new_edge
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 LOG_SAFE = math.log(SAFE)
 
@@ -248,7 +248,7 @@ def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints,
             part[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, above, move.kind[child, r])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of(value, logs):
     if logs:
         return value

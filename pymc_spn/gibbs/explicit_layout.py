@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.gibbs.network import spread
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 
 @array_group
@@ -94,7 +94,7 @@ def explicit_layout(structure, palette, coded, name):
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def node_below(layout, r, edge):
     """Sum node of region ``r`` below an edge of its parent region, both numbered within their regions.
 
@@ -110,7 +110,7 @@ def node_below(layout, r, edge):
     return edge // width * layout.uses[r] + c // layout.n_splits[above]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def follow(layout, r, child):
     """Node of region ``r`` below the edge that ``child`` (R,) holds for its parent; -1 off the tree."""
     if r == 0:

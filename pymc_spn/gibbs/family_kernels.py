@@ -8,7 +8,7 @@ from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, DIRICHLET_PRIOR, NORMAL
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_dispatch import by_family
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, inner_kernel, kernel
 
 
 def _pieces(name):
@@ -27,7 +27,7 @@ def _no():
 def _which(name, holds):
     """A function of a family's code: whether that holds of the family."""
     codes = [(code, _yes) for code, part in CONJUGATES.items() if holds(part)]
-    return by_family(name, "family", codes, bare_inner_kernel, __file__, otherwise=_no)
+    return by_family(name, "family", codes, bare_called_kernel, __file__, otherwise=_no)
 
 
 def _term_alone(term, u, centre):
@@ -46,7 +46,7 @@ has_peaks = _which("has_peaks", lambda part: part.peak is not None)
 has_cells = _which("has_cells", lambda part: part.log_cell is not None)
 has_whole_numbers = _which("has_whole_numbers", lambda part: part.log_whole_number is not None)
 
-_BARE = (bare_inner_kernel, __file__)
+_BARE = (bare_called_kernel, __file__)
 prior_of = by_family("prior_of", "family", _pieces("prior"), *_BARE)
 posterior_of = by_family("posterior_of", "family", _pieces("posterior"), *_BARE)
 add_to_sums = by_family("add_to_sums", "family", _pieces("add"), *_BARE)

@@ -29,7 +29,7 @@ from pymc_spn.gibbs.occupancy import (
 )
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 @array_group
@@ -126,7 +126,7 @@ def frontier_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y,
     return y.shape[0], moved
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def start_from_old(tree, edges, row, frontier, work):
     """Current edges above the frontier; those that lost their last row count as unoccupied."""
     for r in range(row.size):
@@ -136,14 +136,14 @@ def start_from_old(tree, edges, row, frontier, work):
             work.current[r] = FRESH - edges.split[i] if gone else row[r]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def is_reached(tree, edges, r, taken, occupied):
     """Whether the edge of the parent region leads to ``r``, and is occupied if it must be."""
     slot = taken[tree.parent[r]]
     return slot != MISSING and (slot >= 0 or not occupied) and reaches(tree, edges, r, slot)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def move_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, top_region, frontier, work):
     """Propose the edges of a subtree above the frontier and accept on the ratio of the frontier's values."""
     log_ratio = 0.0
@@ -178,7 +178,7 @@ def move_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, t
         work.accepted[0] += 1
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def propose_edge(rng, tree, masses, edges, nodes, r, node):
     """Child of a sum node over several columns by the other rows' counts; FRESH - s is unoccupied, of split s."""
     if node <= FRESH:
@@ -201,7 +201,7 @@ def propose_edge(rng, tree, masses, edges, nodes, r, node):
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_frontier_value(tree, palette, masses, edges, nodes, leaves, scratch, y, r, node, work):
     """Log value of a frontier node for the current row; FRESH or below is an unoccupied node."""
     if node <= FRESH:
@@ -216,7 +216,7 @@ def log_frontier_value(tree, palette, masses, edges, nodes, leaves, scratch, y, 
     return work.node_log[k]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_empty(tree, palette, masses, edges, leaves, scratch, y, r):
     """Log product of the prior predictives of the observed columns of a region, whatever the splits."""
     total = 0.0
@@ -241,7 +241,7 @@ def log_empty(tree, palette, masses, edges, leaves, scratch, y, r):
     return total
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_below(tree, palette, masses, edges, nodes, leaves, scratch, y, top_region, top_node, work):
     """Values of the occupied edges below one sum node; returns the log value of the node.
 
@@ -303,12 +303,12 @@ def evaluate_below(tree, palette, masses, edges, nodes, leaves, scratch, y, top_
     return scratch.node_value[k]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def has_repeated_columns(palette):
     return palette.source.size >= palette.place_ptr.size
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def exponentiate_leaves(palette, edges, scratch, r, d, largest, work):
     """Values of the active and the prior slots at a place, relative to the largest."""
     begin = edges.begin[r]
@@ -319,7 +319,7 @@ def exponentiate_leaves(palette, edges, scratch, r, d, largest, work):
         scratch.edge_value[i] = fast_exp(scratch.log_value[i] - largest)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def exponentiate_places(tree, palette, edges, scratch, top_region, work):
     """Leaf values below a region, every column relative to the largest at all its places; returns the sum of these."""
     shift = 0.0
@@ -337,7 +337,7 @@ def exponentiate_places(tree, palette, edges, scratch, top_region, work):
     return shift
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def combine_below(tree, palette, masses, edges, nodes, scratch, top_region, top_node, work, logs):
     """Upward pass over the active edges below one sum node, in linear space or in logs."""
     for r in range(tree.subtree_end[top_region] - 1, top_region - 1, -1):
@@ -381,7 +381,7 @@ def combine_below(tree, palette, masses, edges, nodes, scratch, top_region, top_
             sum_node(tree, palette, masses, edges, nodes, scratch, r, node, logs)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def sum_node(tree, palette, masses, edges, nodes, scratch, r, node, logs):
     """Value of one sum node from the values of its edges."""
     begin = edges.begin[r]
@@ -411,7 +411,7 @@ def sum_node(tree, palette, masses, edges, nodes, scratch, r, node, logs):
     scratch.node_value[k] = total - math.log(mass) if logs else total / mass
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def settle(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, row, frontier, work):
     """Make the edges above the frontier real and draw everything below it."""
     for r in range(row.size):

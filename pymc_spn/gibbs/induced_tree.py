@@ -21,7 +21,7 @@ from pymc_spn.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 @bare_kernel
@@ -58,7 +58,7 @@ def induced_tree_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch
     return y.shape[0], moved
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def propose_tree(rng, tree, palette, masses, edges, nodes, leaves, scratch, old, new):
     """Draw an induced tree from the assignments of the other rows; the row's own counts are left out on the fly.
 
@@ -114,7 +114,7 @@ def propose_tree(rng, tree, palette, masses, edges, nodes, leaves, scratch, old,
             new[r] = FRESH - draw_split(rng, tree, edges, nodes, r, node, alone)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def propose_entry(rng, tree, palette, masses, edges, nodes, leaves, d, node, alone):
     """Palette entry (within the place) of a fresh leaf by free mass, FRESH if none is free.
 
@@ -141,7 +141,7 @@ def propose_entry(rng, tree, palette, masses, edges, nodes, leaves, d, node, alo
     return chosen
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def proposed_entry_mass(palette, masses, nodes, leaves, d, e, node, begin, alone):
     if node < 0:
         return masses.entry[e]
@@ -151,7 +151,7 @@ def proposed_entry_mass(palette, masses, nodes, leaves, d, e, node, begin, alone
     return free
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def move_row(tree, palette, masses, edges, nodes, leaves, scratch, y, slots, new):
     """Carry out an accepted proposal; returns whether any edge changed."""
     changed = False

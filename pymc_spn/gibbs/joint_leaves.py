@@ -29,7 +29,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
 )
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log1p
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
 EXCESS = 2.0  # v0 - d: the prior mean of the covariance matrix is diag(psi0) / (EXCESS - 1)
@@ -139,26 +139,26 @@ def _starts(sizes):
     return np.cumsum(sizes) - sizes
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def copy_row(source, target):
     for c in range(source.size):
         target[c] = source[c]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def is_joint_edge(edges, joints, r, slot):
     """Whether an edge is such a leaf."""
     return joints.split[r] >= 0 and edges.split[edges.begin[r] + slot] == joints.split[r]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def rows_of_joint(edges, joints, r, slot):
     """Rows in a leaf, 0 where it is unoccupied: then its statistics are not to be read."""
     is_occupied = edges.weight[edges.begin[r] + slot] > 0.0
     return joints.n_rows[joints.slot_begin[r] + slot] if is_occupied else 0.0
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def gather(joints, r):
     """The current row in the order of a region's leaf; returns its number of columns."""
     first = joints.column_ptr[r]
@@ -168,7 +168,7 @@ def gather(joints, r):
     return d
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def refresh_joint(joints, r, slot, n):
     """Predictive of a leaf from its statistics."""
     first = joints.column_ptr[r]
@@ -185,7 +185,7 @@ def refresh_joint(joints, r, slot, n):
     joints.n_rows[joints.slot_begin[r] + slot] = n
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def move_joint(joints, r, slot, n, sign):
     """Add the current row to a leaf or take it away; ``n`` rows are in it afterwards."""
     d = gather(joints, r)
@@ -247,7 +247,7 @@ def refresh_joints(edges, joints):
                 refresh_joint(joints, r, slot, n)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_new(joints, r, n_seen):
     """Log prior predictive of the observed columns, which `order` has first: a product of nothing in particular."""
     first = joints.column_ptr[r]
@@ -264,7 +264,7 @@ def log_of_new(joints, r, n_seen):
     return log_scale - 0.5 * (f + n_seen) * fast_log1p(square * k / (k + 1.0))
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_leaf(joints, r, slot, n, n_seen):
     """Log predictive of what is observed of the current row in an occupied leaf."""
     first = joints.column_ptr[r]
@@ -362,7 +362,7 @@ def complete_row(rng, edges, joints, slots):
             own.row[joints.column[first + j]] = np.float64(drawn)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_missing(rng, edges, joints, r, slot):
     """Draw the missing cells of the current row in a leaf into ``x``; returns how many are observed, `observed_first`.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, is_joint_edge, refresh_joint, refresh_joints
 from pymc_spn.leaves.normal_inverse_wishart import solve, triangle_size
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 
 def joint_scales(constants, joint_scale):
@@ -14,7 +14,7 @@ def joint_scales(constants, joint_scale):
     return np.maximum(joint_scale * constants[:, 1], constants[:, 2]) * (EXCESS - 1.0)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
     """Log posterior of a column's scale at exp(w): ``held`` (n, 3) has v0, v and the column's 1 / Psi of each leaf."""
     now = max(math.exp(w) * variance, floor) * (EXCESS - 1.0)

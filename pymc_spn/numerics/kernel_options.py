@@ -55,10 +55,10 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
 
 kernel = _with_dispatcher(KernelDispatcher, _OPTIONS)
 
-# Without reference counts, and inlined. Handing arrays from one function to the next costs two atomic operations for
-# each of them otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every array, so such
-# a kernel may slice but neither allocate nor return arrays; Numba refuses to compile one that does.
-_BARE: dict[str, Any] = _OPTIONS | {"_nrt": False, "forceinline": True}
+# Without reference counts. Handing arrays from one function to the next costs two atomic operations for each of them
+# otherwise: 40 of 45 microseconds a row in the exact sampler. The caller owns every array, so such a kernel may slice
+# but neither allocate nor return arrays; Numba refuses to compile one that does.
+_BARE: dict[str, Any] = _OPTIONS | {"_nrt": False}
 bare_kernel = _with_dispatcher(KernelDispatcher, _BARE)
 
 
@@ -82,11 +82,12 @@ def _inner(options: dict[str, Any], dispatcher: type[CPUDispatcher] = InnerDispa
 # Kernels that only kernels call. The ways in from Python and C, which unpack every array of a tuple, took half of the
 # time of compiling the samplers.
 inner_kernel = _inner(_OPTIONS)
-bare_inner_kernel = _inner(_BARE)
+bare_called_kernel = _inner(_BARE)
 
-# A kernel that is too long to be copied into all that call it: those of whole components took a third of the time of
-# compiling the samplers. It takes arrays in groups (`array_groups`), which cost a call nothing.
-bare_called_kernel = _inner(_OPTIONS | {"_nrt": False})
+# The same copied into all that call it, for short kernels on plain arrays. Those of networks take arrays in groups
+# (`array_groups`), so a call costs little: copying them took a quarter of the time of compiling a first draw.
+_COPIED = _BARE | {"forceinline": True}
+bare_inner_kernel = _inner(_COPIED)
 
 # For a short kernel that asks first which of twenty cases it has, where some callers know.
 inner_kernel_by_constants = _inner(_OPTIONS, ConstantsDispatcher)
@@ -94,4 +95,4 @@ inner_kernel_by_constants = _inner(_OPTIONS, ConstantsDispatcher)
 # Sums over the rows of a block. One after the other, as they stand, they take four cycles a row; here
 # the compiler may add several at a time, in an order of its own, the same in every run. Kernels of `elementary` are
 # inlined with the caller's options, and `fast_exp` rounds by adding a large number and taking it off: never in here.
-bare_inner_reduction = _inner(_BARE | {"fastmath": VECTOR_MATH | {"reassoc"}})
+bare_inner_reduction = _inner(_COPIED | {"fastmath": VECTOR_MATH | {"reassoc"}})

@@ -4,14 +4,14 @@ import math
 
 from pymc_spn.gibbs.joint_leaves import LARGEST_LOG_RATIO
 from pymc_spn.numerics.elementary import fast_exp
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 from pymc_spn.numerics.lanes import LANES, load, mul, splat, store
 
 ABSENT, BY_VALUE, BY_TABLE = range(3)  # how the leaves of a column are evaluated: not, row by row, once for each value
 LOG_2 = math.log(2.0)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_child(pack, r, edge, e, rows, group, n, scratch):
     """Value of edge e of such a region, after `shift_of_joints`: of a product, or of a leaf over all columns."""
     joint = pack.edge_joint[edge + e]
@@ -22,7 +22,7 @@ def evaluate_child(pack, r, edge, e, rows, group, n, scratch):
     value_of_joint(rows.joint_log[joint, group * LANES : (group + n) * LANES], n, scratch)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def value_of_joint(logs, n, scratch):
     """Value of a leaf over all columns of a region from its logs, after `shift_of_joints`."""
     for i in range(n * LANES):
@@ -30,7 +30,7 @@ def value_of_joint(logs, n, scratch):
         scratch.child[i] = fast_exp(log) if log <= LARGEST_LOG_RATIO else math.nan  # such rows are asked one by one
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def shift_of_joints(pack, r, rows, n, scratch):
     """What the leaves over all columns of a region are divided by."""
     block = n * LANES
@@ -43,7 +43,7 @@ def shift_of_joints(pack, r, rows, n, scratch):
                 scratch.joint_shift[i] += own[i]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def product_of_parts(pack, r, edge, e, without, n, g, scratch):
     """Product of the sum nodes below edge e of a region, but for the one in a part; those of its own split."""
     value = splat(1.0)
@@ -58,7 +58,7 @@ def product_of_parts(pack, r, edge, e, without, n, g, scratch):
     return value
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def product_of_unoccupied(pack, r, without, n, g, scratch):
     """The same of an unoccupied product, whose split does not matter: that of the first stands for all."""
     value = splat(1.0)

@@ -18,7 +18,7 @@ from pymc_spn.networks.records.block_children import (
 )
 from pymc_spn.networks.records.block_kernels import BLOCK, evaluate_block, prepare_draw, write_logs
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import sub
 from pymc_spn.numerics.lanes import LANES, add, load, mul, multiply_add, ratio, splat, store
 
@@ -88,7 +88,7 @@ def log_densities_left_out_of_blocks(pack, rows, scratch, wanted, log_density, w
             write_left_out(pack, s, rows, group, n, log_density[s, here], without[s, here], scratch)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def spread_flow(pack, s, n, wanted, scratch):
     """Coefficients of the sum nodes of some regions, with all that are above them."""
     if wanted[0]:
@@ -139,13 +139,13 @@ def spread_flow(pack, s, n, wanted, scratch):
                     store(scratch.flow, below + e * n + g, flow)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def flow_of_edge(e, n_kinds, empty, node, scratch):
     """Coefficient of the node below edge e of a component, of an empty copy where e is one of its kinds."""
     return load(scratch.empty_flow, empty) if e < n_kinds else load(scratch.flow, node)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_among_leaves(pack, s, column, known, n, laws, averages, shares, first_leaf, scratch):
     """Probabilities of the leaves of a column in the rows of a block, and averages with these weights."""
     block = n * LANES
@@ -181,7 +181,7 @@ def share_among_leaves(pack, s, column, known, n, laws, averages, shares, first_
             averages[j, k] = total[j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_among_joints(pack, s, wanted, rows, group, n, several, place, scratch):
     """Probabilities of the leaves over several columns of some regions in the rows of a block."""
     for r in range(pack.tree.parent.size):
@@ -208,7 +208,7 @@ def share_among_joints(pack, s, wanted, rows, group, n, several, place, scratch)
                 several[j, place[joint]] = scratch.child[j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_at_place(pack, s, d, known, at, n, scratch):
     """Probabilities of the leaves at a place in the rows of a block."""
     r = pack.tree.leaf_region[d]
@@ -234,7 +234,7 @@ def share_at_place(pack, s, d, known, at, n, scratch):
             store(scratch.share, (at + i) * n + g, flow)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def write_left_out(pack, s, rows, group, n, log_density, without, scratch):
     """Log predictives of rows without what is known of each column, from the coefficients of its sum nodes."""
     block = n * LANES
@@ -265,7 +265,7 @@ def write_left_out(pack, s, rows, group, n, log_density, without, scratch):
             others[j] += own[j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_coefficients(pack, s, c, n, scratch):
     """Sum of the coefficients of a column's sum nodes, at all its places."""
     for g in range(n):
@@ -280,7 +280,7 @@ def add_coefficients(pack, s, c, n, scratch):
             store(scratch.share, g, total)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_joints_left_out(pack, s, c, rows, group, n, scratch):
     """Add the leaves over several columns that hold a column, without it, to the sum of its coefficients."""
     block = n * LANES

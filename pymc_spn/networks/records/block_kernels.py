@@ -27,7 +27,7 @@ from pymc_spn.networks.records.block_children import (
 )
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 from pymc_spn.numerics.lane_functions import log2_of_1_plus, power_of_2, sub
 from pymc_spn.numerics.lanes import LANES, add, larger, load, mul, multiply_add, splat, store
 
@@ -143,7 +143,7 @@ def log_densities_of_blocks(pack, rows, scratch, out):
             write_logs(pack, scratch, n, out[s, group * LANES : (group + n) * LANES])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def write_logs(pack, scratch, n, out):
     """Logs of the root's values with the shifts."""
     if scratch.missing[0]:
@@ -159,7 +159,7 @@ def write_logs(pack, scratch, n, out):
             out[j] = -math.inf
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def prepare_draw(pack, s, rows, scratch):
     """Places of the sum nodes of a draw, and its tables of leaf values."""
     at = 0
@@ -181,14 +181,14 @@ def prepare_draw(pack, s, rows, scratch):
         shift_at += width
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def leaf_end(pack, s, c):
     """Behind the last leaf of a column in a draw."""
     last = pack.palette.place_ptr[c + 1] - 1
     return pack.leaf_first[s, last] + pack.top[s, pack.tree.leaf_region[last]]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def fill_table(pack, s, rows, c, base, width, table, shift):
     """Value of each leaf of a column for each value of its table, divided by the largest of these."""
     n_values = width - 2
@@ -228,7 +228,7 @@ def fill_table(pack, s, rows, c, base, width, table, shift):
         shift[v] *= LOG2_E
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_block(pack, s, rows, group, n, keep, scratch):
     """Values of all sum nodes for n groups of rows from a group on; of column ``keep`` those of the leaves are kept."""
     for g in range(n):
@@ -268,7 +268,7 @@ def evaluate_block(pack, s, rows, group, n, keep, scratch):
                 add_products(pack, s, r, n, scratch)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def look_up(table, width, code, table_shift, leaf, shift):
     """Leaf values from a table, and what they were divided by."""
     for j in range(code.size):
@@ -280,7 +280,7 @@ def look_up(table, width, code, table_shift, leaf, shift):
             values[j] = own[code[j]]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_leaves_of_block(pack, s, rows, c, base, n_leaves, group, n, leaf, scratch):
     """Values of a column's densities, divided by the largest of each row."""
     d = pack.palette.place_ptr[c]
@@ -330,7 +330,7 @@ def evaluate_leaves_of_block(pack, s, rows, c, base, n_leaves, group, n, leaf, s
             store(leaf, i * n + g, power_of_2(sub(load(leaf, i * n + g), load(scratch.highest, g))))
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_leaves(pack, s, d, at, n, leaf, scratch):
     """Values of the sum nodes at a place, and of an unoccupied one."""
     r = pack.tree.leaf_region[d]
@@ -364,7 +364,7 @@ def add_leaves(pack, s, d, at, n, leaf, scratch):
             store(scratch.node_value, node * n + g, total)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_products(pack, s, r, n, scratch):
     """Values of the sum nodes of a region over several columns, and of an unoccupied one."""
     nodes = scratch.node_at[r]
@@ -402,7 +402,7 @@ def add_products(pack, s, r, n, scratch):
             store(scratch.node_value, node + g, multiply_add(weight, value, load(scratch.node_value, node + g)))
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_kinds(pack, s, r, rows, group, n, scratch):
     """`add_products` of a region with leaves over several columns in it or below, see `exact.multiply_kinds`."""
     nodes = scratch.node_at[r]

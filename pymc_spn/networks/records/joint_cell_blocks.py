@@ -21,12 +21,12 @@ from pymc_spn.leaves.normal_inverse_wishart import LOG_PI, factorise, triangle_s
 from pymc_spn.networks.records.joint_cells import N_POINTS, diagonal_of_inverse, log_mass_of_cells
 from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, inner_kernel, kernel
 
 TINY_CURVATURE, TINY_SLOPE = 0.05, 0.1  # of a cell, up to which expansions are right to 1e-7
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def factorise_scale(parameters, log_ratio, seen, n_seen, triangle, floor):
     """Write the factor of the scale of some columns of a Student t leaf; returns the log density at their location.
 
@@ -42,7 +42,7 @@ def factorise_scale(parameters, log_ratio, seen, n_seen, triangle, floor):
     return log_ratio[n_seen] - 0.5 * n_seen * (LOG_PI + math.log(parameters[0])) - half_log
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def cells_last(row, width, seen):
     """Write which columns of a row are observed, those with cells last; returns how many, and how many cells."""
     n = 0
@@ -66,7 +66,7 @@ def widest_cells(width, seen, out):
         out[j] = width[seen[j]].max()
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def are_tiny(n, n_cells, power, ratio, factor, widest, precision, z):
     """Whether expansions hold for all cells of some rows in a leaf.
 
@@ -100,7 +100,7 @@ def are_tiny(n, n_cells, power, ratio, factor, widest, precision, z):
     return tiny
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_tiny(power, ratio, base, pull, precision, width):
     """`log_of_narrow` of a cell for which `are_tiny` holds."""
     steep = 2.0 * power * ratio * pull / base
@@ -109,7 +109,7 @@ def log_of_tiny(power, ratio, base, pull, precision, width):
     return a * (1.0 / 6.0 - a / 180.0) - curved * width * width * (1.0 / 24.0 + a / 180.0)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_tiny(
     n, n_cells, power, ratio, log_scale, factor, seen, width, first, precision, z, square, log_width, order, out
 ):

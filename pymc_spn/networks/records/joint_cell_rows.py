@@ -14,7 +14,7 @@ from pymc_spn.leaves.elliptical_kernels import columns_seen, factorise_seen
 from pymc_spn.leaves.elliptical_leaves import distinct_leaves, groups_of, times_rows
 from pymc_spn.leaves.student_cells import FEW_NODES, FEW_WEIGHTS, FLAT, log_slope
 from pymc_spn.numerics.elementary import fast_exp, fast_log1p
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 _X16, _W16 = np.polynomial.legendre.leggauss(16)
 NODES, WEIGHTS = 0.5 * (_X16 + 1.0), 0.5 * _W16
@@ -61,7 +61,7 @@ def cells_of_rows(family: Any, parameters: np.ndarray, rows: np.ndarray, is_cell
             yield CellsOfRows(at[held], j, where, np.sqrt(growth / precision), rest)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def moments_of_cell(location, scale, dof, low, high, out):
     """Mean and variance of a Student t within a cell."""
     power = 0.5 * (dof + 1.0)

@@ -21,7 +21,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     triangle_size,
 )
 from pymc_spn.leaves.student_cells import log_student_integral
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 TOLERANCE = 1e-2  # of the density of a row with several cells in one leaf; tests compare it with quadrature
 NARROW = 0.35  # standard deviations given the other columns, up to which a cell is narrow
@@ -29,7 +29,7 @@ N_POINTS = 64  # of a lattice
 STEPS = np.array([0.5 * (math.sqrt(5.0) - 1.0), *np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0])])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def solve_back(d, n_first, factor, z):
     """Solve the transposed factored part in place, after `solve`."""
     for j in range(n_first - 1, -1, -1):
@@ -39,7 +39,7 @@ def solve_back(d, n_first, factor, z):
         z[j] *= factor[at]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def diagonal_of_inverse(d, n_first, factor, z, out):
     """Diagonal (n_first,) of the inverse of what the factored part is the factor of; ``z`` is scratch."""
     for j in range(n_first):
@@ -48,7 +48,7 @@ def diagonal_of_inverse(d, n_first, factor, z, out):
         out[j] = solve(d, n_first, factor, z)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_mass_of_cells(d, n_seen, power, ratio, log_scale, factor, away, width, inverse, pull, z):
     """Log density of a row's points times the mass of its cells under a leaf's predictive, a Student t.
 
@@ -101,13 +101,13 @@ def log_mass_of_cells(d, n_seen, power, ratio, log_scale, factor, away, width, i
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def is_wide(power, ratio, base, inverse, width):
     """Whether a cell is wide next to the spread of its column given the others."""
     return width * math.sqrt(2.0 * power * ratio * inverse / base) > NARROW
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def quadratic_form(d, n_seen, factor, away, pull, z):
     """away' Psi^-1 away, and ``pull`` = Psi^-1 away."""
     for i in range(d):
@@ -119,7 +119,7 @@ def quadratic_form(d, n_seen, factor, away, pull, z):
     return square
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_narrow(power, ratio, base, pull, inverse, width):
     """Log of the mean density over a narrow cell divided by that in its middle."""
     steep = -2.0 * power * ratio * pull / base
@@ -132,7 +132,7 @@ def log_of_narrow(power, ratio, base, pull, inverse, width):
     return a + math.log(-math.expm1(-2.0 * a) / (2.0 * a)) - 0.5 * curved * spread
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_along(power, ratio, square, pull, inverse, shift, width):
     """Log of the integral of (1 + ratio square)^-power over the cell of one column, the others being where they are.
 
@@ -149,7 +149,7 @@ def log_along(power, ratio, square, pull, inverse, shift, width):
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_over_lattice(d, n_seen, power, ratio, factor, away, width, inverse, pull, z, widest, shift, base):
     """As `log_along`, averaged over points of the other wide cells; ``base`` says which they are."""
     largest = -math.inf
@@ -172,7 +172,7 @@ def log_over_lattice(d, n_seen, power, ratio, factor, away, width, inverse, pull
     return largest + math.log(total / N_POINTS)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def from_middle(point, axis):
     """Coordinate of a point of the lattice, from -1/2 to 1/2: even in the first axis, else multiples, folded."""
     if axis == 0:
@@ -181,7 +181,7 @@ def from_middle(point, axis):
     return abs(2.0 * u - 1.0) - 0.5
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def weigh_joint_cells(tree, edges, joints, cells, n, known):
     """Log values of a row with cells in leaves over several columns, behind the row's points; coded units."""
     own = joints.scratch
@@ -210,7 +210,7 @@ def weigh_joint_cells(tree, edges, joints, cells, n, known):
                 )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_of_row_with_cells(joints, r, slot, n_rows, n_seen, n_cells, known):
     """`log_mass_of_cells` of the gathered row in a leaf."""
     own = joints.scratch

@@ -22,13 +22,13 @@ from pymc_spn.networks.records.joint_cells import (
 )
 from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 MOST_OF_FORM = 100.0  # times what is left of a quadratic form, beyond which differences lose digits
 LEAST_PRECISION = 1e-6  # share of a cell's precision that is left without another column, likewise
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_without(n, j, power, ratio, log_scale, square, pull, inverse, width):
     """Log value of n columns without column j; NaN where it must be worked out directly.
 
@@ -73,7 +73,7 @@ def log_without(n, j, power, ratio, log_scale, square, pull, inverse, width):
     return log_scale
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def logs_without_tiny(n, n_cells, power, ratio, log_scale, square, pull, inverse, width, out):
     """`log_without` each of n columns, where all cells, the last columns, are tiny; ``log_scale`` is of each (n,)."""
     for j in range(n):
@@ -90,7 +90,7 @@ def logs_without_tiny(n, n_cells, power, ratio, log_scale, square, pull, inverse
         out[j] = math.nan if ratio * square > MOST_OF_FORM * (1.0 + out[j]) else log_scale[j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def invert(n, factor, is_diagonal, lower, out):
     """Inverse of a matrix from its factor; ``lower`` becomes the inverse of the factor."""
     for j in range(n):

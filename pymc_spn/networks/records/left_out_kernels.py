@@ -16,7 +16,7 @@ from pymc_spn.gibbs.leaf_kernels import largest_of_column
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import free_mass, reaches
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 class LeftOut(NamedTuple):
@@ -67,7 +67,7 @@ def log_densities_left_out(
         )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def leave_out_cells(
     tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, flows, without, joints=None
 ):
@@ -103,7 +103,7 @@ def leave_out_cells(
     return total
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def spread_flow(tree, masses, edges, nodes, scratch, logs, node_flow, edge_flow, fresh_flow, product):
     """Coefficients of all sum nodes with something known below them, from the root down; logs where values are."""
     nothing = -math.inf if logs else 0.0
@@ -141,7 +141,7 @@ def spread_flow(tree, masses, edges, nodes, scratch, logs, node_flow, edge_flow,
             share_of_unoccupied(tree, scratch, r, fresh, logs, product, fresh_flow)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_among_parts(tree, edges, nodes, scratch, r, e, flow, logs, product, node_flow):
     """The coefficient of each sum node below an edge: that of the product times the values of the others."""
     first = tree.part_ptr[r]
@@ -160,7 +160,7 @@ def share_among_parts(tree, edges, nodes, scratch, r, e, flow, logs, product, no
             behind = times(behind, scratch.node_value[node], logs)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_of_unoccupied(tree, scratch, r, flow, logs, product, fresh_flow):
     """`share_among_parts` below unoccupied edges, whose split does not matter: that of the first stands for all."""
     first = tree.part_ptr[r]
@@ -178,7 +178,7 @@ def share_of_unoccupied(tree, scratch, r, flow, logs, product, fresh_flow):
             behind = times(behind, scratch.empty_value[q], logs)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_coefficients(tree, palette, edges, nodes, c, logs, node_flow, fresh_flow):
     """Log of the sum of the coefficients of a column's sum nodes, at all its places."""
     largest = -math.inf if logs else 0.0
@@ -200,16 +200,16 @@ def log_coefficients(tree, palette, edges, nodes, c, logs, node_flow, fresh_flow
     return largest + math.log(total)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def times(a, b, logs):
     return a + b if logs else a * b
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def times_weight(a, weight, logs):
     return a + math.log(weight) if logs else a * weight
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def plus(a, b, logs):
     return log_add(a, b) if logs else a + b

@@ -7,7 +7,7 @@ import numpy as np
 from pymc_spn.gibbs.joint_leaves import is_joint_edge
 from pymc_spn.gibbs.occupancy import FRESH, free_entry_mass, free_mass, reaches
 from pymc_spn.networks.records.predictive_kernels import prior_slot_mass, relative_value
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 
 @kernel
@@ -163,7 +163,7 @@ def moments(
     return mean, covariance
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_child(
     tree, edges, joints, size, position, position_at, mean_at, cov_at, node_mean, node_cov, joint_mean,
     joint_covariance, r, slot, sweep, share, edge_mean, mean, cov,
@@ -197,7 +197,7 @@ def add_child(
     add_share(sweep, share, edge_mean, mean, cov)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_share(sweep, share, edge_mean, mean, cov):
     """First sweep: add an edge's mean; second: its spread round the mean of the node."""
     m = mean.size
@@ -212,7 +212,7 @@ def add_share(sweep, share, edge_mean, mean, cov):
                 cov[a * m + b] += share * (edge_mean[a] - mean[a]) * (edge_mean[b] - mean[b])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def empty_leaf_moments(
     palette, masses, edges, nodes, scratch, r, d, logs, leaf_mean, leaf_variance, empty_mean, empty_variance, at
 ):

@@ -14,7 +14,7 @@ from pymc_spn.gibbs.network import LeafArrays, PaletteArrays, TreeArrays, empty_
 from pymc_spn.gibbs.occupancy import free_entry_mass, free_mass, n_prior_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 @array_group
@@ -150,7 +150,7 @@ def pack(tree, palette, masses, edges, nodes, leaves, s, out):
                 rest += 1
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def pack_leaves(tree, palette, masses, leaves, s, d, begin, top, out):
     """Write the leaves of one place."""
     first = out.leaf_first[s, d]

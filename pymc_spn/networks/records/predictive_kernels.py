@@ -42,7 +42,7 @@ from pymc_spn.gibbs.occupancy import (
     reaches,
 )
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
@@ -133,7 +133,7 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def is_outside(palette, d, y):
     """Whether a value of a continuous column is one that a leaf of positive numbers excludes."""
     if palette.column_kind[d] == LOGS:
@@ -252,7 +252,7 @@ def draw_rows(
                 values[k, c] = draw_value(rng, palette, leaves, d, slots[k, c])
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_in_joints(rng, edges, joints, scratch, values, slots):
     """Draw the missing cells of a row in the leaves over several columns of its tree."""
     for r in range(joints.split.size):
@@ -269,7 +269,7 @@ def draw_in_joints(rng, edges, joints, scratch, values, slots):
                 values[c] = joints.scratch.x[j] + joints.centre[first + j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
     """Draw an induced tree into ``scratch.new`` from the current values, columns without a point included.
 
@@ -316,7 +316,7 @@ def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
         scratch.new[r] = chosen
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def relative_value(scratch, r, slot, k, logs):
     """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
     if scratch.missing[r]:
@@ -324,7 +324,7 @@ def relative_value(scratch, r, slot, k, logs):
     return math.exp(scratch.edge_value[slot] - scratch.node_value[k]) if logs else scratch.edge_value[slot]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs):
     """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
     r = tree.leaf_region[d]
@@ -345,7 +345,7 @@ def draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, 
     return chosen
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs):
     mass = masses.entry[e] if node <= FRESH else free_entry_mass(palette, masses, nodes, d, e, node)
     if scratch.missing[r]:
@@ -354,7 +354,7 @@ def prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs)
     return mass * (math.exp(v - scratch.empty_value[r]) if logs else v)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_value(rng, palette, leaves, d, slot):
     """Coded value from a leaf's predictive; of a Poisson leaf only the rate, see `Conjugate.finish`."""
     e = leaves.entry[slot]

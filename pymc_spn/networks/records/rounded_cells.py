@@ -25,7 +25,7 @@ from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out
 from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
 from pymc_spn.networks.records.share_kernels import column_shares
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, kernel
 
 LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 TOLERANCE = 1e-9  # relative, of the mass of a cell
@@ -61,7 +61,7 @@ class KnownEvents(NamedTuple):
     inverses: np.ndarray  # diagonals of the inverse of Psi, laid out as ``Joints.sums``; NaN where not known
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
     """Log mass of each cell of a row in every leaf slot, beside the events that hold for all rows; see `evaluate_row`.
 
@@ -98,7 +98,7 @@ def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
                     known.event_log[i] = log_cell(palette, leaves, d, i, low, high)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def forget_inverses(edges, joints, slots, known):
     """Of the leaves over several columns that a row enters or leaves."""
     for r in range(slots.size):
@@ -106,7 +106,7 @@ def forget_inverses(edges, joints, slots, known):
             known.inverses[joints.sums_begin[r] + slots[r] * (joints.column_ptr[r + 1] - joints.column_ptr[r])] = np.nan
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known):
     """`evaluate_row` of a row with cells."""
     weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)

@@ -24,7 +24,7 @@ from pymc_spn.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
 from pymc_spn.networks.records.rounded_cells import LATTICE
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 class DistinctCells(NamedTuple):
@@ -48,7 +48,7 @@ class LeafParameters(NamedTuple):
     table: np.ndarray  # log masses, NaN where not known
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_leaf(rng, palette, leaves, given, i, n, s1, s2):
     """Parameters of a leaf from its posterior."""
     e = leaves.entry[i]
@@ -58,7 +58,7 @@ def draw_leaf(rng, palette, leaves, given, i, n, s1, s2):
     given.first[i], given.second[i] = draw_parameters_of(family, rng, p0, p1, p2, p3)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_mass_of_cell(palette, leaves, d, i, low, high, given, is_prior):
     """Log mass of a cell under the drawn parameters of a leaf, the prior predictive, or of a count in its middle."""
     family = palette.family[leaves.entry[i]]
@@ -71,7 +71,7 @@ def log_mass_of_cell(palette, leaves, d, i, low, high, given, is_prior):
     return max(log_cell_given_of(family, low, high, offset, given.first[i], given.second[i]), EMPTY_LEAF)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def fill_slot(leaves, distinct, given, k, d, i, log_mass):
     """Write one number for the masses of all cells in a slot."""
     at = given.table_begin[d] + i
@@ -80,7 +80,7 @@ def fill_slot(leaves, distinct, given, k, d, i, log_mass):
         at += leaves.capacity[d]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_parameters(rng, tree, palette, edges, leaves, distinct, given):
     """Parameters of all leaves of the integrated columns, under which no mass is known yet."""
     given.table[:] = np.nan
@@ -171,7 +171,7 @@ def rounded_sweep(
     return last, moved
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def mark_integrated(tree, palette, scratch, distinct, given, cells, missing):
     """Hide the integrated columns of a row from `evaluate_leaf_logs`, or show them again."""
     for k in given.integrated:
@@ -181,7 +181,7 @@ def mark_integrated(tree, palette, scratch, distinct, given, cells, missing):
                 scratch.missing[tree.leaf_region[d]] = missing
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells):
     """Logs of leaf values of a row's integrated columns."""
     for k in given.integrated:
@@ -207,7 +207,7 @@ def look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells)
                         given.table[at + i] = log_mass
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def copy_known(log_mass, out):
     """Copy, and count the numbers."""
     known = 0
@@ -217,7 +217,7 @@ def copy_known(log_mass, out):
     return known
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, cells):
     """Integrated columns: leaves that a row left empty are worth nothing."""
     for k in given.integrated:
@@ -230,7 +230,7 @@ def leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, cells):
                 fill_slot(leaves, distinct, given, k, d, edges.begin[r] + scratch.old[r], EMPTY_LEAF)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def enter_leaves(rng, tree, palette, edges, leaves, distinct, given, cells, row, y):
     """Exact value and parameters for each leaf that a row opens: from the prior, given that it is in the cell.
 
@@ -264,14 +264,14 @@ def enter_leaves(rng, tree, palette, edges, leaves, distinct, given, cells, row,
                 y[place] = x
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def on_lattice(x, low, high, offset):
     """The point of the lattice of a cell that stands for a value within it."""
     code = min(max(math.floor((x - low) / (high - low) * LATTICE), 0.0), LATTICE - 1.0)
     return low + (code + offset) / LATTICE * (high - low)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def with_value(palette, leaves, d, i, s1, s2, x):
     """Sums of a leaf with a value put in."""
     e = leaves.entry[i]

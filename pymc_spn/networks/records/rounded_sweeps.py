@@ -28,7 +28,7 @@ from pymc_spn.networks.records.rounded_rows import (
     rounded_sweep,
     with_value,
 )
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 NARROW = 1.0  # cell widths, below which the standard deviation of a leaf makes it narrow
 FEW_NARROW = 0.05  # of a column's rows are in narrow leaves at most where exact values are given
@@ -37,7 +37,7 @@ INTEGRATING = ("auto", "exact")  # kernels that sum exact values out
 VALUES_AT_A_TIME = 8192  # rows whose exact values are drawn between two looks for Ctrl-C
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def forget_values(rng, tree, palette, edges, leaves, distinct, given):
     """Parameters of the leaves of the columns that are not integrated, and sums of all leaves without their values."""
     for k in range(distinct.columns.size):
@@ -93,7 +93,7 @@ def draw_exact_values(rng, tree, palette, edges, leaves, y, slots, first, last, 
         refresh_columns(tree, palette, edges, leaves, distinct.columns)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def refresh_columns(tree, palette, edges, leaves, columns):
     """Predictives of all leaves with data in some columns (K,), from their sums."""
     for c in columns:

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.gibbs.joint_leaves import is_joint_edge
 from pymc_spn.gibbs.occupancy import FRESH, free_entry_mass, free_mass
 from pymc_spn.networks.records.predictive_kernels import evaluate_row, prior_slot_mass, relative_value
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 
 def regions_of(structure: Any, d: int) -> np.ndarray:
@@ -21,7 +21,7 @@ def regions_of(structure: Any, d: int) -> np.ndarray:
     return np.array(sorted(found), np.int64)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out, weight):
     """Add to ``out`` a weight times the probability of each child of a sum node given what `evaluate_row` has seen.
 
@@ -79,7 +79,7 @@ def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out
         )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def share_among_kinds(tree, edges, scratch, r, logs, share, out):
     """Add what the unoccupied children of a region over several columns have: of all, or of the prior slots."""
     n_kinds = tree.n_prior[r]
@@ -230,7 +230,7 @@ def column_shares(
                 at += width
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def leads_to(tree, edges, r, edge):
     """Whether an edge of the parent region, the unoccupied ones last, leads to region ``r``.
 

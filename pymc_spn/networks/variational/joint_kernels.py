@@ -27,7 +27,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     triangle_size,
 )
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, inner_kernel, kernel
 
 
 @array_group
@@ -122,7 +122,7 @@ def expect_joints(joints):
             loss[j] *= 0.5 * v * joints.cell_variance[first + j]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def value_in_joint(joints, i, row, scratch):
     """Expected log density of a row in a leaf, the missing cells integrated out as `log_integral_of_missing` says."""
     first = joints.column_ptr[joints.region[i]]
@@ -146,7 +146,7 @@ def value_in_joint(joints, i, row, scratch):
     return value - 0.5 * v * square + log_integral_of_missing(d - n_seen, v, half_log)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def predict_missing(joints, i, d, n_seen, k, scratch):
     """Fill in what the observed columns of a row predict; their square, and half the log determinant of the rest.
 
@@ -170,7 +170,7 @@ def predict_missing(joints, i, d, n_seen, k, scratch):
     return square, joints.half_log[i] - half_log
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_to_joint(joints, i, row, flow, scratch, sums, products):
     """Add a row with a weight to the statistics of a leaf; returns the entropy of its missing cells."""
     first = joints.column_ptr[joints.region[i]]
@@ -192,7 +192,7 @@ def add_to_joint(joints, i, row, flow, scratch, sums, products):
     return entropy
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def pool_of_joint(joints, i, j, out, is_held, pool_count, pool_s1, pool_s2):
     """Statistics of column j of a leaf as those of a Gaussian leaf of the column, if the summary has one."""
     at = joints.column_ptr[joints.region[i]] + j
@@ -217,7 +217,7 @@ def log_joint_integrals(joints):
     return total
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def log_integral_of_joint(joints, i, scratch):
     """Log marginal likelihood of one leaf, whose factor is left in ``scratch.triangle``."""
     first = joints.column_ptr[joints.region[i]]
@@ -234,7 +234,7 @@ def log_integral_of_joint(joints, i, scratch):
     )
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def hold_leaves_of_column(joints, c, scratch, held):
     """What `log_of_scale` needs of the leaves that have a column, written to held (J, 3); returns their number."""
     n_held = 0

@@ -25,7 +25,7 @@ from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.networks.variational.joint_kernels import add_to_joint, pool_of_joint, row_scratch, value_in_joint
 from pymc_spn.numerics.elementary import digamma, fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 
 @kernel
@@ -185,7 +185,7 @@ def assign_rows(
     return y.shape[0]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def mark_seen(tree, row, seen):
     """Whether the row has a cell in each region."""
     for r in range(tree.parent.size - 1, -1, -1):
@@ -195,7 +195,7 @@ def mark_seen(tree, row, seen):
             seen[r] |= seen[tree.parts[j]]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def list_edges(tree, summaries, joints, logs, search, row, bases, seen, old, begin, edges, is_new, score, scratch):
     """Edges on which the row's distribution may put mass, ascending; returns their number.
 
@@ -226,7 +226,7 @@ def list_edges(tree, summaries, joints, logs, search, row, bases, seen, old, beg
     return m
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def list_children(
     tree, summaries, joints, logs, search, row, bases, old, o, r, k, edges, is_new, score, m, scratch
 ):  # fmt: skip
@@ -265,7 +265,7 @@ def list_children(
     return m, o
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def score_children(tree, summaries, joints, logs, row, bases, r, low, high, score, scratch):
     """How well the children low..high suit the row, in nats: products by their summaries."""
     first = summaries.place_begin[r]
@@ -285,7 +285,7 @@ def score_children(tree, summaries, joints, logs, row, bases, r, low, high, scor
         score[e - low] = total
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def leaf_value(leaves, i, y, base_log, offset, c, level_log):
     """Expected log density of a leaf at a value."""
     family = leaves.leaf_family[i]
@@ -305,7 +305,7 @@ def leaf_value(leaves, i, y, base_log, offset, c, level_log):
     return out
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def pass_upwards(
     tree, joints, logs, search, row, bases, seen, m, edges, is_new, value, weight, node_value, loss, scratch
 ):  # fmt: skip
@@ -362,7 +362,7 @@ def pass_upwards(
         end = begin
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def pass_downwards(
     tree, joints, logs, row, bases, m, edges, value, node_flow, loss, count, s1, s2, levels, sums, products, scratch
 ):  # fmt: skip
@@ -400,7 +400,7 @@ def pass_downwards(
     return entropy
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def add_leaf_statistics(tree, i, y, base_log, offset, c, flow, s1, s2, levels):
     """Add a value with a weight to the sums of a leaf."""
     family = tree.leaf_family[i]
