@@ -1,4 +1,4 @@
-"""Which files of tests are in the second tier; see `conftest.py`."""
+"""Which files of tests are in the second tier, and which cases only `-m full` runs; see `conftest.py`."""
 
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
@@ -34,10 +34,10 @@ REST = {
         wide_circuit_density
     """,
     "dags": """
-        forward_draws lattice log_evidence partition_mcmc regular sampled_queries subset_kernels
+        dag_steps forward_draws lattice log_evidence partition_mcmc regular sampled_queries subset_kernels
     """,
     "factor_graphs": """
-        extremes fields known_models
+        bif extremes fields junction_tree known_models
     """,
     "indian_chefs": """
         cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
@@ -61,4 +61,27 @@ REST = {
     "benchmarks": """
         tables_side_by_side
     """,
+    "plots": """
+        circuit_plots tree_plots
+    """,
 }
+
+# Cases that take long where others of the same test, or of the same mistake, run always: parts of their names.
+LONG = [
+    r"test_rows_are_as_dense_as_many_ascents_find\[.*-[135]\]",
+    r"test_a_law_answers_as_its_circuit\[marginal of a union-(mean|cov|moment)\]",
+    r"test_log_normal_columns_are_gaussian_ones_of_their_logs\[(0.75|2.0)\]",
+    r"test_partition_chain_draws_graphs_by_their_scores\[(steep|knowledge)\]",
+    r"test_sums_over_partitions_are_those_over_graphs\[25.0\]",
+    r"test_draws_follow_the_enumerated_law\[partition-tiers1\]",
+    r"test_bottom_up.py::test_reaches_the_enumerated_posterior\[(palette|missing|two_trees)\]",
+    r"test_bottom_up.py::test_a_concentration_a_tenth_off_is_noticed",
+    r"test_states_have_the_frequencies_of_their_enumeration\[(whole|three columns)\]",
+    r"test_edits_of_a_saved_result_.*\[(circuit infinite_.*|circuit missing|sampled (partition|order))\]",
+    r"test_against_simulation_and_each_other\[3\]",
+    r"test_numbers_of_half_the_width_draw_nearly_the_same",
+    r"test_calibration.py::test_(wrong_degrees_of_freedom|predictives_of_a_wrong_scale)_are_noticed",
+    r"test_drawn_circuits_average_to_the_collapsed_predictive\[(skewed|palette)\]",
+    r"test_posterior_over_trees_with_gaps_and_levels\[(counts|binary)-onehot\]",
+    r"test_a_copy_of_the_exponential_family_gives_the_same_chains\[all\]",
+]
