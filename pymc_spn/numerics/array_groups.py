@@ -6,7 +6,6 @@ A group is a named tuple in Python. For Numba it is one address: of a table with
 from which a kernel loads the arrays that it uses.
 """
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,7 @@ def array_group[T: type](cls: T) -> T:
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "__reduce__": _reduce,
-        "_table": cached_property(_table),
-        "_address": cached_property(_address),
+        "_address": property(_address),
     }
     made: Any = type(cls.__name__, (cls,), body)
     typeof_impl.register(made)(_typeof_group)
@@ -53,6 +51,14 @@ def _reduce(self: Any) -> tuple:
     return type(self), tuple(self)
 
 
+def _address(self: Any) -> int:
+    """Where the table is. It is made once: threads that ask at the same time all keep the one that came first."""
+    kept = self.__dict__
+    if "address" not in kept:
+        kept["address"] = kept.setdefault("table", _table(self)).ctypes.data
+    return kept["address"]
+
+
 def _table(self: Any) -> np.ndarray:
     """What kernels load: of an array the members of Numba's structure, each of eight bytes."""
     words: list[int] = []
@@ -62,10 +68,6 @@ def _table(self: Any) -> np.ndarray:
         else:
             words.append(value._address if isinstance(typeof(value), GroupType) else value or 0)
     return np.array(words, np.int64)
-
-
-def _address(self: Any) -> int:
-    return self._table.ctypes.data
 
 
 def _typeof_group(group: Any, c: Any) -> GroupType:
