@@ -63,6 +63,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "evidence": [list(masks) for masks in post.evidence],
         "coverage": post._measured,
         "class": type(post).__name__,
+        "seed": getattr(post, "_seed", 0),
     }
     return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
 
@@ -123,7 +124,12 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         checked("coverage", measured, (2,), 0.0)
         measured = tuple(map(float, measured))
     made_by = DagPosterior if fields.get("class") == "DagPosterior" else OrderSPN
-    return made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+    post = made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+    if isinstance(post, DagPosterior):
+        post._seed = fields.get("seed", 0)
+        if type(post._seed) is not int or not 0 <= post._seed < 2**63:
+            refuse("the seed", "be a whole number from 0 to 2**63 - 1", post._seed)
+    return post
 
 
 def _paths(arrays: dict[str, np.ndarray], d: int) -> OrderPaths:

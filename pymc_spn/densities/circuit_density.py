@@ -125,8 +125,9 @@ def CircuitDensity(
 
     With ``observed`` each row is an independent draw and missing cells are summed out; without, the variable is one
     row (or ``shape`` of them) and the circuit is its prior. The log density is differentiable in log weights, leaf
-    parameters and, without ``observed``, in the row itself, so NUTS samples all of them. With rows drawn by
-    ``pm.Minibatch`` and their number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
+    parameters and, without ``observed``, in the row itself, so NUTS samples all of them. Leaves may be over several
+    columns (Gaussian or Student t); gaps in them are integrated out. With rows drawn by ``pm.Minibatch`` and their
+    number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
 
     Weights, and parameters of each family, may be each row's own: functions of its covariates, linear ones or networks
     written in PyTensor. The circuit is then the conditional density of a row given these. Such a parameter has a

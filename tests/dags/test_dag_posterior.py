@@ -199,6 +199,11 @@ def test_files_keep_every_bit(sampled, tmp_path):
         again = ps.load(tmp_path / f"{name}.nc")
         assert type(again) is ps.DagPosterior and repr(again) == repr(post)
         np.testing.assert_array_equal(again.edge_probabilities(), post.edge_probabilities())
+    # the seed, too: orders that are drawn anew under a condition are the same
+    path = list(zip("fedcb", "edcba", strict=True))
+    again, given = ps.load(tmp_path / "whole.nc").condition(path), sampled.condition(path)
+    assert given._lattice is not sampled._lattice
+    np.testing.assert_array_equal(again.edge_probabilities(), given.edge_probabilities())
 
 
 def test_what_a_sample_cannot_say_is_refused(sampled):
