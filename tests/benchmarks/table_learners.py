@@ -76,7 +76,7 @@ def by_sampling(prepared, target, seconds, seed):
 def default_draws(table, seconds, seed, **arguments):
     """Draws of the default model, or with arguments, by four chains, the sweeps of a chain and the CPU seconds used.
 
-    Half of the sweeps tune. A pilot chain tells how long a sweep takes; it also compiles, and is not counted.
+    Half of the sweeps tune. A pilot chain tells how long a sweep takes; it is not counted, nor what compiles.
     """
     import pymc as pm
 
@@ -88,6 +88,7 @@ def default_draws(table, seconds, seed, **arguments):
         warnings.simplefilter("ignore")
         ps.SPN("x", observed=table, **arguments)
         built = time.process_time() - begin
+        pm.sample(2, tune=2, chains=1, random_seed=seed, **options)  # compiles
         cost = sweep_seconds(PILOT * seconds, seed, options)
         n_sweeps = int((seconds - built) / (2 * N_CHAINS * cost))
         n_sweeps = min(max(n_sweeps, FEWEST_SWEEPS), MOST_SWEEPS)
