@@ -66,22 +66,24 @@ REST = {
     """,
 }
 
-# Cases that take long where others of the same test, or of the same mistake, run always: parts of their names.
+# What takes long and runs by `-m full` alone, as parts of names. First cases where others of the same test, or of the
+# same mistake, run always; then files of parts that stand apart, of which others ask the essential.
 LONG = [
-    r"test_rows_are_as_dense_as_many_ascents_find\[.*-[135]\]",
     r"test_a_law_answers_as_its_circuit\[marginal of a union-(mean|cov|moment)\]",
-    r"test_log_normal_columns_are_gaussian_ones_of_their_logs\[(0.75|2.0)\]",
     r"test_partition_chain_draws_graphs_by_their_scores\[(steep|knowledge)\]",
-    r"test_sums_over_partitions_are_those_over_graphs\[25.0\]",
-    r"test_draws_follow_the_enumerated_law\[partition-tiers1\]",
     r"test_bottom_up.py::test_reaches_the_enumerated_posterior\[(palette|missing|two_trees)\]",
     r"test_bottom_up.py::test_a_concentration_a_tenth_off_is_noticed",
     r"test_states_have_the_frequencies_of_their_enumeration\[(whole|three columns)\]",
     r"test_edits_of_a_saved_result_.*\[(circuit infinite_.*|circuit missing|sampled (partition|order))\]",
-    r"test_against_simulation_and_each_other\[3\]",
-    r"test_numbers_of_half_the_width_draw_nearly_the_same",
     r"test_calibration.py::test_(wrong_degrees_of_freedom|predictives_of_a_wrong_scale)_are_noticed",
     r"test_drawn_circuits_average_to_the_collapsed_predictive\[(skewed|palette)\]",
     r"test_posterior_over_trees_with_gaps_and_levels\[(counts|binary)-onehot\]",
-    r"test_a_copy_of_the_exponential_family_gives_the_same_chains\[all\]",
+    r"answers/test_(dependence_queries|integer_names|union_posterior)\.py",
+    r"circuits/test_(circuit_information|cutset_networks|piecewise_linear|prometheus|tree_circuits)\.py",
+    r"dags/test_(forward_draws|regular)\.py",
+    r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
+    r"indian_chefs/test_(cascading_networks|network_kernels|tempered_chains)\.py",
+    r"leaves/test_(beta|scipy|skewed|triangular|weibull)_leaves\.py",
+    r"maxima/test_rows_of_ellipses\.py",
+    r"networks/test_(added_family|alternation|changed_models)\.py",
 ]
