@@ -293,10 +293,10 @@ def test_edges_are_those_of_the_order_posterior():
     np.testing.assert_array_equal(lattice.edge_probabilities_, post.edge_probabilities().values)
 
 
-def test_many_columns_get_a_lattice():
+def test_a_lattice_says_what_it_covers():
     X = np.random.default_rng(5).normal(size=(40, 21))
     with pytest.warns(ps.CoverageWarning, match="holds 0\\.0"):
-        dag = ps.sklearn.OrderDAG(max_candidates=2, max_prefixes=60, random_state=1).fit(X)
+        dag = ps.sklearn.OrderDAG(method="lattice", max_candidates=2, max_prefixes=60, random_state=1).fit(X)
     assert dag.coverage_ == dag.posterior_.log_mass.attrs["coverage"] < 0.1
     assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
     few = ps.sklearn.OrderDAG(max_candidates=2).fit(X[:, :4])
