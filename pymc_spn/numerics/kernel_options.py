@@ -84,8 +84,9 @@ def _inner(options: dict[str, Any], dispatcher: type[CPUDispatcher] = InnerDispa
 inner_kernel = _inner(_OPTIONS)
 bare_called_kernel = _inner(_BARE)
 
-# The same copied into all that call it, for short kernels on plain arrays. Those of networks take arrays in groups
-# (`array_groups`), so a call costs little: copying them took a quarter of the time of compiling a first draw.
+# The same copied into all that call it: short kernels on plain arrays, and those of networks that every row goes
+# through; a sweep takes up to a tenth longer otherwise. The others of networks take arrays in groups (`array_groups`),
+# so a call costs little: copying them, too, took a quarter of the time of compiling a first draw.
 _COPIED = _BARE | {"forceinline": True}
 bare_inner_kernel = _inner(_COPIED)
 
