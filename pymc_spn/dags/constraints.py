@@ -52,14 +52,14 @@ def edge_list(names: Sequence[str], edges: Any, argument: str) -> list[tuple[int
     return found
 
 
-def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers: Any) -> Constraints:
-    """Check and join the user's knowledge.
+def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers: Any, n_given: int = 0) -> Constraints:
+    """Check and join the user's knowledge. The first `n_given` variables stand first, as they are, without parents.
 
     Raises
     ------
     ValueError
         If a name is unknown, an edge is required and forbidden at once, required edges form a cycle or run against the
-        tiers, or the tiers do not hold every variable once.
+        tiers, the tiers hold a variable twice, or the order of a given variable is asked for.
     """
     d = len(names)
     everything = (1 << d) - 1
@@ -68,10 +68,18 @@ def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers:
     level = _tier_numbers(names, tiers)
     for i in range(d):
         for j in range(d):
+            if min(level[i], level[j]) < 0:
+                continue
             if level[j] > level[i]:
                 allowed[i] &= ~(1 << j)
             elif level[j] < level[i]:
                 precede[i] |= 1 << j
+    for i in range(d):
+        precede[i] |= (1 << min(i, n_given)) - 1
+        if i < n_given:
+            allowed[i] = 0
+            if level[i] >= 0:
+                raise ValueError(f"tiers must hold variables of the present alone, got {names[i]!r}")
     banned = set(edge_list(names, forbidden, "forbidden"))
     for parent, child in banned:
         allowed[child] &= ~(1 << parent)
@@ -79,7 +87,9 @@ def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers:
         words = f"{names[parent]!r} -> {names[child]!r}"
         if (parent, child) in banned:
             raise ValueError(f"{words} is required and forbidden at once")
-        if level[parent] > level[child]:
+        if child < n_given:
+            raise ValueError(f"required {words}: nothing causes {names[child]!r}, which is earlier than the present")
+        if level[parent] > level[child] >= 0:
             raise ValueError(
                 f"required {words} runs against the tiers: {names[parent]!r} is in tier {level[parent]}, "
                 f"{names[child]!r} in tier {level[child]}"
@@ -102,12 +112,13 @@ def _closure(names: Sequence[str], must: list[int], precede: list[int]) -> list[
                 before[i] |= before[k]
     on_cycle = [names[i] for i in range(d) if before[i] >> i & 1]
     if on_cycle:
-        raise ValueError(f"required edges form a cycle through {on_cycle}")
+        raise ValueError(f"required edges, with the tiers, form a cycle through {on_cycle}")
     return before
 
 
 def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
-    level = np.zeros(len(names), np.int64)
+    """(d,) int64: the tier of each variable, -1 for those in none."""
+    level = np.full(len(names), -1)
     if tiers is None:
         return level
     if isinstance(tiers, str) or not isinstance(tiers, Sequence):
@@ -121,11 +132,8 @@ def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
             name = names[i]
             if name in place:
                 raise ValueError(
-                    f"tiers must hold every variable once, got {quoted(name)} in tiers {place[name]} and {number}"
+                    f"tiers must hold a variable once, got {quoted(name)} in tiers {place[name]} and {number}"
                 )
             place[name] = number
             level[i] = number
-    missing = [name for name in names if name not in place]
-    if missing:
-        raise ValueError(f"tiers must hold every variable once, {missing[0]!r} is missing")
     return level

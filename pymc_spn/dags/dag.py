@@ -18,10 +18,88 @@ MOST_IDEALS = 10_000_000
 
 
 class NamedGraph:
-    """Equality of graphs: of one kind, with the same names in the same order and the same edges."""
+    """What graphs of both kinds share: equality, and the forms in which other programs read them.
+
+    Graphs are equal that are of one kind, with the same names in the same order and the same edges.
+    """
 
     names: tuple[str, ...]
     adjacency: np.ndarray
+
+    @property
+    def directed(self) -> list[tuple[str, str]]:
+        """(parent, child) pairs whose direction is known."""
+        return self._named(self.adjacency & ~self.adjacency.T)
+
+    @property
+    def undirected(self) -> list[tuple[str, str]]:
+        """Edges that may be turned, each once; a `DAG` has none."""
+        return self._named(np.triu(self.adjacency & self.adjacency.T))
+
+    def to_networkx(self) -> "nx.DiGraph":
+        """The graph for networkx.
+
+        Returns
+        -------
+        networkx.DiGraph
+            The names are its nodes. An edge that may be turned is there both ways.
+        """
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(self.names)
+        graph.add_edges_from(self._named(self.adjacency))
+        return graph
+
+    def to_dot(self) -> str:
+        """The graph as text for Graphviz.
+
+        Returns
+        -------
+        str
+            A ``digraph``; edges that may be turned have no arrow head.
+
+        Examples
+        --------
+        >>> import pymc_spn as ps
+        >>> print(ps.DAG.from_edges(["a", "b"], [("a", "b")]).to_dot())
+        digraph {
+          "a";
+          "b";
+          "a" -> "b";
+        }
+        """
+        return self._text("digraph", '"{}" -> "{}" [dir=none]', {"\\": "\\\\", '"': '\\"'})
+
+    def to_dagitty(self) -> str:
+        """The graph as text for dagitty.
+
+        Returns
+        -------
+        str
+            A ``dag``; with edges that may be turned, ``a -- b``, a ``pdag``.
+
+        Raises
+        ------
+        ValueError
+            If a name holds a double quote, which dagitty cannot read.
+        """
+        for name in self.names:
+            if '"' in name:
+                raise ValueError(f"names must hold no double quote for dagitty, got {name!r}")
+        return self._text("pdag" if self.undirected else "dag", '"{}" -- "{}"', {})
+
+    def _text(self, kind: str, may_turn: str, escapes: dict[str, str]) -> str:
+        def safe(name: str) -> str:
+            return name.translate(str.maketrans(escapes))
+
+        lines = [f'"{safe(name)}"' for name in self.names]
+        lines += [f'"{safe(parent)}" -> "{safe(child)}"' for parent, child in self.directed]
+        lines += [may_turn.format(safe(one), safe(other)) for one, other in self.undirected]
+        return "\n".join([f"{kind} {{", *(f"  {line};" for line in lines), "}"])
+
+    def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
+        return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
 
     def __eq__(self, other: Any) -> bool:
         if type(other) is not type(self):
@@ -94,6 +172,30 @@ class DAG(NamedGraph):
             matrix[parent, child] = True
         return cls(tuple(names), matrix)
 
+    @classmethod
+    def from_networkx(cls, graph: "nx.DiGraph") -> "DAG":
+        """Graph of networkx, with its nodes in their order as names.
+
+        Parameters
+        ----------
+        graph : networkx.DiGraph
+            Attributes of nodes and edges are not read.
+
+        Returns
+        -------
+        DAG
+
+        Raises
+        ------
+        TypeError
+            If it is no directed graph, or may hold an edge several times.
+        ValueError
+            As `from_edges`.
+        """
+        if not hasattr(graph, "is_directed") or not graph.is_directed() or graph.is_multigraph():
+            raise TypeError(f"graph must be a networkx.DiGraph; got {type(graph).__name__}")
+        return cls.from_edges(list(graph.nodes), list(graph.edges))
+
     @property
     def parents(self) -> np.ndarray:
         """(d,) int64: parents of each variable as bits."""
@@ -116,7 +218,7 @@ class DAG(NamedGraph):
     @property
     def edges(self) -> list[tuple[str, str]]:
         """(parent, child) pairs."""
-        return [(self.names[j], self.names[i]) for j, i in np.argwhere(self.adjacency)]
+        return self._named(self.adjacency)
 
     def log_linear_extensions(self) -> float:
         """Log of the number of orders that the graph allows.
@@ -142,15 +244,6 @@ class DAG(NamedGraph):
         (matrix,) = to_cpdags(self.adjacency[None])
         return CPDAG(self.names, matrix)
 
-    def to_networkx(self) -> "nx.DiGraph":
-        """The graph with the names as nodes."""
-        import networkx as nx
-
-        graph = nx.DiGraph()
-        graph.add_nodes_from(self.names)
-        graph.add_edges_from(self.edges)
-        return graph
-
     def to_array(self) -> "xr.DataArray":
         """Labelled adjacency (parent, child)."""
         import xarray as xr
@@ -171,19 +264,6 @@ class CPDAG(NamedGraph):
 
     names: tuple[str, ...]
     adjacency: np.ndarray
-
-    @property
-    def directed(self) -> list[tuple[str, str]]:
-        """Edges that are the same in every graph of the class."""
-        return self._named(self.adjacency & ~self.adjacency.T)
-
-    @property
-    def undirected(self) -> list[tuple[str, str]]:
-        """Edges that may be turned, each once."""
-        return self._named(np.triu(self.adjacency & self.adjacency.T))
-
-    def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
-        return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
 
 
 def to_cpdags(graphs: Any) -> np.ndarray:

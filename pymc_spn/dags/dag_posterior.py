@@ -79,6 +79,7 @@ class DagPosterior(OrderSPN):
         draws: int = 500,
         random_seed: Seed = None,
         max_candidates: int | None = None,
+        lags: int = 0,
         progressbar: bool = True,
         **knowledge: Any,
     ) -> Self:
@@ -97,11 +98,13 @@ class DagPosterior(OrderSPN):
             As in `from_scores`.
         max_candidates : int, optional
             Candidate parents of each variable. By default all others up to 19 variables, and 16 beyond.
+        lags : int
+            For a time series: how many earlier rows may be causes of a row, as in `LocalScores.from_data`.
         progressbar : bool
             Show bars once something has taken a second.
         **knowledge
-            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds`` and ``max_gigabytes``
-            of `LocalScores.from_data`.
+            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds``, ``standardize`` and
+            ``max_gigabytes`` of `LocalScores.from_data`.
 
         Returns
         -------
@@ -118,10 +121,12 @@ class DagPosterior(OrderSPN):
             As `from_scores`.
         """
         check_engine(engine)
+        count("lags", lags, 0)
         if max_candidates is None:
-            d = n_columns(data)
+            d = n_columns(data) * (1 + lags)
             max_candidates = d - 1 if 0 < d <= ALL_CANDIDATES else MOST_CANDIDATES
-        scores = LocalScores.from_data(data, score, prior, max_candidates, progressbar=progressbar, **knowledge)
+        knowledge |= {"lags": lags, "progressbar": progressbar}
+        scores = LocalScores.from_data(data, score, prior, max_candidates, **knowledge)
         return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar)
 
     @classmethod

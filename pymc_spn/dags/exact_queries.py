@@ -11,6 +11,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 
@@ -52,6 +53,81 @@ class ExactQueries:
         asked = self._given(given)
         coords = {"parent": self.names, "child": self.names}
         return asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
+
+    def edge_table(self, least: float = 0.0, given: Given | None = None) -> "pd.DataFrame":
+        """Edges and their probabilities as a table, most probable first.
+
+        Parameters
+        ----------
+        least : float
+            Edges of smaller probability are left out.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``parent``, ``child``, ``probability``, ``mcse`` (zero where nothing is sampled) and ``reversed``,
+            the probability of the edge from the child to the parent.
+
+        Raises
+        ------
+        ValueError
+            If `least` is no number from 0 to 1; as for `edge_probabilities`.
+        """
+        import pandas as pd
+
+        bound = _share("least", least)
+        edges = self.edge_probabilities(given)
+        values = edges.values
+        mcse = np.broadcast_to(edges.attrs.get("mcse", 0.0), values.shape)
+        parents, children = np.nonzero(~np.eye(len(values), dtype=bool) & (values >= bound))
+        best = np.argsort(-values[parents, children], kind="stable")
+        parents, children = parents[best], children[best]
+        names = np.array(self.names, object)
+        columns = {
+            "parent": names[parents],
+            "child": names[children],
+            "probability": values[parents, children],
+            "mcse": mcse[parents, children],
+            "reversed": values[children, parents],
+        }
+        return pd.DataFrame(columns)
+
+    def consensus(self, threshold: float = 0.5, given: Given | None = None) -> DAG:
+        """One graph: the edges above a threshold, without those that would close a circle.
+
+        Edges enter from the most to the least probable. One that would close a circle with those before it is left
+        out, so a circle loses its weakest edge. The graph sums up `edge_probabilities`; it need not be probable itself.
+
+        Parameters
+        ----------
+        threshold : float
+            From 0 to 1; an edge must be more probable than that.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DAG
+
+        Raises
+        ------
+        ValueError
+            If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+        """
+        bound = _share("threshold", threshold)
+        values = self.edge_probabilities(given).values
+        d = len(values)
+        graph, reached = np.zeros((d, d), bool), np.eye(d, dtype=bool)
+        for place in np.argsort(-values, axis=None, kind="stable"):
+            parent, child = divmod(int(place), d)
+            if values[parent, child] <= bound:
+                break
+            if not reached[child, parent]:
+                graph[parent, child] = True
+                reached |= np.outer(reached[:, parent], reached[child])
+        return DAG(self.names, graph)
 
     def probability(
         self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
@@ -229,3 +305,10 @@ class ExactQueries:
         asked = self._given(given)
         coords = {"cause": self.names, "effect": self.names}
         return asked._asked("causal_effect", mean_effects(asked, max_gigabytes), coords)
+
+
+def _share(argument: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{argument} must be a number from 0 to 1, got {quoted(value)}")
+    return float(value)

@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.interventions import intervened_cells
+from pymc_spn.dags.lagged_columns import with_lags
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.score_sizes import n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
@@ -224,6 +225,8 @@ class LocalScores:
         tiers: Sequence[Iterable[str]] | None = None,
         interventions: TableLike | None = None,
         kinds: Mapping[str, str] | None = None,
+        standardize: bool = False,
+        lags: int = 0,
         max_gigabytes: float = MEMORY_LIMIT,
         progressbar: bool = True,
     ) -> "LocalScores":
@@ -245,13 +248,19 @@ class LocalScores:
             Larger parent sets are impossible.
         required, forbidden : sequence of (parent, child), optional
         tiers : sequence of sequences of names, optional
-            Every variable once, earliest tier first. Orders, and so edges, go from earlier to later tiers or stay
-            inside one.
+            Earliest tier first. Orders, and so edges, go from earlier to later tiers or stay inside one. Variables
+            that are in no tier may stand anywhere.
         interventions : (rows, variables) bool DataFrame or array, optional
             True where the variable was set by the experimenter in that row: the row then says nothing about what
             causes that variable. A DataFrame has the index of the data.
         kinds : mapping, optional
             Overrides of column kinds, as in `Table.from_frame`.
+        standardize : bool
+            Score numeric columns in units of their standard deviations. Effects stay in the units of the data.
+        lags : int
+            For a time series, with rows in the order of time at equal distances: how many earlier rows may be causes.
+            Column ``x`` of the row before is the variable ``x[t-1]``. Earlier variables stand first, and nothing causes
+            them. `tiers` are about the present ones.
         max_gigabytes : float
             A larger table is refused.
         progressbar : bool
@@ -265,11 +274,13 @@ class LocalScores:
         """
         refuse_many(n_columns(data))
         table = read_table(data, kinds)
-        names = table.names
         _check_table(table)
         limit = _whole("max_candidates", max_candidates, 0)
         most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
-        constraints = read_constraints(names, required, forbidden, tiers)
+        set_cells = intervened_cells(interventions, table)
+        table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0))
+        names = table.names
+        constraints = read_constraints(names, required, forbidden, tiers, n_earlier)
         by_size, by_edge, prior_name = prior_terms(prior, names)
         if most is not None:
             by_size[most + 1 :] = -np.inf
@@ -277,12 +288,12 @@ class LocalScores:
                 if mask.bit_count() > most:
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
         refuse_table(constraints, limit, max_gigabytes)
-        scorer, score_name = choose_score(score, table, intervened_cells(interventions, table))
+        scorer, score_name, moments = choose_score(score, table, set_cells, _flag("standardize", standardize))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
             chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names, bar)
             tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar)
         restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
-        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, scorer.gaussian)
+        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, moments)
 
     @classmethod
     def from_table(
@@ -421,27 +432,10 @@ def _check_table(table: Table) -> None:
         )
 
 
-def intervened_cells(mask: Any, table: Table) -> np.ndarray:
-    """(N, d) bool: cells that the experimenter set."""
-    shape = table.values.shape
-    if mask is None:
-        return np.zeros(shape, bool)
-    if isinstance(mask, pd.DataFrame):
-        unknown = sorted(set(map(str, mask.columns)) ^ set(table.names))
-        if unknown:
-            raise ValueError(f"interventions: its columns must be those of the data; {unknown[0]!r} is in one only")
-        if not mask.index.equals(table.index):
-            raise ValueError("interventions: its rows must be those of the data, with the same index in the same order")
-        mask = mask.set_axis(mask.columns.map(str), axis=1)[list(table.names)]
-        if not mask.isna().any(axis=None):  # nullable truth values as their base
-            mask = mask.astype({c: bool for c, dtype in mask.dtypes.items() if dtype == "boolean"})
-        mask = mask.to_numpy()
-    array = np.asarray(mask)
-    if array.dtype != bool or array.shape != shape:
-        raise ValueError(
-            f"interventions must be bool of shape {shape} (rows, variables), got {array.dtype} of shape {array.shape}"
-        )
-    return array
+def _flag(argument: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{argument} must be a bool, got {quoted(value)}")
+    return bool(value)
 
 
 def _whole(argument: str, value: Any, least: int) -> int:

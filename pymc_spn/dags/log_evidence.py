@@ -58,6 +58,9 @@ def dag_log_evidence(
 
     from pymc_spn.dags.ops import DagLogEvidence
 
+    for argument in ("standardize", "lags"):
+        if options.get(argument):
+            raise ValueError(f"dag_log_evidence takes no {argument}: prepare the table first")
     table = read_table(data, options.pop("kinds", None))
     d = len(table.columns)
     if d > MOST_VARIABLES:
@@ -133,7 +136,7 @@ def _gaussian_constants(scores: LocalScores, score: BGe, d: int) -> tuple[np.nda
 
 
 def _level_constants(table: Table, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    from pymc_spn.dags.local_scores import intervened_cells
+    from pymc_spn.dags.interventions import intervened_cells
 
     intervened = intervened_cells(options.get("interventions"), table)
     codes, which = np.unique(table.values.astype(np.int64), axis=0, return_inverse=True)

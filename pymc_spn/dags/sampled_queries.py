@@ -189,7 +189,9 @@ class SampledQueries:
         -------
         Dataset
             ``probability`` (class,) with ``mcse``, and ``cpdag`` (class, parent, child): True both ways where an edge
-            may be turned.
+            may be turned. What the classes share: ``compelled`` (parent, child), the probability that the edge is there
+            and the same way in all graphs of the class, and ``reversible`` (parent, child), symmetric, that the two are
+            joined by an edge that may be turned, both with ``mcse``.
         """
         import xarray as xr
 
@@ -201,18 +203,31 @@ class SampledQueries:
         order = np.argsort(-times, kind="stable")
         found, p = found[order], times[order] / draws
         place = {cpdag.tobytes(): k for k, cpdag in enumerate(found)}
-
-        def shares(post: Any) -> np.ndarray:
-            n = asked._n_of_part(draws)
-            drawn = [place.get(c.tobytes(), p.size) for c in to_cpdags(post.sample(n, None, rng).values)]
-            return np.bincount(drawn, minlength=p.size + 1)[: p.size] / n
-
         names = list(self.names)
-        mcse = asked._errors(p, shares) or {"mcse": np.sqrt(p * (1 - p) / draws)}
-        data = {
-            "probability": asked._answer("probability", p, {"class": range(len(p))}, "monte-carlo", **mcse),
-            "cpdag": (("class", "parent", "child"), found),
+        pairs = {"parent": names, "child": names}
+
+        def parts(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            known = [place.get(c.tobytes(), p.size) for c in drawn]
+            both = drawn & drawn.swapaxes(1, 2)
+            share = np.bincount(known, minlength=p.size + 1)[: p.size] / len(drawn)
+            return share, (drawn & ~both).mean(axis=0), both.mean(axis=0)
+
+        values = parts(classes)
+        sizes = np.cumsum([v.size for v in values])[:-1]
+        flat = np.concatenate([v.ravel() for v in values])
+
+        def again(post: Any) -> np.ndarray:
+            drawn = to_cpdags(post.sample(asked._n_of_part(draws), None, rng).values)
+            return np.concatenate([v.ravel() for v in parts(drawn)])
+
+        error = asked._errors(flat, again).get("mcse", np.sqrt(flat * (1 - flat) / draws))
+        errors = [e.reshape(v.shape) for e, v in zip(np.split(error, sizes), values, strict=True)]
+        words = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
+        data: dict[str, Any] = {
+            name: asked._answer(name, v, coords, "monte-carlo", mcse=e)
+            for (name, coords), v, e in zip(words, values, errors, strict=True)
         }
+        data["cpdag"] = (("class", "parent", "child"), found)
         return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
 
     def ancestor_probabilities(

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
-from pymc_spn.tables.column import LEVEL_KINDS
+from pymc_spn.tables.column import LEVEL_KINDS, Column
 
 NUMBERS = ("real", "positive", "integer", "count", "ordinal")  # what BGe takes: ordinal columns as their numbers
 LEVELS = LEVEL_KINDS  # what BDeu takes: ordinal columns as levels
@@ -38,6 +38,10 @@ class GaussianMoments:
     matrices: np.ndarray
     n_rows: np.ndarray
     alpha_w: float
+
+    def times(self, units: np.ndarray) -> "GaussianMoments":
+        """The same in other units: each column times its number."""
+        return GaussianMoments(self.matrices * np.outer(units, units), self.n_rows, self.alpha_w)
 
 
 @dataclass(frozen=True)
@@ -153,20 +157,41 @@ class BDeu:
         return BDeuScorer(table.values.astype(np.int64), n_levels, intervened, float(self.ess))
 
 
-def choose_score(score: Any, table: Table, intervened: np.ndarray) -> tuple[Any, str]:
-    """Scorer and name of the score that the user gave, or of the one that fits the columns."""
+def choose_score(
+    score: Any, table: Table, intervened: np.ndarray, standardize: bool
+) -> tuple[Any, str, GaussianMoments | None]:
+    """Scorer, name and moments of the score that the user gave, or of the one that fits the columns."""
     if score is None:
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
     if hasattr(score, "scorer") and not isinstance(score, type):
-        return score.scorer(table, intervened), score.name
+        if not standardize:
+            scorer = score.scorer(table, intervened)
+            return scorer, score.name, scorer.gaussian
+        read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS)
+        scorer = score.scorer(read, intervened)
+        return scorer, score.name, scorer.gaussian and scorer.gaussian.times(units)
     if callable(score) and not isinstance(score, type):
-        if intervened.any():
-            raise ValueError("interventions cannot be handed to a callable score: leave the rows out inside it")
-        return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__)
+        for argument, is_asked in (("interventions", intervened.any()), ("standardize", standardize)):
+            if is_asked:
+                raise ValueError(f"{argument} cannot be handed to a callable score: do that inside it")
+        return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__), None
     raise TypeError(
         f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}"
     )
+
+
+def _standardised(table: Table, kept: tuple[str, ...]) -> tuple[Table, np.ndarray]:
+    """The table with columns in units of their standard deviations, and the units; 1 for kinds kept and constants."""
+    x = table.values
+    largest = np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    units = (x / largest).std(axis=0) * largest if len(x) else largest
+    is_kept = np.array([c.kind in kept for c in table.columns]) | (np.ptp(x, axis=0) == 0.0 if len(x) else True)
+    units = np.where(is_kept, 1.0, units)
+    columns = tuple(
+        c if keep else Column(c.name, "real", None, "float64") for c, keep in zip(table.columns, is_kept, strict=True)
+    )
+    return Table(columns, x / units, table.index), units
 
 
 def _misfit(rule: str, table: Table, wrong: list[str]) -> str:

@@ -32,6 +32,8 @@ class OrderDAG(PosteriorEstimator):
         Size of the lattice.
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
+    standardize : bool
+        Score numeric columns in units of their standard deviations.
     random_state : int, RandomState, Generator or None
         For sampled orders and the search of the lattice; the exact method draws nothing.
     progressbar : bool
@@ -66,6 +68,7 @@ class OrderDAG(PosteriorEstimator):
         tiers: Sequence[Sequence[str]] | None = None,
         max_prefixes: int = 10_000,
         kinds: Kinds | None = None,
+        standardize: bool = False,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -79,10 +82,13 @@ class OrderDAG(PosteriorEstimator):
         self.tiers = tiers
         self.max_prefixes = max_prefixes
         self.kinds = kinds
+        self.standardize = standardize
         self.random_state = random_state
         self.progressbar = progressbar
 
-    def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "OrderDAG":
+    def fit(
+        self, X: TableLike, y: npt.ArrayLike | None = None, *, interventions: TableLike | None = None
+    ) -> "OrderDAG":
         """Score parent sets and sum over orders.
 
         Parameters
@@ -90,6 +96,8 @@ class OrderDAG(PosteriorEstimator):
         X : DataFrame or (N, D) array_like of numbers
             No missing cells; at most 64 columns.
         y : ignored
+        interventions : (N, D) bool DataFrame or array, optional
+            True where the experimenter set the cell, as in `LocalScores.from_data`.
 
         Returns
         -------
@@ -117,6 +125,8 @@ class OrderDAG(PosteriorEstimator):
             required=self.required,
             forbidden=self.forbidden,
             tiers=self.tiers,
+            interventions=interventions,
+            standardize=self.standardize,
             progressbar=self.progressbar,
         )
         seed, bar = seed_of(self.random_state), self.progressbar

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _INK = "#1f2933"
 _FILL = "#e8eef4"
+_LABEL = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
 
 
 def plot_edge_probabilities(
@@ -45,11 +46,7 @@ def plot_edge_probabilities(
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    if not hasattr(edges, "dims"):
-        raise TypeError(f"edges must be a DataArray with the names of its nodes; got {type(edges).__name__}")
-    if set(edges.dims) != {"parent", "child"}:
-        raise ValueError(f"edges must have the dimensions parent and child, got {edges.dims}")
-    edges = edges.transpose("parent", "child")
+    edges = _by_parent("edges", edges)
     parents, children = list(edges.parent.values), list(edges.child.values)
     if ax is None:
         beside, below = (max(len(str(name)) for name in names) for names in (parents, children))  # letters
@@ -77,6 +74,7 @@ def plot_graph(
     ax: "Axes | None" = None,
     title: str | None = None,
     positions: Mapping[str, tuple[float, float]] | None = None,
+    probabilities: "xr.DataArray | None" = None,
     **more: object,
 ) -> "Axes":
     """Drawing of a graph or of an equivalence class: arrows are directed, lines may point either way.
@@ -88,6 +86,9 @@ def plot_graph(
     title : str, optional
     positions : mapping, optional
         (x, y) by variable name, as from a layout of networkx; variables that it leaves out stand on a circle.
+    probabilities : DataArray, optional
+        (parent, child), as from `OrderSPN.edge_probabilities`: edges are as wide as they are probable, and say how
+        probable. A line that may point either way has the probability of both directions together.
     **more
         Further positions by name.
 
@@ -98,9 +99,10 @@ def plot_graph(
     Raises
     ------
     TypeError
-        If it is no DAG or CPDAG, or `positions` is no mapping.
+        If it is no DAG or CPDAG, `positions` is no mapping, or `probabilities` no DataArray.
     ValueError
-        If a position names no variable of the graph, or is no pair of finite numbers.
+        If a position names no variable of the graph, or is no pair of finite numbers, or `probabilities` has other
+        dimensions or lacks a variable.
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyArrowPatch
@@ -115,19 +117,30 @@ def plot_graph(
             raise ValueError(f"positions name {name!r}, which is not a variable; they are {quoted(list(graph.names))}")
         if np.shape(at) != (2,) or not np.isfinite(np.asarray(at, float)).all():
             raise ValueError(f"positions must be pairs (x, y) of finite numbers; {name!r} has {at!r}")
+    chance = None if probabilities is None else _by_parent("probabilities", probabilities)
+    if chance is not None:
+        known = set(chance.parent.values) & set(chance.child.values)
+        if lacking := [name for name in graph.names if name not in known]:
+            raise ValueError(f"probabilities must name every variable of the graph; {lacking[0]!r} is missing")
     if ax is None:
         _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)
     place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | given
-    directed = graph.edges if isinstance(graph, DAG) else graph.directed
-    undirected = [] if isinstance(graph, DAG) else graph.undirected
-    for pairs, style in ((directed, "-|>"), (undirected, "-")):
+    for pairs, style in ((graph.directed, "-|>"), (graph.undirected, "-")):
         for parent, child in pairs:
+            width = 1.0
+            if chance is not None:
+                p = float(chance.loc[parent, child] + (chance.loc[child, parent] if style == "-" else 0.0))
+                width = 0.5 + 3.0 * p
+                middle = np.add(place[parent], place[child]) / 2
+                ax.text(
+                    *middle, f"{p:.2f}", ha="center", va="center", fontsize="small", color=_INK, bbox=_LABEL, zorder=3
+                )
             away = np.subtract(place[child], place[parent])
             room = [_half_box(name, away) for name in (parent, child)]
             arrow = FancyArrowPatch(
                 place[parent], place[child], arrowstyle=style, mutation_scale=16, shrinkA=room[0], shrinkB=room[1],
-                color=plt.rcParams["text.color"],
+                color=plt.rcParams["text.color"], linewidth=width,
             )  # fmt: skip
             ax.add_patch(arrow)
     for name, (x, y) in place.items():
@@ -143,6 +156,15 @@ def plot_graph(
     if title:
         ax.set_title(title)
     return ax
+
+
+def _by_parent(argument: str, edges: "xr.DataArray") -> "xr.DataArray":
+    """Edge probabilities, parents first."""
+    if not hasattr(edges, "dims"):
+        raise TypeError(f"{argument} must be a DataArray with the names of its nodes; got {type(edges).__name__}")
+    if set(edges.dims) != {"parent", "child"}:
+        raise ValueError(f"{argument} must have the dimensions parent and child, got {edges.dims}")
+    return edges.transpose("parent", "child")
 
 
 def _half_box(name: str, direction: np.ndarray) -> float:

@@ -77,6 +77,25 @@ def test_graph_refusals_and_views(monkeypatch):
     assert collider.cpdag() != chain.cpdag()
 
 
+def test_graphs_are_written_for_other_programs():
+    graph = ps.DAG.from_edges(["a b", "c", 'd"\\'], [("a b", "c"), ("c", 'd"\\')])
+    text = graph.to_dot()
+    assert text.startswith('digraph {\n  "a b";\n  "c";\n') and '  "c" -> "d\\"\\\\";\n' in text
+    with pytest.raises(ValueError, match="names must hold no double quote for dagitty"):
+        graph.to_dagitty()
+    chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
+    assert chain.to_dagitty() == 'dag {\n  "a";\n  "b";\n  "c";\n  "a" -> "b";\n  "b" -> "c";\n}'
+    either = chain.cpdag()
+    assert either.to_dagitty().startswith("pdag {") and '"a" -- "b";' in either.to_dagitty()
+    assert '"a" -> "b" [dir=none];' in either.to_dot()
+    assert set(either.to_networkx().edges) == {("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")}
+    assert ps.DAG.from_networkx(chain.to_networkx()) == chain and chain.undirected == []
+    with pytest.raises(ValueError, match="adjacency has a cycle"):
+        ps.DAG.from_networkx(either.to_networkx())
+    with pytest.raises(TypeError, match=r"graph must be a networkx\.DiGraph; got Graph"):
+        ps.DAG.from_networkx(chain.to_networkx().to_undirected())
+
+
 def test_graphs_are_equal_by_names_and_edges():
     chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
     assert chain == ps.DAG.from_edges("abc", [("b", "c"), ("a", "b")]) and len({chain, chain}) == 1

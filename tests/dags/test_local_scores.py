@@ -242,10 +242,50 @@ def test_required_forbidden_and_tiers_shape_the_table():
     assert list(scores.must_precede) == [0, 0b1001, 0b1001, 0]
 
 
+def test_variables_of_no_tier_may_stand_anywhere():
+    scores = ps.LocalScores.from_data(gaussian_table(4), tiers=[["v3"], ["v1"]])
+    assert list(scores.must_precede) == [0, 0b1000, 0, 0]
+    assert list(scores.candidate_masks) == [0b1110, 0b1101, 0b1011, 0b0101]
+
+
+def test_standardised_scores_are_those_of_the_standardised_table():
+    """Up to a constant for each variable; moments stay in the units of the data."""
+    df = gaussian_table(4) * [1.0, 1e-3, 50.0, 1.0] + [0.0, 0.0, 7.0, 0.0]
+    scores = ps.LocalScores.from_data(df, standardize=True)
+    by_hand = ps.LocalScores.from_data((df - df.mean()) / df.std(ddof=0))
+    np.testing.assert_allclose(scores.log_scores, by_hand.log_scores, atol=1e-9)
+    units = df.std(ddof=0).to_numpy()
+    np.testing.assert_allclose(scores.gaussian.matrices, by_hand.gaussian.matrices * np.outer(units, units), rtol=1e-9)
+    mixed = df.assign(v3=pd.Categorical(np.where(df["v3"] > 0, "high", "low")))
+    levels = ps.LocalScores.from_data(mixed, ps.ConditionalGaussian(), standardize=True)
+    numbers = [*"v0 v1 v2".split()]
+    by_hand = mixed.assign(**{n: (mixed[n] - mixed[n].mean()) / mixed[n].std(ddof=0) for n in numbers})
+    expected = ps.LocalScores.from_data(by_hand, ps.ConditionalGaussian())
+    np.testing.assert_allclose(levels.log_scores, expected.log_scores, atol=1e-9)
+
+
+def test_lags_are_columns_that_nothing_causes():
+    df = gaussian_table(2)
+    mask = np.zeros((60, 2), bool)
+    mask[10, 1] = True
+    scores = ps.LocalScores.from_data(df, lags=2, interventions=mask)
+    assert scores.names == ("v0[t-2]", "v1[t-2]", "v0[t-1]", "v1[t-1]", "v0", "v1")
+    rows = np.hstack([df.iloc[:-2], df.iloc[1:-1], df.iloc[2:]])
+    wide = pd.DataFrame(rows, df.index[2:], scores.names)
+    known = pd.DataFrame(False, wide.index, wide.columns)
+    known.loc[df.index[10], "v1"] = True
+    tiers = [[name] for name in scores.names[:4]] + [["v0", "v1"]]
+    into = [(a, b) for b in scores.names[:4] for a in scores.names if a != b]
+    by_hand = ps.LocalScores.from_data(wide, interventions=known, tiers=tiers, forbidden=into)
+    np.testing.assert_array_equal(scores.log_scores, by_hand.log_scores)
+    np.testing.assert_array_equal(scores.must_precede, by_hand.must_precede)
+    assert list(scores.n_candidates) == [0, 0, 0, 0, 5, 5]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"required": [("v0", "v1"), ("v1", "v0")]}, ValueError, "required edges form a cycle through ['v0', 'v1']"),
+        ({"required": [("v0", "v1"), ("v1", "v0")]}, ValueError, "form a cycle through ['v0', 'v1']"),
         (
             {"required": [("v0", "v1")], "forbidden": [("v0", "v1")]},
             ValueError,
@@ -259,7 +299,23 @@ def test_required_forbidden_and_tiers_shape_the_table():
         ({"score": lambda child, parents: None}, TypeError, "score of 'v0' given [] must be a number, got None"),
         ({"forbidden": ["v0"]}, ValueError, "forbidden[0] must be a (parent, child) pair"),
         ({"forbidden": [("v0", "v0")]}, ValueError, "forbidden[0] is an edge from 'v0' to itself"),
-        ({"tiers": [["v0", "v1"], ["v2"]]}, ValueError, "tiers must hold every variable once, 'v3' is missing"),
+        (
+            {"tiers": [["v0", "v1"], ["v2", "v1"]]},
+            ValueError,
+            "tiers must hold a variable once, got 'v1' in tiers 0 and",
+        ),
+        (
+            {"tiers": [["v0"], ["v2"]], "required": [("v2", "v1"), ("v1", "v0")]},
+            ValueError,
+            "with the tiers, form a cycle",
+        ),
+        ({"standardize": "yes"}, TypeError, "standardize must be a bool, got 'yes'"),
+        ({"standardize": True, "score": lambda c, p: 0.0}, ValueError, "standardize cannot be handed to a callable"),
+        ({"lags": -1}, ValueError, "lags must be an integer of at least 0, got -1"),
+        ({"lags": 59}, ValueError, "lags = 59 needs at least 61 rows, got 60"),
+        ({"lags": 16}, ValueError, "at most 64 variables"),
+        ({"lags": 1, "tiers": [["v0[t-1]"]]}, ValueError, "tiers must hold variables of the present alone"),
+        ({"lags": 1, "required": [("v1", "v0[t-1]")]}, ValueError, "nothing causes 'v0[t-1]'"),
         (
             {"tiers": [["v0"], ["v1", "v2", "v3"]], "required": [("v1", "v0")]},
             ValueError,

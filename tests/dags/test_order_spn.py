@@ -8,6 +8,7 @@ from reference_dags import score_function, table
 
 import pymc_spn as ps
 from pymc_spn.dags import passes as passes_module
+from pymc_spn.dags.dag import to_cpdags
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
 TOLERANCE = 1e-10
@@ -110,25 +111,70 @@ def test_no_probability_rounds_above_one():
         assert post.edge_probabilities(given).max() <= 1.0 and post.before_probabilities(given).max() <= 1.0
 
 
-@pytest.mark.parametrize("tiers", [None, [["c", "a"], ["b", "d"]]])
+@pytest.mark.parametrize("tiers", [None, [["c", "a"], ["b", "d"]], [["c"], ["d"]]])
 def test_knowledge_restricts_the_enumeration(tiers):
     df = table(4)
     scores = ps.LocalScores.from_data(df, required=[("a", "b")], forbidden=[("c", "d")], tiers=tiers)
     post = ps.OrderSPN.exact(scores)
     base = score_function(df)
-    late = {0: {1, 3}, 2: {1, 3}} if tiers else {}
+    early = [(j, i) for j in "abcd" for i in "abcd" if tiers and j in tiers[0] and i in tiers[1]]
+    early = tuple(("abcd".index(j), "abcd".index(i)) for j, i in early)
+    late = {i: {k for j, k in early if j == i} for i in range(4)}
 
     def score(i, parents):
         bad = (i == 1 and 0 not in parents) or (i == 3 and 2 in parents) or parents & late.get(i, set())
         return -np.inf if bad else base(i, parents)
 
-    precede = ((0, 1), (0, 3), (2, 1), (2, 3)) if tiers else ()
-    log_total, p = brute.posterior(score, 4, precede)
+    log_total, p = brute.posterior(score, 4, early)
     assert post.lattice.n_prefixes < 16
     assert float(post.log_mass) == pytest.approx(log_total, abs=TOLERANCE)
     np.testing.assert_allclose(post.edge_probabilities(), np.einsum("g,gij->ij", p, brute.all_dags(4)), atol=TOLERANCE)
     graphs = post.sample(200, random_seed=0).values
     assert graphs[:, 0, 1].all() and not graphs[:, 2, 3].any()
+
+
+def test_edges_as_a_table_and_as_one_graph():
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(table(4)))
+    edges = post.edge_probabilities()
+    rows = post.edge_table()
+    assert list(rows.columns) == ["parent", "child", "probability", "mcse", "reversed"]
+    assert len(rows) == 12 and rows["probability"].is_monotonic_decreasing and (rows["mcse"] == 0.0).all()
+    for row in rows.itertuples():
+        assert row.probability == edges.sel(parent=row.parent, child=row.child)
+        assert row.reversed == edges.sel(parent=row.child, child=row.parent)
+    assert (post.edge_table(0.4)["probability"] >= 0.4).all() and len(post.edge_table(1.0)) == 0
+    given = {"present": [("d", "a")]}
+    assert post.edge_table(given=given)["probability"][0] == pytest.approx(1.0, abs=TOLERANCE)
+    for threshold in (0.0, 0.2, 0.5):
+        graph = post.consensus(threshold)
+        above = edges.values > threshold
+        assert not (graph.adjacency & ~above).any()
+        for j, i in np.argwhere(above & ~graph.adjacency):  # left out for a circle of edges at least as probable
+            stronger = graph.adjacency & (edges.values >= edges.values[j, i])
+            for _ in range(4):
+                stronger = stronger | (stronger.astype(int) @ stronger > 0)
+            assert stronger[i, j]
+    assert ("d", "a") in post.consensus(given=given).edges
+    with pytest.raises(ValueError, match=r"threshold must be a number from 0 to 1, got 1\.5"):
+        post.consensus(1.5)
+    with pytest.raises(ValueError, match="least must be a number from 0 to 1, got True"):
+        post.edge_table(True)
+
+
+def test_what_classes_share_is_enumerated():
+    """4,000 draws: the bound is 5 standard errors of a share, at most .04."""
+    df = table(4)
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(df))
+    _, p = brute.posterior(score_function(df), 4)
+    classes = to_cpdags(brute.all_dags(4))
+    both = classes & classes.swapaxes(1, 2)
+    found = post.equivalence_classes(4_000, random_seed=0)
+    compelled, reversible = (np.einsum("g,gij->ij", p, share) for share in (classes & ~both, both))
+    assert 0.05 < compelled.max() and np.abs(compelled - reversible).max() > 0.2  # so the one is not the other
+    np.testing.assert_allclose(found["compelled"], compelled, atol=0.04)
+    np.testing.assert_allclose(found["reversible"], reversible, atol=0.04)
+    share = found["reversible"]
+    np.testing.assert_allclose(share.attrs["mcse"], np.sqrt(share * (1 - share) / 4_000), atol=1e-12)
 
 
 def test_restricted_candidates_are_named_and_exact_for_what_is_left():

@@ -51,6 +51,20 @@ def test_cells_and_frames_are_found_by_name():
         plot_graph({"a": ["b"]})
 
 
+def test_edges_are_as_wide_as_they_are_probable():
+    values = np.zeros((4, 4))
+    values[0, 2], values[1, 2], values[2, 1], values[2, 3] = 0.9, 0.5, 0.25, 1.0
+    chance = xr.DataArray(values, {"parent": list("abcd"), "child": list("abcd")})
+    ax = plot_graph(GRAPH, probabilities=chance.T)
+    arrows = [p for p in ax.patches if isinstance(p, FancyArrowPatch)]
+    np.testing.assert_allclose([a.get_linewidth() for a in arrows], [3.2, 2.0, 3.5])
+    assert [t.get_text() for t in ax.texts] == ["0.90", "0.50", "1.00", *"abcd"]
+    ax = plot_graph(ps.DAG.from_edges("bc", [("b", "c")]).cpdag(), probabilities=chance)
+    assert ax.texts[0].get_text() == "0.75"
+    with pytest.raises(ValueError, match="probabilities must name every variable of the graph; 'a' is missing"):
+        plot_graph(GRAPH, probabilities=chance.sel(parent=["b", "c", "d"]))
+
+
 def test_nothing_is_cut_off_or_drawn_in_the_colour_of_the_paper():
     names = ["a rather long name", "a", "b"]
     edges = xr.DataArray(np.eye(3), {"parent": names, "child": names}, ("parent", "child"))

@@ -1,0 +1,54 @@
+"""Earlier rows of a time series as columns."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_spn.dags.score_sizes import refuse_many
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
+
+
+def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np.ndarray, int]:
+    """A table with earlier rows beside each row, earliest first, and the present last.
+
+    Parameters
+    ----------
+    table : Table
+        Rows in the order of time.
+    set_cells : (rows, variables) bool
+        Cells that the experimenter set.
+    lags : int
+        How many earlier rows.
+
+    Returns
+    -------
+    Table
+        (rows - lags) rows of (lags + 1) times as many columns, those of k rows before named ``x[t-k]``.
+    (rows - lags, columns) bool
+        Cells that were set; of earlier columns none, since nothing causes them.
+    int
+        Number of earlier columns.
+
+    Raises
+    ------
+    ValueError
+        If there are too few rows or too many columns, or the table has such a name already.
+    """
+    if not lags:
+        return table, set_cells, 0
+    n, d = table.values.shape
+    if n < lags + 2:
+        raise ValueError(f"lags = {lags} needs at least {lags + 2} rows, got {n}")
+    refuse_many(d * (lags + 1))
+    columns, parts = [], []
+    for k in range(lags, 0, -1):
+        columns += [replace(c, name=f"{c.name}[t-{k}]") for c in table.columns]
+        parts.append(table.values[lags - k : n - k])
+    clash = {c.name for c in columns} & set(table.names)
+    if clash:
+        raise ValueError(f"lags: the data have a column {quoted(min(clash))}, which is what an earlier row is called")
+    values = np.hstack([*parts, table.values[lags:]])
+    earlier = d * lags
+    cells = np.hstack([np.zeros((n - lags, earlier), bool), set_cells[lags:]])
+    return Table((*columns, *table.columns), values, table.index[lags:]), cells, earlier
