@@ -191,7 +191,8 @@ class SampledQueries:
             ``probability`` (class,) with ``mcse``, and ``cpdag`` (class, parent, child): True both ways where an edge
             may be turned. What the classes share: ``compelled`` (parent, child), the probability that the edge is there
             and the same way in all graphs of the class, and ``reversible`` (parent, child), symmetric, that the two are
-            joined by an edge that may be turned, both with ``mcse``.
+            joined by an edge that may be turned, both with ``mcse``. A class is that of the graph alone: tiers, which may
+            settle a direction, are not part of it.
         """
         import xarray as xr
 
