@@ -1,4 +1,4 @@
-"""What an order posterior answers by sums over its support: edges, parent sets, orders, mean causal effects."""
+"""What an order posterior answers by sums over its support: edges, parent sets, orders."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -275,36 +275,6 @@ class ExactQueries:
         names = tuple(self.names[i] for i in order)
         log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
         return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))
-
-    # ---- causal effects
-
-    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
-        """Exact posterior mean of every total causal effect.
-
-        The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
-
-        Parameters
-        ----------
-        given : mapping with keys "present" and "absent", optional
-            As for `edge_probabilities`.
-        max_gigabytes : float
-            Refused if the mean coefficients of all parent sets would need more memory.
-
-        Returns
-        -------
-        DataArray
-            (cause, effect) float64, in units of the effect per unit of the cause; one on the diagonal.
-
-        Raises
-        ------
-        ValueError
-            If the scores are not BGe, or more memory would be needed; as for `edge_probabilities`.
-        """
-        from pymc_spn.dags.causal_effects import mean_effects
-
-        asked = self._given(given)
-        coords = {"cause": self.names, "effect": self.names}
-        return asked._asked("causal_effect", mean_effects(asked, max_gigabytes), coords)
 
 
 def _share(argument: str, value: Any) -> float:

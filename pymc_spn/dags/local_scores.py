@@ -13,6 +13,7 @@ from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.dag import DAG
 from pymc_spn.dags.interventions import intervened_cells
 from pymc_spn.dags.lagged_columns import with_lags
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.score_sizes import n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
@@ -52,6 +53,8 @@ class LocalScores:
         What the scores are, for people.
     gaussian : GaussianMoments, optional
         Posterior scale matrices of a BGe score, from which causal effects are computed.
+    counts : LevelCounts, optional
+        Rows of a BDeu score, from which laws under interventions are computed.
     """
 
     names: tuple[str, ...]
@@ -63,6 +66,7 @@ class LocalScores:
     score: str = "table"
     prior: str = "uniform"
     gaussian: GaussianMoments | None = None
+    counts: LevelCounts | None = None
 
     def __post_init__(self) -> None:
         d = len(self.names)
@@ -293,7 +297,8 @@ class LocalScores:
             chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names, bar)
             tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar)
         restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
-        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, moments)
+        known = moments, getattr(scorer, "counts", None)
+        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, *known)
 
     @classmethod
     def from_table(
@@ -360,17 +365,17 @@ class LocalScores:
             _require(out, candidates, constraints.required[i])
             chosen.append(candidates)
             tables.append(out)
-        return cls._of_tables(names, chosen, tables, constraints, (), "table", "in the table", None)
+        return cls._of_tables(names, chosen, tables, constraints, (), "table", "in the table")
 
     @classmethod
-    def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, gaussian):
+    def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, *known):
         n = np.array([len(c) for c in chosen])
         candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
         for i, c in enumerate(chosen):
             candidates[i, : len(c)] = c
         precede = np.array(constraints.must_precede, np.uint64).view(np.int64)
         flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
-        return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, gaussian)
+        return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, *known)
 
 
 def _fill(

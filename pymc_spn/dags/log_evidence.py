@@ -8,7 +8,7 @@ from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Table, read_table
+from pymc_spn.tables import read_table
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def dag_log_evidence(
 
         fixed = log_prior - float(penalty) * sizes
         normaliser = log_partition(arrays[2], arrays[3], arrays[4], fixed, np.empty(fixed.size))
-    own = _gaussian_constants(at_default, score, d) if isinstance(score, BGe) else _level_constants(table, options)
+    own = _gaussian_constants(at_default, score, d) if isinstance(score, BGe) else _level_constants(at_default)
     parameters = pt.stack([pt.as_tensor(own_parameter[1], dtype="float64"), pt.as_tensor(penalty, dtype="float64")])
     constants = [np.asarray(x) for x in (*own, *arrays, log_prior, sizes, normaliser)]
     log_evidence, _ = DagLogEvidence(score.name)(parameters, *constants)  # type: ignore[misc]
@@ -135,13 +135,7 @@ def _gaussian_constants(scores: LocalScores, score: BGe, d: int) -> tuple[np.nda
     return moments.matrices - t * np.eye(d), moments.n_rows.astype(np.int64), np.array([alpha_mu, alpha_w])
 
 
-def _level_constants(table: Table, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    from pymc_spn.dags.interventions import intervened_cells
-
-    intervened = intervened_cells(options.get("interventions"), table)
-    codes, which = np.unique(table.values.astype(np.int64), axis=0, return_inverse=True)
-    weights = np.zeros((len(table.columns), len(codes)), np.int64)
-    for i in range(len(table.columns)):
-        np.add.at(weights[i], which.reshape(-1)[~intervened[:, i]], 1)
-    n_levels = np.array([max(len(c.levels or ()), 1) for c in table.columns], np.int64)
-    return np.ascontiguousarray(codes.T), weights, n_levels
+def _level_constants(scores: LocalScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    counts = scores.counts
+    assert counts is not None
+    return np.ascontiguousarray(counts.codes.T), counts.weights, counts.n_levels

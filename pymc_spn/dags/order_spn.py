@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pymc_spn.dags.effect_queries import EffectQueries
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.labelled_answers import (
     Edges,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @own_names
-class OrderSPN(ExactQueries, SampledQueries):
+class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the

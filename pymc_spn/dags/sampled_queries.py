@@ -144,37 +144,6 @@ class SampledQueries:
         answer = asked._answer("graph", graphs, coords, "exact simulation")
         return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
 
-    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
-        """Posterior draws of all total causal effects: graph, then coefficients given it.
-
-        Parameters
-        ----------
-        draws : int
-            At least 1.
-        given : mapping with keys "present" and "absent", optional
-            As for `edge_probabilities`.
-        random_seed : int, Generator or None
-            The same seed gives the same draws.
-
-        Returns
-        -------
-        DataArray
-            (draw, cause, effect) float64, in units of the effect per unit of the cause; one on the diagonal, and zero
-            where no path leads from the cause to the effect.
-
-        Raises
-        ------
-        ValueError
-            If the scores are not BGe.
-        """
-        from pymc_spn.dags.causal_effects import draw_effects
-
-        asked = self._given(given)
-        rng = np.random.default_rng(random_seed)
-        values = draw_effects(asked, count("draws", draws, bytes_each=9.0 * self.scores.d**2), rng)
-        coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
-        return asked._answer("causal_effect", values, coords, "exact simulation")
-
     def equivalence_classes(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
     ) -> "xr.Dataset":
@@ -191,8 +160,8 @@ class SampledQueries:
             ``probability`` (class,) with ``mcse``, and ``cpdag`` (class, parent, child): True both ways where an edge
             may be turned. What the classes share: ``compelled`` (parent, child), the probability that the edge is there
             and the same way in all graphs of the class, and ``reversible`` (parent, child), symmetric, that the two are
-            joined by an edge that may be turned, both with ``mcse``. A class is that of the graph alone: tiers, which may
-            settle a direction, are not part of it.
+            joined by an edge that may be turned, both with ``mcse``. A class is that of the graph alone: tiers, which
+            may settle a direction, are not part of it.
         """
         import xarray as xr
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import LEVEL_KINDS, Column
@@ -153,8 +154,7 @@ class BDeu:
         ]
         if constant:
             _warn(f"columns {constant} have one value only: their edges reflect the prior")
-        n_levels = np.array([max(len(c.levels or ()), 1) for c in table.columns])
-        return BDeuScorer(table.values.astype(np.int64), n_levels, intervened, float(self.ess))
+        return BDeuScorer(LevelCounts.of(table, intervened, float(self.ess)))
 
 
 def choose_score(
@@ -388,16 +388,9 @@ class BDeuScorer:
 
     gaussian = None
 
-    def __init__(self, codes, n_levels, intervened, ess):
-        self.n_levels, self.ess = n_levels, ess
-        self.rows = []
-        for i in range(codes.shape[1]):
-            if i and not intervened.any():
-                self.rows.append(self.rows[0])
-                continue
-            kept = codes[~intervened[:, i]]
-            distinct, weight = np.unique(kept, axis=0, return_counts=True) if len(kept) else (kept, np.zeros(0, int))
-            self.rows.append((np.ascontiguousarray(distinct.T), weight.astype(np.int64)))
+    def __init__(self, counts):
+        self.counts = counts
+        self.codes, self.n_levels = np.ascontiguousarray(counts.codes.T), counts.n_levels
 
     def table(self, child, base, candidates):
         return self.table_and_slope(child, base, candidates)[0]
@@ -409,8 +402,9 @@ class BDeuScorer:
 
         out, slope = np.empty((2, 1 << len(candidates)))
         base, candidates = np.asarray(base, np.int64), np.asarray(candidates, np.int64)
-        codes, weight, n_levels, candidates = map(read_only_view, (*self.rows[child], self.n_levels, candidates))
-        family_table(codes, weight, n_levels, child, base, candidates, self.ess, out, slope)
+        own = self.codes, self.counts.weights[child], self.n_levels, candidates
+        codes, weight, n_levels, candidates = map(read_only_view, own)
+        family_table(codes, weight, n_levels, child, base, candidates, self.counts.ess, out, slope)
         return out, slope
 
 

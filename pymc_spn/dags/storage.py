@@ -9,6 +9,7 @@ from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.labelled_answers import Evidence
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
@@ -42,6 +43,9 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         shared = all(np.array_equal(moments.matrices[0], m) for m in moments.matrices[1:])
         data["scale_matrices"] = (("matrix", "row", "column"), moments.matrices[:1] if shared else moments.matrices)
         data["n_rows"] = (("variable",), moments.n_rows)
+    counts = scores.counts
+    if counts is not None:
+        data["codes"], data["weights"] = (("row", "variable"), counts.codes), (("variable", "row"), counts.weights)
     if isinstance(post._lattice, TreePaths):
         tree = post._lattice.tree
         data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
@@ -59,6 +63,8 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "score": scores.score,
         "prior": scores.prior,
         "alpha_w": None if scores.gaussian is None else scores.gaussian.alpha_w,
+        "ess": None if counts is None else counts.ess,
+        "levels": None if counts is None else [list(levels) for levels in counts.levels],
         "kind": post.kind,
         "evidence": [list(masks) for masks in post.evidence],
         "coverage": post._measured,
@@ -103,6 +109,7 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         fields["score"],
         fields["prior"],
         moments,
+        None if fields.get("levels") is None else _counts(len(names), arrays, fields),
     )
     if fields["kind"] not in KINDS:
         refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
@@ -176,6 +183,19 @@ def _moments(d: int, arrays: dict[str, np.ndarray], alpha_w: Any) -> GaussianMom
     n_rows = checked("n_rows", arrays["n_rows"], (d,), 0, whole=True)
     weight = float(checked("alpha_w", alpha_w, (), 0.0))
     return GaussianMoments(np.broadcast_to(matrices, (d, d, d)), n_rows, weight)
+
+
+def _counts(d: int, arrays: dict[str, np.ndarray], fields: dict[str, Any]) -> LevelCounts:
+    """Rows of a BDeu score."""
+    levels = fields["levels"]
+    if not isinstance(levels, list) or len(levels) != d or not all(isinstance(own, list) and own for own in levels):
+        refuse("the levels", f"be {d} lists", levels)
+    codes = checked("codes", arrays["codes"], (None, d), 0, whole=True)
+    if (codes >= [len(own) for own in levels]).any():
+        refuse("codes", "be below the number of levels", codes.max(axis=0, initial=0).tolist())
+    weights = checked("weights", arrays["weights"], (d, len(codes)), 0, whole=True)
+    ess = float(checked("ess", fields["ess"], (), 0.0))
+    return LevelCounts(codes, weights, tuple(map(tuple, levels)), ess)
 
 
 def _sets(place: str, values: Any, d: int) -> np.ndarray:
