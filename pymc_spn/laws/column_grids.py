@@ -15,6 +15,7 @@ FEW_PANELS = 12  # of the bulk, of the coarsest grid
 MISPLACED = 1e-8  # mass of the leaves that the points of a grid may have in the wrong place, and nats that it may cost
 MOST_PANELS = 600  # of a column: of two, the points of one times those of the other are held
 ROUNDS = 60  # of halving panels
+ROUNDED = 4.0  # mass that rounding of points may misplace, as a multiple of their spacing between quartiles
 MOST_COUNTS = 4_000  # values of a count column that are summed
 WIDE_COUNTS = 1_000  # values of a column whose rounded Gaussian leaves have long tails: beyond so many tails are cut
 LARGEST_CUT = 1e-4  # mass of what is cut there
@@ -29,11 +30,11 @@ class Grid(NamedTuple):
     x: np.ndarray
     weight: np.ndarray
     ends: tuple[float, float] | None = None
-    cut: float = 0.0  # mass in the tails of whole numbers that are left out
+    cut: float = 0.0  # mass in the tails of whole numbers that are left out, or misplaced by rounding of points
 
     @property
     def cut_information(self) -> float:
-        """Allowance in nats for what the tails that are left out say of another column."""
+        """Allowance in nats for what the mass that is left out or misplaced says of another column."""
         return self.cut * (1.0 - float(np.log(self.cut))) if self.cut > 0.0 else 0.0
 
 
@@ -95,12 +96,17 @@ def grid_of(
         smaller = cuts[cuts > 0.0][0] * 10.0 ** -np.geomspace(1.0, 280.0, n_panels)
         cuts = np.sort(np.append(cuts, smaller[smaller >= 1.0 / LARGEST]))
     log_from = 0.0 if has_logs else np.inf
+    quartiles = law.quantile(np.array([0.25, 0.75]))
+    spacing = float(np.spacing(np.abs(quartiles).max()))
+    rounded = min(ROUNDED * spacing / max(float(np.ptp(quartiles)), spacing), 1.0)
     largest = MISPLACED * (FEW_PANELS / n_panels) ** 2
+    lost = rounded if rounded > largest else 0.0  # of a narrow column far from 0 finer panels misplace as much
 
     def misplaced(start: np.ndarray, middle: np.ndarray, end: np.ndarray) -> np.ndarray:
         return _misplaced(law, start, end, log_from)
 
-    return gauss_points(halved_panels(cuts, log_from, misplaced, largest, MOST_PANELS)[0], log_from)
+    halved = halved_panels(cuts, log_from, misplaced, max(largest, lost), MOST_PANELS)[0]
+    return gauss_points(halved, log_from)._replace(cut=lost)
 
 
 def _misplaced(law: ColumnLaw | JoinedLaw, start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:

@@ -204,7 +204,7 @@ def test_marks_say_what_intervals_of_such_columns_make_numerical():
     assert post.probability(one).attrs["exactness"] == post.cdf(0.5, "c").attrs["exactness"] == "exact" + GIVEN_DRAWS
     assert post.mean({"a": 0.3}).attrs["exactness"] == "exact" + GIVEN_DRAWS
     assert post.probability(two).attrs["tolerance"] == pytest.approx(1e-4)
-    for known, tolerance in ((one, 1e-5), (two, 2e-3)):
+    for known, tolerance in ((one, 2e-4), (two, 2e-3)):
         for answer in (post.condition(known).cdf(0.5, "c"), post.cdf(0.5, "c", given=known), post.mean(known)):
             assert answer.attrs["exactness"].startswith("numerical")
             assert answer.attrs["tolerance"] == pytest.approx(tolerance)
@@ -295,9 +295,9 @@ def test_the_row_of_a_union_is_the_best_of_its_parts():
 def test_an_interval_of_a_column_that_is_summed_out_leaves_its_tolerance():
     """Its leaves are averages over points of the interval, so that the bound is that much higher."""
     asked = posterior().condition({"a": (1.0, 2.5)}).marginal(["b", "g"])
-    found, strict = asked.mpe(tolerance=1e-4), asked.mpe()
+    found, strict = asked.mpe(tolerance=1e-3), asked.mpe()
     assert found.certified and not strict.certified
-    assert 1e-5 <= float(strict.upper_bound - strict.log_density) < 2e-5
+    assert 2e-4 <= float(strict.upper_bound - strict.log_density) < 3e-4
     b = np.linspace(-4.0, 8.0, 1201)
     grid = pd.concat([pd.DataFrame({"b": b, "g": g}) for g in ("0", "1")])
     best = asked.log_density(grid).values.max()

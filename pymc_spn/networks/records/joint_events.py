@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.events.events import Interval
-from pymc_spn.leaves.elliptical_boxes import lattice, nodes_within, step
+from pymc_spn.leaves.elliptical_boxes import N_SHIFTS, lattice, nodes_within, step
 from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_cells
@@ -27,13 +27,13 @@ from pymc_spn.networks.records.joint_predictives import (
 )
 
 MOST_PAIRS = 200_000  # of leaves and rows at a time
-ONE, SEVERAL = 48, 512  # nodes of one interval, and of several
-GAUSS = 0.5 * (np.polynomial.legendre.leggauss(ONE)[0] + 1.0), np.polynomial.legendre.leggauss(ONE)[1]
-TOLERANCES = (
-    0.0,
-    1e-5,
-    2e-3,
-)  # of averages over nodes of no interval, one, several; tests compare ratios of probabilities
+ONE = 48, 384, 3072  # nodes of one interval: the next rule serves columns that follow closely from its own
+SEVERAL = 512, 4096, 32768  # nodes of several, also where the shifts of a rule do not agree
+CLOSE = 2.0, 16.0  # a column's scale as a multiple of that given the columns of intervals, up to which a rule serves
+NODES_AGREE = 5e-4  # standard error over the shifts, in standard deviations within the intervals
+MOST_NUMBERS = 1 << 25  # of nodes at a time: a finer rule that needs more is not tried
+GAUSS = tuple((0.5 * (nodes + 1.0), weights) for nodes, weights in map(np.polynomial.legendre.leggauss, ONE[:2]))
+TOLERANCES = (0.0, 2e-4, 2e-3)  # of averages over nodes of no interval, one, several; tests compare with probabilities
 
 
 def known_in(columns: np.ndarray, events: Mapping[int, Any]) -> list[int]:
@@ -162,7 +162,7 @@ class KnownOfDraws:
 
 
 def nodes_of(
-    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray
+    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rule: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows with some columns at nodes of their intervals, and weights of the nodes.
 
@@ -175,6 +175,8 @@ def nodes_of(
     places : list of int
         Columns (k,) of the intervals.
     ends : (k, 2) float64
+    rule : int
+        The coarsest that will do, of `ONE` or `SEVERAL`.
 
     Returns
     -------
@@ -182,18 +184,42 @@ def nodes_of(
     weights : (n, G) float64
         They add up to 1.
     """
-    n, k = len(rows), len(places)
-    if k == 1:
-        return _nodes_of_one(family, parameters, rows, places[0], ends[0])
-    points, weight = lattice(SEVERAL // 8, k), np.full(SEVERAL, 1.0 / SEVERAL)
-    out = np.repeat(rows[:, None], weight.size, axis=1)
-    logs = np.tile(np.log(weight), (n, 1))
-    shape = n * weight.size
+    several = len(places) > 1
+    while True:
+        nodes = (_nodes_of_several if several else _nodes_of_one)(family, parameters, rows, places, ends, rule)
+        rule += 1
+        if not several or rule == len(SEVERAL) or rows.size * SEVERAL[rule] > MOST_NUMBERS:
+            return nodes
+        if _shifts_agree(*nodes, places):
+            return nodes
+
+
+def _shifts_agree(rows: np.ndarray, weights: np.ndarray, places: list[int]) -> bool:
+    """Whether the shifts of a lattice give the columns of intervals the same means."""
+    x = rows[:, :, places]
+    mean = np.einsum("ng,ngk->nk", weights, x)[:, None]
+    sd = np.sqrt(np.einsum("ng,ngk->nk", weights, np.square(x - mean)))
+    each = weights.reshape(len(rows), N_SHIFTS, -1)
+    share = each.sum(axis=2)
+    away = np.einsum("nsg,nsgk->nsk", each, (x - mean).reshape(*each.shape, -1))
+    error = np.sqrt(np.square(away).sum(axis=1))  # shifts are alike and apart: each adds its own
+    return bool((share > 0.0).all() and (error <= NODES_AGREE * sd).all())
+
+
+def _nodes_of_several(
+    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rule: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`nodes_of` several intervals."""
+    n, n_nodes = len(rows), SEVERAL[rule]
+    points = lattice(n_nodes // N_SHIFTS, len(places))
+    out = np.repeat(rows[:, None], n_nodes, axis=1)
+    logs = np.zeros((n, n_nodes))
+    shape = n * n_nodes
     for i, j in enumerate(places):
         if i == 0:  # the rows have all nodes in common
-            own = np.repeat(family.column_of_rows(parameters, rows, j)[1], weight.size, axis=0)
+            own = np.repeat(family.column_of_rows(parameters, rows, j)[1], n_nodes, axis=0)
         else:
-            own = family.column_of_rows(np.repeat(parameters, weight.size, axis=0), out.reshape(shape, -1), j)[1]
+            own = family.column_of_rows(np.repeat(parameters, n_nodes, axis=0), out.reshape(shape, -1), j)[1]
         location, scale, dof = own.T
         low, high = ((end - location) / scale for end in ends[i])
         log_p, z = step(dof, low, high, np.tile(points[i], n))
@@ -205,13 +231,20 @@ def nodes_of(
 
 
 def _nodes_of_one(
-    family: Any, parameters: np.ndarray, rows: np.ndarray, j: int, ends: np.ndarray
+    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`nodes_of` one interval."""
+    """`nodes_of` one interval: by Gauss rules, or of like probability."""
+    (j,), n_nodes = places, ONE[rule]
     location, scale, dof = family.column_of_rows(parameters, rows, j)[1].T
-    low, high = ((end - location) / scale for end in ends)
-    z, weights = nodes_within(dof, low, high, *GAUSS)
-    out = np.repeat(rows[:, None], ONE, axis=1)
+    low, high = ((end - location) / scale for end in ends[0])
+    if rule < len(GAUSS):
+        z, weights = nodes_within(dof, low, high, *GAUSS[rule])
+    else:
+        middles = (np.arange(n_nodes) + 0.5) / n_nodes
+        found = step(*(np.repeat(x, n_nodes) for x in (dof, low, high)), np.tile(middles, len(rows)))[1]
+        assert found is not None
+        z, weights = found.reshape(len(rows), n_nodes), np.full((len(rows), n_nodes), 1.0 / n_nodes)
+    out = np.repeat(rows[:, None], n_nodes, axis=1)
     out[:, :, j] = np.where(np.isnan(rows[:, j, None]), location[:, None] + scale[:, None] * z, rows[:, j, None])
     return out, weights
 
@@ -240,10 +273,7 @@ def column_given(
     own = events.get(d)
     rest = {c: event for c, event in events.items() if c != d}
     known = [known_in(columns, rest) for columns, *_ in column.regions]
-    most = max(map(len, known), default=0)
-    n_nodes = (1, ONE, SEVERAL)[min(most, 2)]
-    students, weights = np.zeros((leaf.size, n_nodes, 3)), np.zeros((leaf.size, n_nodes))
-    students[:, :, 1:], kinds = 1.0, column.kind[leaf]
+    kinds, parts = column.kind[leaf], []
     for k, (columns, place, family, parameters) in enumerate(column.regions):
         of_values = values[:, columns]
         of_values[:, place] = np.nan
@@ -257,7 +287,8 @@ def column_given(
         nodes, weight = of_rows[:, None], np.ones((at.size, 1))
         if known[k]:
             of_events = np.array([rest[int(columns[j])] for j in known[k]])
-            nodes, weight = nodes_of(family, parameters[number], of_rows, known[k], of_events)
+            rule = _rule_of(parameters, number, of_rows, place, known[k], columns.size)
+            nodes, weight = nodes_of(family, parameters[number], of_rows, known[k], of_events, rule)
         n = weight.shape[1]
         each = students_given(parameters, np.repeat(number, n), nodes.reshape(-1, columns.size), place)
         if isinstance(own, Interval) and n > 1:
@@ -265,9 +296,35 @@ def column_given(
             inside = step(dof, (own.low - location) / scale, (own.high - location) / scale, None)[0].reshape(-1, n)
             weight = weight * np.exp(inside - inside.max(axis=1, keepdims=True))
             weight = weight / weight.sum(axis=1, keepdims=True)
-        students[at, :n], weights[at, :n] = each.reshape(-1, n, 3), weight
-        students[at, :n, 1] = np.hypot(students[at, :n, 1], np.sqrt(spread)[:, None])
+        each = each.reshape(-1, n, 3)
+        each[:, :, 1] = np.hypot(each[:, :, 1], np.sqrt(spread)[:, None])
+        parts.append((at, each, weight))
+    n_nodes = max((weight.shape[1] for _, _, weight in parts), default=1)
+    students, weights = np.ones((leaf.size, n_nodes, 3)), np.zeros((leaf.size, n_nodes))
+    students[:, :, 0] = 0.0
+    for at, each, weight in parts:
+        students[at, : weight.shape[1]], weights[at, : weight.shape[1]] = each, weight
     return as_gaussian_leaves(students.reshape(-1, 3)), weights
+
+
+def _rule_of(
+    parameters: np.ndarray, number: np.ndarray, rows: np.ndarray, place: int, places: list[int], d: int
+) -> int:
+    """The coarsest rule for intervals that leaves no gaps in the law of a column which follows from their columns.
+
+    Given a node a column has a scale of its own; where it is small, a mixture over few nodes is a row of spikes.
+    """
+    if not number.size:
+        return 0
+    alone, given = rows.copy(), rows.copy()
+    centre = parameters[number, 1 : 1 + d]
+    given[:, places] = np.where(np.isnan(given[:, places]), centre[:, places], given[:, places])
+    wide, narrow = (students_given(parameters, number, x, place)[:, 1] for x in (alone, given))
+    rule = int(np.searchsorted(CLOSE, (wide / narrow).max()))
+    sizes = ONE if len(places) == 1 else SEVERAL
+    while rule and rows.size * sizes[rule] > MOST_NUMBERS:
+        rule -= 1
+    return rule
 
 
 def joint_moments(
