@@ -34,7 +34,7 @@ REST = {
         wide_circuit_density
     """,
     "dags": """
-        dag_steps forward_draws lattice log_evidence partition_mcmc regular sampled_queries subset_kernels
+        dag_steps forward_draws lattice level_effects log_evidence partition_mcmc regular sampled_queries subset_kernels
     """,
     "factor_graphs": """
         bif extremes fields junction_tree known_models
@@ -70,10 +70,36 @@ REST = {
 # same mistake, run always; then files of parts that stand apart, of which others ask the essential.
 LONG = [
     r"test_a_law_answers_as_its_circuit\[marginal of a union-(mean|cov|moment)\]",
-    r"test_states_have_the_frequencies_of_their_enumeration\[(whole|three columns)\]",
-    r"test_calibration.py::test_(wrong_degrees_of_freedom|predictives_of_a_wrong_scale)_are_noticed",
+    r"test_a_law_answers_as_its_circuit\[union( of a fit)?-(mean|cov|moment)\]",
+    r"test_numbers_given_rows_are_integrals\[(marginal of a )?union\]",
+    r"test_states_have_the_frequencies_of_their_enumeration\[(whole|gap|three columns|a gap|a cell beside a point)\]",
+    r"test_joint_cells\.py::test_a_mistake_is_seen\[mistake1\]",
+    r"test_joint_distribution\.py::test_joint_distribution_is_kept\[(exact|frontier|induced_tree)-\d-infinite\]",
+    r"test_joint_distribution\.py::test_(a_row_left_in_its_leaf_is|concentrations_a_third_off_are)_noticed\[infinite\]",
+    r"test_geweke\.py::test_joint_distribution_is_kept(_in_turns|\[2\])",
+    r"test_geweke\.py::test_(missing_cells_of_a_wrong_scale|a_wrong_degree_of_freedom)_",
+    r"test_geweke\.py::test_hyperparameters_that_do_not_reach_the_sweep_are_noticed",
+    r"network_geweke\.py::test_joint_distribution\[LinearChain",
+    r"test_calibration\.py::test_(wrong_degrees_of_freedom|predictives_of_a_wrong_scale)_are_noticed",
+    r"test_calibration\.py::test_(missing_cells_of_a_wrong_scale|a_missing_jacobian|probabilities_of_cells)_",
+    r"test_hyperparameters\.py::test_slices_reach_the_conditional_posterior\[2\]",
+    r"test_hyperparameters\.py::test_five_rows_reach_the_enumerated_posterior\[(2|infinite)-NUTS\]",
+    r"test_cascading\.py::test_probabilities_are_the_frequencies_of_draws\[(0\.6-1\.0-|mass1-beta1-CascadingIBP)",
     r"test_drawn_circuits_average_to_the_collapsed_predictive\[(skewed|palette)\]",
+    r"test_density_is_that_of_the_posterior\[(mixed|two_trees)\]",
+    r"test_blocks_answer_as_single_rows\[(mixed|two_trees)\]",
+    r"test_variational_posterior\.py::test_the_fit_inside_another_model",
+    r"test_unions\.py::test_unions_given_unions_under_a_circuit",
+    r"test_evaluation\.py::test_float32_keeps_six_digits",
+    r"test_fit_em\.py::test_the_kernel_counts_no_level_beyond_the_leaf",
+    r"test_circuit_density\.py::test_nuts_agrees_with_the_top_down_sampler",
+    r"test_circuit_density_tensors\.py::test_stochastic_gradients_find_the_posterior",
+    r"test_conditional_circuits\.py::test_a_gating_network_is_the_mixture_of_pymc",
+    r"test_fields\.py::test_weighted_rows_on_a_loopy_graph_under_both_linkers\[NUMBA\]",
+    r"test_order_agrees_with_exact_at_sixteen_variables",
+    r"test_answers_are_marked_by_their_support\[regular\]",
     r"test_posterior_over_trees_with_gaps_and_levels\[(counts|binary)-onehot\]",
+    r"test_tree_posterior\.py::test_predictives_are_ratios_of_evidences\[(counts|binary)\]",
     r"answers/test_(dependence_queries|integer_names|union_posterior)\.py",
     r"circuits/test_(circuit_information|circuit_parts|cutset_networks|piecewise_linear|prometheus|tree_circuits)\.py",
     r"dags/test_(forward_draws|log_evidence|partition_mcmc|regular)\.py",

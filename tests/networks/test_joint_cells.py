@@ -246,7 +246,8 @@ def test_rows_are_cells_in_every_question(learned):
     np.testing.assert_allclose(given.log_density(gaps).values, over_nodes(given, gaps), atol=TOLERANCE)
     of_row = rows[:2]
     grid = np.linspace(-9.0, 9.0, 1_201)
-    density = np.exp([over_nodes(post, of_row.assign(c=x), 3) for x in grid])
+    on_grid = of_row.loc[np.tile(of_row.index, grid.size)].assign(c=np.repeat(grid, len(of_row)))
+    density = np.exp(over_nodes(post, on_grid.reset_index(drop=True), 3)).reshape(grid.size, -1)
     density /= density.sum(axis=0)
     mean = density.T @ grid
     sd = np.sqrt((density * (grid[:, None] - mean) ** 2).sum(axis=0))
