@@ -88,6 +88,7 @@ LONG = [
     r"test_drawn_circuits_average_to_the_collapsed_predictive\[(skewed|palette)\]",
     r"test_density_is_that_of_the_posterior\[(mixed|two_trees)\]",
     r"test_blocks_answer_as_single_rows\[(mixed|two_trees)\]",
+    r"test_joint_posteriors\.py::test_drawn_circuits_have_the_predictive_on_average",
     r"test_variational_posterior\.py::test_the_fit_inside_another_model",
     r"test_unions\.py::test_unions_given_unions_under_a_circuit",
     r"test_evaluation\.py::test_float32_keeps_six_digits",

@@ -90,8 +90,10 @@ class NamedGraph:
         return self._text("pdag" if self.undirected else "dag", '"{}" -- "{}"', {})
 
     def _text(self, kind: str, may_turn: str, escapes: dict[str, str]) -> str:
+        table = {ord(letter): written for letter, written in escapes.items()}
+
         def safe(name: str) -> str:
-            return name.translate(str.maketrans(escapes))
+            return name.translate(table)
 
         lines = [f'"{safe(name)}"' for name in self.names]
         lines += [f'"{safe(parent)}" -> "{safe(child)}"' for parent, child in self.directed]

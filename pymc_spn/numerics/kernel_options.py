@@ -1,11 +1,11 @@
 """Numba options shared by every kernel of the package."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from numba import njit, types
 from numba.core.compiler import Flags
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
@@ -24,6 +24,8 @@ class KernelFlags(Flags):
     """
 
     __slots__ = ("_compared",)
+    _compared: tuple[Any, ...] | None
+    options: Mapping[str, Any]
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -37,9 +39,10 @@ class KernelFlags(Flags):
     @property
     def compared(self) -> tuple[Any, ...]:
         """What makes two of them equal."""
-        if self._compared is None:
-            self._compared = tuple(self.values().values())
-        return self._compared
+        known = self._compared
+        if known is None:
+            self._compared = known = tuple(self.values().values())
+        return known
 
     def __hash__(self) -> int:
         return len(self.options)  # as with Numba's own, no value can be part of it
@@ -89,7 +92,7 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
         made: Any = decorate(function)
         if isinstance(made, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
             made.__class__ = dispatcher
-            made._compiler.__class__ = KernelCompiler
+            made._compiler.__class__ = KernelCompiler  # type: ignore[attr-defined]
         return made
 
     return compile_with_dispatcher

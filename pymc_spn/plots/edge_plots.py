@@ -132,10 +132,8 @@ def plot_graph(
             if chance is not None:
                 p = float(chance.loc[parent, child] + (chance.loc[child, parent] if style == "-" else 0.0))
                 width = 0.5 + 3.0 * p
-                middle = np.add(place[parent], place[child]) / 2
-                ax.text(
-                    *middle, f"{p:.2f}", ha="center", va="center", fontsize="small", color=_INK, bbox=_LABEL, zorder=3
-                )
+                x, y = (np.add(place[parent], place[child]) / 2).tolist()
+                ax.text(x, y, f"{p:.2f}", ha="center", va="center", fontsize="small", color=_INK, bbox=_LABEL, zorder=3)
             away = np.subtract(place[child], place[parent])
             room = [_half_box(name, away) for name in (parent, child)]
             arrow = FancyArrowPatch(

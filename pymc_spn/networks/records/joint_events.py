@@ -30,7 +30,7 @@ MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE = 48, 384, 3072  # nodes of one interval: the next rule serves columns that follow closely from its own
 SEVERAL = 512, 4096, 32768  # nodes of several, also where the shifts of a rule do not agree
 CLOSE = 2.0, 16.0  # a column's scale as a multiple of that given the columns of intervals, up to which a rule serves
-NODES_AGREE = 5e-4  # standard error over the shifts, in standard deviations within the intervals
+NODES_AGREE = 5e-3  # error of a mean in standard deviations: probabilities are off by less than half of that
 MOST_NUMBERS = 1 << 25  # of nodes at a time: a finer rule that needs more is not tried
 GAUSS = tuple((0.5 * (nodes + 1.0), weights) for nodes, weights in map(np.polynomial.legendre.leggauss, ONE[:2]))
 TOLERANCES = (0.0, 2e-4, 2e-3)  # of averages over nodes of no interval, one, several; tests compare with probabilities
@@ -176,7 +176,8 @@ def nodes_of(
         Columns (k,) of the intervals.
     ends : (k, 2) float64
     rule : int
-        The coarsest that will do, of `ONE` or `SEVERAL`.
+        The coarsest that will do, of `ONE` or `SEVERAL`. Of several intervals a finer one is taken where shifts of the
+        lattice do not agree.
 
     Returns
     -------
@@ -184,32 +185,35 @@ def nodes_of(
     weights : (n, G) float64
         They add up to 1.
     """
-    several = len(places) > 1
+    if len(places) == 1:
+        return _nodes_of_one(family, parameters, rows, places[0], ends[0], rule)
     while True:
-        nodes = (_nodes_of_several if several else _nodes_of_one)(family, parameters, rows, places, ends, rule)
+        out, logs = _nodes_of_several(family, parameters, rows, places, ends, rule)
+        top = logs.max(axis=1, keepdims=True)
+        weights = np.exp(logs - top)
+        mass = weights.sum(axis=1, keepdims=True)
+        weights /= mass
         rule += 1
-        if not several or rule == len(SEVERAL) or rows.size * SEVERAL[rule] > MOST_NUMBERS:
-            return nodes
-        if _shifts_agree(*nodes, places):
-            return nodes
+        if rule == len(SEVERAL) or rows.size * SEVERAL[rule] > MOST_NUMBERS:
+            return out, weights
+        log_mass = (top + np.log(mass))[:, 0]
+        if _shifts_agree(out[:, :, places], weights, np.exp(log_mass - log_mass.max())):
+            return out, weights
 
 
-def _shifts_agree(rows: np.ndarray, weights: np.ndarray, places: list[int]) -> bool:
-    """Whether the shifts of a lattice give the columns of intervals the same means."""
-    x = rows[:, :, places]
-    mean = np.einsum("ng,ngk->nk", weights, x)[:, None]
-    sd = np.sqrt(np.einsum("ng,ngk->nk", weights, np.square(x - mean)))
-    each = weights.reshape(len(rows), N_SHIFTS, -1)
-    share = each.sum(axis=2)
-    away = np.einsum("nsg,nsgk->nsk", each, (x - mean).reshape(*each.shape, -1))
-    error = np.sqrt(np.square(away).sum(axis=1))  # shifts are alike and apart: each adds its own
-    return bool((share > 0.0).all() and (error <= NODES_AGREE * sd).all())
+def _shifts_agree(x: np.ndarray, weights: np.ndarray, share: np.ndarray) -> bool:
+    """Whether the shifts of a lattice give columns (n, G, k) the same means, by the shares (n,) that laws may have."""
+    away = x - np.einsum("ng,ngk->nk", weights, x)[:, None]
+    sd = np.sqrt(np.einsum("ng,ngk->nk", weights, np.square(away)))
+    each = weights[:, :, None] * away
+    error = np.sqrt(np.square(each.reshape(len(x), N_SHIFTS, -1, x.shape[2]).sum(axis=2)).sum(axis=1))
+    return bool((error * share[:, None] <= NODES_AGREE * sd).all())
 
 
 def _nodes_of_several(
     family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`nodes_of` several intervals."""
+    """Rows at the nodes of several intervals, and log probabilities (n, G) of the nodes, times their number."""
     n, n_nodes = len(rows), SEVERAL[rule]
     points = lattice(n_nodes // N_SHIFTS, len(places))
     out = np.repeat(rows[:, None], n_nodes, axis=1)
@@ -226,22 +230,22 @@ def _nodes_of_several(
         is_point = ~np.isnan(rows[:, j, None])
         out[:, :, j] = np.where(is_point, rows[:, j, None], (location + scale * z).reshape(n, -1))
         logs += np.where(is_point, 0.0, log_p.reshape(n, -1))
-    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return out, weights / weights.sum(axis=1, keepdims=True)
+    return out, logs
 
 
 def _nodes_of_one(
-    family: Any, parameters: np.ndarray, rows: np.ndarray, places: list[int], ends: np.ndarray, rule: int
+    family: Any, parameters: np.ndarray, rows: np.ndarray, j: int, ends: np.ndarray, rule: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """`nodes_of` one interval: by Gauss rules, or of like probability."""
-    (j,), n_nodes = places, ONE[rule]
+    n_nodes = ONE[rule]
     location, scale, dof = family.column_of_rows(parameters, rows, j)[1].T
-    low, high = ((end - location) / scale for end in ends[0])
+    low, high = ((end - location) / scale for end in ends)
     if rule < len(GAUSS):
         z, weights = nodes_within(dof, low, high, *GAUSS[rule])
     else:
         middles = (np.arange(n_nodes) + 0.5) / n_nodes
-        found = step(*(np.repeat(x, n_nodes) for x in (dof, low, high)), np.tile(middles, len(rows)))[1]
+        freedom, first, last = (np.repeat(x, n_nodes) for x in (dof, low, high))
+        found = step(freedom, first, last, np.tile(middles, len(rows)))[1]
         assert found is not None
         z, weights = found.reshape(len(rows), n_nodes), np.full((len(rows), n_nodes), 1.0 / n_nodes)
     out = np.repeat(rows[:, None], n_nodes, axis=1)
