@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -112,6 +113,7 @@ class NamedGraph:
         return hash((self.names, self.adjacency.tobytes()))
 
 
+@own_names
 @dataclass(frozen=True, eq=False)
 class DAG(NamedGraph):
     """A directed acyclic graph.
@@ -253,6 +255,7 @@ class DAG(NamedGraph):
         return xr.DataArray(self.adjacency, {"parent": list(self.names), "child": list(self.names)}, name="dag")
 
 
+@own_names
 @dataclass(frozen=True, eq=False)
 class CPDAG(NamedGraph):
     """A Markov equivalence class of DAGs.

@@ -164,10 +164,8 @@ class RowLaws(NamedTuple):
             centre += part.mixtures.sums(middle[:, None])[:, 0]
             spread += part.mixtures.sums(width[:, None])[:, 0]
         start = np.round(centre) if self.is_discrete else centre
-        ends, length = (
-            np.full((self.n_rows, q.size), np.inf),
-            float(np.abs(centre).max(initial=0.0) + spread.max(initial=0.0)),
-        )
+        ends = np.full((self.n_rows, q.size), np.inf)
+        length = float(np.abs(centre).max(initial=0.0) + spread.max(initial=0.0))
         return Brackets(-ends, ends, np.tile(start[:, None], q.size), length)
 
     def support(self) -> tuple[np.ndarray, np.ndarray]:

@@ -197,7 +197,8 @@ def nodes_of(
         if rule == len(SEVERAL) or rows.size * SEVERAL[rule] > MOST_NUMBERS:
             return out, weights
         log_mass = (top + np.log(mass))[:, 0]
-        if _shifts_agree(out[:, :, places], weights, np.exp(log_mass - log_mass.max())):
+        share = np.exp(log_mass - log_mass.max(initial=-1e300))  # 0 where a box has no probability
+        if _shifts_agree(out[:, :, places], weights, share):
             return out, weights
 
 
