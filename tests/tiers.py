@@ -40,6 +40,7 @@ REST = {
         bif extremes fields junction_tree known_models
     """,
     "indian_chefs": """
+        cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
         network_models tempered_chains warm_up
     """,
     "examples": """
