@@ -706,3 +706,15 @@ def test_without_scikit_learn_a_name_says_what_to_install(monkeypatch):
         with pytest.raises(ImportError, match=r'need scikit-learn, 1\.6 or later: pip install "pymc-spn\[sklearn\]"'):
             getattr(ps.sklearn, name)
     assert importlib.import_module("pymc_spn.interop.saved_posteriors").load  # the rest of the room needs none
+
+
+def test_graphs_know_of_cells_that_were_set():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=60)
+    df = pd.DataFrame({"a": a, "b": 20.0 * (a + rng.normal(size=60))})
+    mask = np.zeros(df.shape, bool)
+    mask[:30, 1] = True
+    found = ps.sklearn.OrderDAG(standardize=True).fit(df, interventions=mask).edge_probabilities_
+    asked = ps.DagPosterior.from_data(df, interventions=mask, standardize=True, progressbar=False)
+    np.testing.assert_array_equal(found, asked.edge_probabilities())
+    assert np.abs(found - ps.sklearn.OrderDAG(standardize=True).fit(df).edge_probabilities_).max() > 0.01
