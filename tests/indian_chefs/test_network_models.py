@@ -17,7 +17,7 @@ from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics import chain_mixing
 from tests import sampled_runs
 from tests.indian_chefs.small_graphs import graph, ring
-from tests.sampled_runs import recorded
+from tests.sampled_runs import NUTS_ANEW, assert_same, recorded
 
 
 def nonlinear():
@@ -93,9 +93,7 @@ def test_one_and_two_processes_agree(drawn):
 
 def test_spawned_processes_draw_the_same(drawn):
     """Steps, graph, record and head are pickled; gamma by NUTS reads the graph that the step moves there."""
-    one, two = recorded(drawn["nonlinear"]), recorded(draw(nonlinear(), cores=2, mp_ctx="spawn"))
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
+    assert_same(drawn["nonlinear"], draw(nonlinear(), cores=2, mp_ctx="spawn"), tolerance=NUTS_ANEW)
 
 
 def test_steps_are_chosen_and_nuts_has_the_rest():
