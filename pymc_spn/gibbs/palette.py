@@ -222,7 +222,7 @@ def smooth_columns(columns, values):
         if column.kind not in DENSITY_KINDS:
             continue
         most = np.unique(observed, return_counts=True)[1].max(initial=0)
-        spread = math.sqrt(variance_of(observed)) if observed.size else 0.0
+        spread = _spread_of(observed)
         usual = LARGEST_DENSITY * find_resolution(observed) / spread if spread > 0.0 else 1.0
         if most <= SHARED * observed.size or most <= MORE * usual * observed.size:
             names.append(column.name)
@@ -323,12 +323,18 @@ def grid_of(name, observed, resolution):
     return float(value)
 
 
+def _spread_of(observed):
+    """Standard deviation of any numbers, also of those whose squares float64 cannot hold."""
+    largest = float(np.abs(observed).max(initial=0.0))
+    return math.sqrt(variance_of(observed / largest)) * largest if largest > 0.0 else 0.0
+
+
 def _refuse_extreme(name, observed):
     """Refuse a column whose variance float64 cannot hold, by its name rather than by what fails later."""
     largest = float(np.abs(observed).max(initial=0.0))
     if largest == 0.0:
         return
-    spread = math.sqrt(variance_of(observed / largest)) * largest if largest <= LARGEST else math.inf
+    spread = _spread_of(observed) if largest <= LARGEST else math.inf
     if largest > LARGEST or largest < SMALLEST or 0.0 < spread < SMALLEST:
         what = (
             f"values of size {largest:.3g}" if largest > LARGEST or largest < SMALLEST else f"a spread of {spread:.3g}"

@@ -285,8 +285,11 @@ SCALES = {
 @pytest.mark.parametrize("case", SCALES)
 def test_a_column_beyond_the_squares_of_floats_is_named(case):
     values, message = SCALES[case]
-    with pytest.raises(ValueError, match=rf"column 'a' must have values .* 1e-140 and 1e\+150.*{message}: rescale it"):
+    refusal = rf"column 'a' must have values .* 1e-140 and 1e\+150.*{message}: rescale it"
+    with pytest.raises(ValueError, match=refusal):
         spn(frame=FRAME.assign(a=values))
+    with pm.Model(), pytest.raises(ValueError, match=refusal):  # splits are learned, without a warning of NumPy
+        ps.SPN("x", observed=FRAME.assign(a=values))
 
 
 @pytest.mark.parametrize("name", [1, None])
