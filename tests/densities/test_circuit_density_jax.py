@@ -53,6 +53,15 @@ def test_every_family_is_in_a_group():
     assert sorted(f for group in GROUPS for f in group) == sorted(WITH_A_FORMULA)
 
 
+def test_leaves_over_several_columns_are_refused():
+    pair = ps.circuits.leaf(("a", "b"), "multivariate_gaussian[2]", [0.0, 0.0, 1.0, 0.5, 0.5, 2.0])
+    given = ps.circuits.mixture_of([pair], weights=[1.0])
+    with pm.Model() as model:
+        ps.CircuitDensity("x", given.circuit, given.log_weights, given.leaf_parameters)
+    with pytest.raises(NotImplementedError, match="leaves over several columns does not run in JAX"):
+        model.compile_logp(mode="JAX")
+
+
 @pytest.mark.parametrize("families", GROUPS, ids=lambda families: families[0])
 def test_value_and_gradient_are_those_of_the_kernels(families):
     """With gaps, outliers, rows of density zero, weights of zero, and parameters out of their bounds."""

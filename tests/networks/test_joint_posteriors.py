@@ -22,6 +22,7 @@ from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.marks import GIVEN_DRAWS
+from tests.modes import PLAIN
 from tests.networks.joint_tables import QUESTIONS, table
 from tests.sampled_runs import assert_same, draw
 
@@ -245,6 +246,15 @@ def test_drawn_circuits_have_the_predictive_on_average():
     densities = np.exp([float(each.log_density(rows).squeeze()) for each in drawn])
     error = densities.std() / np.sqrt(densities.size)
     assert abs(densities.mean() - np.exp(float(one.log_density(rows).squeeze()))) < 5.0 * error
+
+
+def test_its_circuit_is_a_density_inside_another_model():
+    learned, rows = circuit(), table().head(12)
+    with pm.Model() as model:
+        ps.CircuitDensity("y", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
+    found = model.compile_fn(model.logp(sum=False)[0], mode=PLAIN)({})
+    assert np.isnan(rows.select_dtypes("number")).to_numpy().any()
+    np.testing.assert_allclose(found, posterior().log_density(rows), rtol=1e-10, atol=1e-10)
 
 
 def test_an_interval_says_nothing_more_of_a_known_value():
