@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LARGEST_R_HAT = 1.1
+SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a mean is a guess itself
 FEWEST_DRAWS = 50  # of each chain: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 
@@ -79,7 +80,9 @@ class Mixing:
         return f"{self.what}: R-hat {self.r_hat:.2f}, {size}"
 
     def warn(self, name: str, advice: str, stacklevel: int) -> None:
-        """Warn where R-hat is above 1.1 and there are two chains of 50 draws at least.
+        """Warn where R-hat is above 1.1 or the effective size below 50, of two chains of 50 draws at least.
+
+        R-hat cannot tell where each chain is made of several runs that stay apart: then the effective size is small.
 
         Parameters
         ----------
@@ -90,12 +93,19 @@ class Mixing:
         stacklevel : int
             Functions up to the user's line, the caller being 1.
         """
-        if self.n_draws < FEWEST_DRAWS or not self.r_hat > LARGEST_R_HAT:
+        if self.n_chains < 2 or self.n_draws < FEWEST_DRAWS:
             return
+        apart = self.r_hat > LARGEST_R_HAT
+        if not apart and not self.size < SMALLEST_SIZE:
+            return
+        finding = (
+            "the chains have not met, so answers average what each of them found, and their mcse_chain is too small"
+            if apart
+            else "each chain has moved between few states, so answers average those, and their mcse_chain is a guess"
+        )
         warnings.warn(
-            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.2f} over {self.n_chains} chains of {self.n_draws} "
-            f"draws (effective size {self.size:,.0f}): the chains have not met, so answers average what each of them "
-            f"found, and their mcse_chain is too small. {advice}",
+            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.3f} and its effective size {self.size:,.0f} over "
+            f"{self.n_chains} chains of {self.n_draws} draws: {finding}. {advice}",
             ConvergenceWarning,
             stacklevel=stacklevel + 1,
         )

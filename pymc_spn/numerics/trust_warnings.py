@@ -6,4 +6,4 @@ class CoverageWarning(UserWarning):
 
 
 class ConvergenceWarning(UserWarning):
-    """The chains of a posterior have not met: R-hat of their log joint is above 1.1."""
+    """The chains of a posterior have not met: R-hat of their log joint is above 1.1, or its effective size below 50."""

@@ -43,10 +43,21 @@ def test_words_and_the_rule_of_the_warning():
         Mixing.of(noise(2, FEWEST_DRAWS - 1, apart=3.0)).warn("x", "Do more.", 1)  # too short
         Mixing.of(noise(1, FEWEST_DRAWS)).warn("x", "Do more.", 1)
     with pytest.warns(
-        ps.ConvergenceWarning, match=r"'x': R-hat of the log joint is \d\.\d+ over 2 .* Do more\."
+        ps.ConvergenceWarning,
+        match=r"'x': R-hat of the log joint is \d\.\d+ and its .* over 2 .* have not met, .* Do more\.",
     ) as seen:
         Mixing.of(noise(2, FEWEST_DRAWS, apart=3.0)).warn("x", "Do more.", 1)
     assert len(seen) == 1 and seen[0].filename == __file__
+
+
+def test_chains_of_runs_that_stay_apart_are_warned_of():
+    """Eight runs in each of two chains, at the same places in other turns: R-hat is that of chains which have met."""
+    turns = [[0, 7, 3, 4, 1, 6, 2, 5], [5, 2, 6, 1, 4, 3, 7, 0]]
+    values = noise(2, 800) * 0.1 + np.repeat(np.linspace(-2.0, 2.0, 8)[turns], 100, axis=1)
+    found = Mixing.of(values)
+    assert found.r_hat < 1.1 and found.size < 50
+    with pytest.warns(ps.ConvergenceWarning, match="few states"):
+        found.warn("x", "Do more.", 1)
 
 
 def test_table_has_a_row_for_each_number():
