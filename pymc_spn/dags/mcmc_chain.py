@@ -86,7 +86,7 @@ class OrderChain:
 
 
 class PartitionChain:
-    """Relocation Gibbs and exchanges over ordered partitions.
+    """Relocation Gibbs and exchanges over ordered partitions, and reversals of edges in a graph given the partition.
 
     Parameters
     ----------
@@ -123,11 +123,16 @@ class PartitionChain:
         self.log_score = float(value)
 
     def sweep(self, rng: np.random.Generator) -> float:
-        """d relocations and d exchanges; the share of variables whose block changed."""
+        """d relocations, exchanges and reversals of edges; the share of variables whose block changed."""
         before = self.state
         self.n_parts, self.log_score, _ = partition_mcmc_kernels.sweep(
             rng, self.parts, self.n_parts, self._members, 0, *self.arrays, self._scratch
         )
+        self.draw_graph(rng)
+        arrays = self.scores.candidates, *self.arrays
+        if partition_mcmc_graphs.reverse_edges(rng, self.scores.d, self.parents, *arrays):
+            self.n_parts = partition_mcmc_graphs.levels(self.parents, self._members, self.parts)
+            self._weigh()
         return float(np.mean(before != self.state))
 
     def draw_graph(self, rng: np.random.Generator) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
@@ -61,6 +61,46 @@ def _positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
     return order_log_weight(order, lookup, offsets, log_sums, must_precede)
 
 
+@inner_kernel
+def draw_set(rng, i, inside, needed, log_sum, offsets, ranked, log_scores):
+    """A parent set of i within a subset of its candidates, with one of those that are needed if any are.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    i : int
+    inside, needed : int
+        Subset indices; nothing is needed if the second is 0.
+    log_sum : float
+        Log weight of all sets that may be drawn.
+    offsets, ranked, log_scores
+        As in `draw_parents_of_order`.
+    """
+    start = offsets[i]
+    left = rng.random()
+    chosen = 0
+    for r in range(start, offsets[i + 1]):
+        m = ranked[r]
+        if log_scores[start + m] == -math.inf:
+            break
+        if m & ~inside == 0 and (needed == 0 or m & needed):
+            chosen = m
+            left -= math.exp(log_scores[start + m] - log_sum)
+            if left < 0.0:
+                break
+    return chosen
+
+
+@inner_kernel
+def bits_of_set(candidates, i, chosen):
+    """Variables, as bits, of a subset index of the candidates of i."""
+    out = 0
+    for k in range(candidates.shape[1]):
+        if (chosen >> k) & 1:
+            out |= 1 << candidates[i, k]
+    return out
+
+
 @kernel
 def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base):
     """Parents of every variable given an order; returns the graph's log score.
@@ -83,22 +123,9 @@ def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ran
         start = offsets[i]
         inside = subset_index(lookup, i, before)
         log_sum = log_sums[start + inside]
-        left = rng.random()
-        chosen = 0
-        for r in range(start, offsets[i + 1]):
-            m = ranked[r]
-            if log_scores[start + m] == -math.inf:
-                break
-            if m & ~inside == 0:
-                chosen = m
-                left -= math.exp(log_scores[start + m] - log_sum)
-                if left < 0.0:
-                    break
+        chosen = draw_set(rng, i, inside, 0, log_sum, offsets, ranked, log_scores)
         total += log_scores[start + chosen]
-        parents[i] = 0
-        for k in range(candidates.shape[1]):
-            if (chosen >> k) & 1:
-                parents[i] |= 1 << candidates[i, k]
+        parents[i] = bits_of_set(candidates, i, chosen)
         before |= 1 << i
     return total
 

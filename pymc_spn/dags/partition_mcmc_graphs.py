@@ -5,34 +5,36 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
+from pymc_spn.dags.bit_kernels import lowest_bit, popcount, subset_index
+from pymc_spn.dags.order_mcmc_kernels import bits_of_set, draw_set
 from pymc_spn.dags.partition_mcmc_kernels import counted_weight, log_weight, partition_log_weight
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
 @kernel
-def levels(parents, order, parts):
+def levels(parents, members, parts):
     """Ordered partition of a graph: each variable one block behind the last of its parents. Returns their number.
 
     Parameters
     ----------
     parents : (d,) int64
-        By variable, as bits; those outside the order do not count.
-    order : (n,) int64
-        Variables, parents before children.
+        By variable, as bits; those that are no members do not count.
+    members : (n,) int64
     parts : (n + 1,) int64
         Out.
     """
     parts[:] = 0
+    left = 0
+    for i in members:
+        left |= 1 << i
     n_parts = 0
-    for i in order:
-        t = 0
-        for s in range(n_parts):
-            if parents[i] & parts[s]:
-                t = s + 1
-        parts[t] |= 1 << i
-        n_parts = max(n_parts, t + 1)
+    while left:
+        for i in members:
+            if (left >> i) & 1 and parents[i] & left == 0:
+                parts[n_parts] |= 1 << i
+        left &= ~parts[n_parts]
+        n_parts += 1
     return n_parts
 
 
@@ -55,8 +57,8 @@ def draw_parents(rng, parts, n_parts, candidates, lookup, offsets, log_sums, ran
             i = lowest_bit(rest)
             rest &= rest - 1
             start = offsets[i]
-            parents[i] = 0
             if t == 0:
+                parents[i] = 0
                 total += log_scores[start]
                 continue
             all_sets = subset_index(lookup, i, before)
@@ -64,23 +66,100 @@ def draw_parents(rng, parts, n_parts, candidates, lookup, offsets, log_sums, ran
             value, known = log_weight(i, before, without, lookup, offsets, log_sums)
             if not known:
                 value = counted_weight(i, before, without, lookup, offsets, ranked, log_scores)
-            left = rng.random()
-            chosen = 0
-            for r in range(start, offsets[i + 1]):
-                m = ranked[r]
-                if log_scores[start + m] == -math.inf:
-                    break
-                if m & ~all_sets == 0 and m & needed:
-                    chosen = m
-                    left -= math.exp(log_scores[start + m] - value)
-                    if left < 0.0:
-                        break
+            chosen = draw_set(rng, i, all_sets, needed, value, offsets, ranked, log_scores)
             total += log_scores[start + chosen]
-            for k in range(candidates.shape[1]):
-                if (chosen >> k) & 1:
-                    parents[i] |= 1 << candidates[i, k]
+            parents[i] = bits_of_set(candidates, i, chosen)
         before |= parts[t]
     return total
+
+
+@inner_kernel
+def _descendants(parents, v):
+    """A variable and its descendants, as bits."""
+    found = 1 << v
+    while True:
+        more = found
+        for i in range(parents.size):
+            if parents[i] & found:
+                more |= 1 << i
+        if more == found:
+            return found
+        found = more
+
+
+@inner_kernel
+def _log_sum_with(i, allowed, j, lookup, offsets, log_sums, ranked, log_scores):
+    """Log weight of the parent sets of i among what is allowed that hold j."""
+    value, known = log_weight(i, allowed, allowed & ~(1 << j), lookup, offsets, log_sums)
+    return value if known else counted_weight(i, allowed, allowed & ~(1 << j), lookup, offsets, ranked, log_scores)
+
+
+@kernel
+def reverse_edges(rng, n, parents, candidates, lookup, offsets, log_sums, ranked, log_scores):
+    """Metropolis steps that reverse an edge and draw all parents of its ends anew; the number that were accepted.
+
+    Of an edge i -> j both ends lose their parents. Then parents of i are drawn, j among them, and after them those of
+    j, each in proportion to the score of the set among those that leave no cycle.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n : int
+        Steps.
+    parents : (d,) int64
+        In and out: as bits.
+    candidates : (d, K) int64
+    lookup, offsets, log_sums, ranked, log_scores
+        As in `partition_log_weight`.
+
+    References
+    ----------
+    Grzegorczyk and Husmeier (2008), doi:10.1007/s10994-008-5057-7, equations 13 to 18.
+    """
+    d = parents.size
+    accepted = 0
+    arrays = lookup, offsets, log_sums, ranked, log_scores
+    n_edges = 0
+    for v in range(d):
+        n_edges += popcount(parents[v])
+    for _ in range(n):
+        if n_edges == 0:
+            break
+        k = rng.integers(0, n_edges)
+        j = 0
+        while k >= popcount(parents[j]):
+            k -= popcount(parents[j])
+            j += 1
+        rest = parents[j]
+        for _skip in range(k):
+            rest &= rest - 1
+        i = lowest_bit(rest)
+        old_i, old_j = parents[i], parents[j]
+        parents[i] = parents[j] = 0
+        allowed_i, allowed_j = ~_descendants(parents, i), ~_descendants(parents, j)
+        forth = _log_sum_with(i, allowed_i, j, *arrays)
+        if forth == -math.inf:
+            parents[i], parents[j] = old_i, old_j
+            continue
+        back = _log_sum_with(j, allowed_j, i, *arrays)
+        parents[j] = old_j
+        back += log_sums[offsets[i] + subset_index(lookup, i, ~_descendants(parents, i))]
+        parents[j] = 0
+        sets = subset_index(lookup, i, allowed_i)
+        needed = sets & ~subset_index(lookup, i, allowed_i & ~(1 << j))
+        parents[i] = bits_of_set(candidates, i, draw_set(rng, i, sets, needed, forth, offsets, ranked, log_scores))
+        sets = subset_index(lookup, j, ~_descendants(parents, j))
+        own = log_sums[offsets[j] + sets]
+        if own > -math.inf:
+            parents[j] = bits_of_set(candidates, j, draw_set(rng, j, sets, 0, own, offsets, ranked, log_scores))
+        edges = n_edges + popcount(parents[i]) + popcount(parents[j]) - popcount(old_i) - popcount(old_j)
+        bar = forth + own - back + math.log(n_edges / edges)
+        if own > -math.inf and (bar >= 0.0 or rng.random() < math.exp(bar)):
+            n_edges = edges
+            accepted += 1
+        else:
+            parents[i], parents[j] = old_i, old_j
+    return accepted
 
 
 @kernel

@@ -132,7 +132,8 @@ class DagOrderStep(OwnerStep):
 class DagPartitionStep(DagOrderStep):
     """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
 
-    Parameters and manner are those of `DagOrderStep`; a sweep is d relocations and d exchanges.
+    Parameters and manner are those of `DagOrderStep`; a sweep is d relocations and d exchanges, and then d reversals of
+    an edge in a graph given the partition (Grzegorczyk and Husmeier 2008, doi:10.1007/s10994-008-5057-7).
     """
 
     name = "dag_partition"

@@ -141,6 +141,34 @@ def test_partition_chain_at_five_variables():
     assert np.abs(drawn - exact).max() < 5 * 0.5 / np.sqrt(20_000 / 2)  # at least every second draw counts
 
 
+def test_reversals_of_edges_keep_the_law_of_graphs():
+    """In turns with redrawn parents of one variable, which alone reach all graphs; a law by edges would be seen."""
+    scores = rough_scores(4, 1.0)
+    _, _, graphs, logs = weights_by_level(scores)
+    rng, parents, n = np.random.default_rng(5), np.zeros(4, np.int64), 20_000
+    out, n_reversed = np.empty((n, 4), np.int64), 0
+    for s in range(n):
+        n_reversed += graphs_of.reverse_edges(rng, 3, parents, scores.candidates, *arrays(scores))
+        _redraw_parents(rng, scores, parents, int(rng.integers(4)))
+        out[s] = parents
+    assert n_reversed > n / 2
+    p = np.exp(logs)
+    by_edges = p * graphs.sum(axis=(1, 2))
+    bound = 1.5 * expected_total_variation(p, n)  # draws that follow each other are alike
+    assert total_variation(out, graphs, p) < bound < total_variation(out, graphs, by_edges / by_edges.sum())
+
+
+def _redraw_parents(rng, scores, parents, v):
+    parents[v] = 0
+    below = 1 << v
+    for _ in range(4):
+        below |= sum(1 << i for i in range(4) if parents[i] & below)
+    sets = [m for m in range(16) if m & below == 0]
+    logs = np.array([scores.log_scores[scores.offsets[v] + scores.index_of_parents(v, m)] for m in sets])
+    p = np.exp(logs - logs.max())
+    parents[v] = rng.choice(sets, p=p / p.sum())
+
+
 def test_order_bias_would_be_seen():
     scores = rough_scores(4, 1.0)
     _, _, graphs, logs = weights_by_level(scores)
