@@ -35,6 +35,7 @@ _log = logging.getLogger("pymc")
 MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
 FILLED = np.dtype(np.float32)  # of the recorded missing cells in leaves over several columns
+FEW = 8  # rows that are enough to run what has to be compiled
 WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
 
 
@@ -176,6 +177,7 @@ class TopDownSPNStep(OwnerStep):
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
+        self._compile_kernels(schema, table[:FEW], kernel, frontier)
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws, self.n_sweeps = True, 0, (0, 0)
         self.digits, self.exact, self.filled = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT), np.zeros(0, FILLED)
@@ -216,6 +218,17 @@ class TopDownSPNStep(OwnerStep):
         completed = np.array(table)
         completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
         return completed
+
+    def _compile_kernels(self, schema, rows, kernel, frontier):
+        """Let a chain of few rows begin and sweep: what it compiles or loads, the processes of chains have then."""
+        from pymc_spn.gibbs.chain import Chain
+
+        rng = np.random.default_rng(0)
+        chain = Chain(schema, rows, kernel, frontier, _rounded_sweeps(schema, rows, kernel))
+        chain.start(rng, [np.full(2, 2.0), *np.full((4, len(schema.columns)), 2.0)])
+        chain.sweep(rng)
+        chain.update_hyperparameters(rng, self.owned, self.priors)
+        chain.sampler.digits(self.digits_dtype)
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""

@@ -7,13 +7,20 @@ of SIGINT only takes a note; the usual handler is called afterwards. Kernels tha
 whether there is a note (`numerics.interrupt_checks`).
 """
 
+import logging
 import threading
+import time
 from _signal import getsignal, signal  # those of the module `signal` convert enumerations: 2 microseconds a call
 from collections.abc import Callable
+from multiprocessing import current_process
 from signal import SIGINT
 from typing import Any
 
 _SIGINT = int(SIGINT)
+_log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
+
+SILENT = 2.0  # seconds of one compilation before a line says what the wait is
+APART = 60.0  # seconds between two compilations of which each has a line
 
 
 class _Note:
@@ -22,6 +29,13 @@ class _Note:
     handler: Any = None  # the usual one, while another stands in its place
     waits = False  # the signal came
     seen = False  # a kernel was told so, and left its work undone
+
+
+class _Announced:
+    """Compilations that take long: whether one is going on, and the end of the last."""
+
+    now = False
+    at = float("-inf")
 
 
 def _take_note(number: int, frame: Any) -> None:
@@ -65,12 +79,33 @@ def _handle() -> None:
         raise KeyboardInterrupt
 
 
-def call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def compile_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Return ``call(*arguments, **named)``, made in a thread of its own, and handle SIGINT at once meanwhile.
 
     For the compiler, which is in one function of LLVM for many seconds, and there Python sees no signal. After a
-    KeyboardInterrupt it goes on in its thread, and a later call waits for what it makes.
+    KeyboardInterrupt it goes on in its thread, and a later call waits for what it makes. Where it takes seconds, a
+    line says so, once for compilations that follow each other.
     """
+    line = threading.Timer(SILENT, _announce)
+    line.daemon = True
+    line.start()
+    try:
+        return _call_beside(call, *arguments, **named)
+    finally:
+        line.cancel()
+        if _Announced.now:
+            _Announced.now, _Announced.at = False, time.monotonic()
+
+
+def _announce() -> None:
+    """Say it in one of the processes that do the same: of pm.sample's worker_chain_0, worker_chain_1 ... the first."""
+    is_first = current_process().name.rpartition("_")[2] in ("MainProcess", "0")
+    if is_first and time.monotonic() > _Announced.at + APART:
+        _log.info("Compiling, once on this machine: later runs load what is compiled now")
+    _Announced.now = True
+
+
+def _call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     if _Note.handler is None or not _in_main_thread():
         return call(*arguments, **named)
     found: list[Any] = []

@@ -9,7 +9,7 @@ from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
-from pymc_spn.numerics.interrupts import call_beside, hold_back_interrupts
+from pymc_spn.numerics.interrupts import compile_beside, hold_back_interrupts
 
 # Division by zero gives inf as in NumPy: the check that Python's model asks for is a branch, and a branch stops
 # vectorisation. `nogil` lets whole sweeps run beside other threads.
@@ -72,7 +72,7 @@ class KernelDispatcher(CPUDispatcher):
         return hold_back_interrupts(super().__call__, *arguments, **named)
 
     def _compile_for_args(self, *arguments: Any, **named: Any) -> Any:
-        return call_beside(super()._compile_for_args, *arguments, **named)  # type: ignore[misc]
+        return compile_beside(super()._compile_for_args, *arguments, **named)  # type: ignore[misc]
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         passed = {name: self._passed(kws[name]) for name in kws}

@@ -4,12 +4,14 @@ import signal
 import threading
 import time
 from collections import Counter
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from interrupts import outcomes_of_interrupts
 
+from pymc_spn.numerics import interrupts
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.interrupts import hold_back_interrupts, interrupt_is_waiting
 from pymc_spn.numerics.kernel_options import kernel
@@ -77,6 +79,21 @@ def test_ctrl_c_while_a_kernel_is_compiled():
 
     assert [o for o, _ in outcomes_of_interrupts(task, [0.01, 0.2, 1.0])] == ["KeyboardInterrupt"] * 3
     np.testing.assert_array_equal(compiled_when_called(np.arange(4.0))[1], np.arange(4))
+
+
+def test_one_line_says_that_kernels_are_compiled(monkeypatch, caplog, usual_handler):
+    monkeypatch.setattr(interrupts, "SILENT", 0.0)
+    monkeypatch.setattr(interrupts._Announced, "at", -np.inf)
+    caplog.set_level("INFO", "pymc")
+    kernels = [kernel(lambda x, k=k: np.sort(x) + k) for k in range(4)]
+    for one in kernels[:2]:
+        one(np.arange(3.0))
+    assert [r.getMessage()[:9] for r in caplog.records] == ["Compiling"]
+    monkeypatch.setattr(interrupts, "APART", -1.0)
+    for name, said in (("worker_chain_1", 1), ("worker_chain_0", 2)):
+        monkeypatch.setattr(interrupts, "current_process", lambda name=name: SimpleNamespace(name=name))
+        kernels[1 + said](np.arange(3.0))
+        assert len(caplog.records) == said
 
 
 def test_a_kernel_that_checks_stops_at_once():
