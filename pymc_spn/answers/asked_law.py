@@ -282,10 +282,20 @@ class AskedLaw:
             mark["draws_after_weighting"] = float(effective_draws(law.log_weights))
         return mark
 
-    def _cell_mark(self, cells: bool = True) -> dict[str, Any]:
-        """Attributes of answers from rows: masses of cells of rounded columns are integrals."""
-        tolerance = self._law.cell_tolerance
-        return {"exactness": "numerical", "tolerance": tolerance} if cells and tolerance is not None else {}
+    def _cell_mark(self, cells: bool = True, tolerance: float = 0.0) -> dict[str, Any]:
+        """Attributes of answers from rows, which may be numerical by a tolerance of their own, or since rows are cells.
+
+        Masses of cells of rounded columns are integrals.
+        """
+        off = max(tolerance, (self._law.cell_tolerance or 0.0) if cells else 0.0)
+        return {"exactness": "numerical", "tolerance": off} if off else {}
+
+    def _draws_mark(self, n: int) -> dict[str, Any]:
+        """The attribute draws of an answer from n of the circuits."""
+        marks, n_circuits = self._law.marks, self._law.n_circuits
+        if not marks.has_error or n == n_circuits:
+            return {}
+        return {"draws": f"{n:,} of {marks.used.split(' of ')[1] if marks.used else f'{n_circuits:,}'}"}
 
 
 def joined_errors(errors: list[dict[str, Any]], n_rows: int, step: int) -> dict[str, Any]:

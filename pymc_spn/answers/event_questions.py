@@ -287,7 +287,8 @@ def mpe(
     law = known.law if max_draws is None else known.law.fewer(checked_count("max_draws", max_draws, least=1))
     found = law.most_probable(tolerance, max_boxes)
     value = decode(_filled(self, known, found.row[None]), self.columns)
-    attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(known.law))
+    n = int(np.count_nonzero(law.log_weights > -np.inf)) if max_draws is not None else law.n_circuits
+    attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n))
     gap = found.upper_bound - found.log_density
     return marked_row(value, found.log_density, gap, found.n_boxes, tolerance, attrs)
 

@@ -87,7 +87,9 @@ def dependence(
         error["mcse_chain"] = _both_ways(error["mcse_chain"], side, 0.0)
     mean, above = _both_ways(mean, side, np.nan), _both_ways(above, side, np.nan)
     bounds = np.moveaxis(_both_ways(bounds.T, side, np.nan), 0, 2)
-    attrs = self._attrs(**attrs, **self._weight_mark(law), n_draws=int(used.size), **error)
+    attrs = self._attrs(
+        **attrs, **self._weight_mark(law), **self._draws_mark(used.size), n_draws=int(used.size), **error
+    )
     disagree = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
     disagree = self._attrs(**disagree, mcse_chain_note="no mcse_chain: it is that of mutual_information")
     return xr.Dataset(

@@ -61,9 +61,7 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
         answer.append(sd)
         errors.append(self._error(np.where(sd == 0.0, 0.0, influence)))
     values = asked.answered(answer)
-    attrs, tolerance = self._cell_mark(), self._law.moment_tolerance([d])
-    if tolerance:
-        attrs |= {"exactness": "numerical", "tolerance": tolerance}
+    attrs = self._cell_mark(tolerance=self._law.moment_tolerance([d]))
     if np.isinf(values).any():
         attrs["infinite_variance"] = [target]
     coords = {"row": row_labels(asked.index)}
@@ -112,9 +110,7 @@ def predict_quantile(
             with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
                 influence = (len(weight) * below - weight[:, :, None] * q) / density
             errors.append(self._error(influence))
-    attrs: dict[str, Any] = {"column": target, **self._cell_mark()}
-    if not has_masses:
-        attrs |= {"exactness": "numerical", "tolerance": ROW_TOLERANCE}
+    attrs: dict[str, Any] = {"column": target, **self._cell_mark(tolerance=0.0 if has_masses else ROW_TOLERANCE)}
     marks = asked.marks(errors)
     if has_masses:
         marks["mcse_chain_note"] = "no mcse_chain: a quantile of whole numbers moves in steps"

@@ -97,15 +97,13 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
         return self._labelled("predict", labels, {"row": proba["row"].values}, False, **marks)
 
     tolerance, centred = self._law.moment_tolerance([d]), self._law.centred([d])
-    attrs: dict[str, Any] = {"exactness": "numerical", "tolerance": tolerance} if tolerance else {}
-    if centred:
-        attrs["principal_value"] = centred
+    attrs = {"principal_value": centred} if centred else {}
 
     def means(asked: AskedRows, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         logs, mean, _ = asked.column.moments(rows, variance=False)
         return logs, mean + column.origin
 
-    found = _predicted(self, "predict", df, d, means, {}, False, unseen, **attrs)
+    found = _predicted(self, "predict", df, d, means, {}, False, unseen, tolerance, **attrs)
     if np.isinf(found.values).any():
         found.attrs["infinite_mean"] = [target]
     return found
@@ -120,6 +118,7 @@ def _predicted(
     coords: dict[str, Any],
     per_draw: bool,
     unseen: str,
+    tolerance: float = 0.0,
     **attrs: Any,
 ) -> "xr.DataArray":
     """Average over the circuits of a number (S, M), or of several, with log weights (S, M) of the circuits."""
@@ -141,7 +140,7 @@ def _predicted(
         with np.errstate(invalid="ignore"):
             errors.append(self._error(weighted(weight, found - mean)))
     coords = {"row": row_labels(asked.index), **coords}
-    attrs = self._cell_mark() | attrs
+    attrs = self._cell_mark(tolerance=tolerance) | attrs
     if per_draw:
         return self._labelled(name, asked.answered(per, axis=1), coords, True, **attrs)
     return self._labelled(name, asked.answered(answer), coords, False, **attrs, **asked.marks(errors))

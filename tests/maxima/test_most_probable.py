@@ -355,6 +355,7 @@ def test_mpe_of_sampled_chains_and_of_some_draws():
     post = ps.SPNPosterior.from_idata(sampled_tree("infinite"))
     every, some = post.mpe(), post.mpe(max_draws=5)
     assert every.certified and some.certified
+    assert "draws" not in every.log_density.attrs and some.log_density.attrs["draws"].startswith("5 of ")
     assert float(post.log_density(some.value)[0]) <= float(every.upper_bound)
     again = post.mpe()
     pd.testing.assert_frame_equal(again.value, every.value)

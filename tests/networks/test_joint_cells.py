@@ -240,6 +240,7 @@ def test_rows_are_cells_in_every_question(learned):
     post, rows = learned
     found = post.log_density(rows)
     assert found.attrs["tolerance"] == TOLERANCE and found.attrs["exactness"].startswith("numerical")
+    assert post.predict_quantile(rows[:2], "c", 0.3).attrs["tolerance"] == TOLERANCE  # not of Newton's method alone
     np.testing.assert_allclose(found.values, over_nodes(post, rows), atol=TOLERANCE)
     given = post.condition({"c": (-3.0, 3.0)})
     gaps = rows[:3].assign(c=np.nan)
