@@ -5,9 +5,11 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.dags.bit_kernels import subset_index
+from pymc_spn.dags.bit_kernels import popcount, subset_index
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
+
+FEW = 9  # candidates inside, up to which their subsets are gone through, and not all sets in the order of their scores
 
 
 @kernel
@@ -79,6 +81,19 @@ def draw_set(rng, i, inside, needed, log_sum, offsets, ranked, log_scores):
     start = offsets[i]
     left = rng.random()
     chosen = 0
+    if popcount(inside) <= FEW:
+        m = inside
+        while True:
+            score = log_scores[start + m]
+            if score > -math.inf and (needed == 0 or m & needed):
+                chosen = m
+                left -= math.exp(score - log_sum)
+                if left < 0.0:
+                    break
+            if m == 0:
+                break
+            m = (m - 1) & inside
+        return chosen
     for r in range(start, offsets[i + 1]):
         m = ranked[r]
         if log_scores[start + m] == -math.inf:

@@ -11,6 +11,7 @@ import pymc_spn as ps
 from pymc_spn.dags import partition_mcmc_graphs as graphs_of
 from pymc_spn.dags import partition_mcmc_kernels as kernels
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
+from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
 from tests.dags.score_tables import (
     arrays,
     expected_total_variation,
@@ -237,6 +238,32 @@ def test_sixty_four_variables():
         for graph in edges[::10]:
             assert brute.is_acyclic(graph)
         assert (edges | edges.transpose(0, 2, 1))[:, 1, 63].mean() > 0.9
+
+
+def test_parents_given_an_order_have_their_probabilities():
+    """Within few candidates and within many, which are gone through in two ways; of another order they are others."""
+    scores, rng, n = ps.LocalScores.from_data(gaussian_table(12)), np.random.default_rng(4), 4_000
+    chain = OrderChain(scores)
+    orders = np.array([rng.permutation(12) for _ in range(2)])
+    chain.order[:] = orders[0]
+    masks = np.empty((n, 12), np.int64)
+    for s in range(n):
+        chain.draw_graph(rng)
+        masks[s] = chain.parents
+    found = (masks[:, None] >> np.arange(12)[:, None] & 1).mean(axis=0)
+    expected = np.empty((2, 12, 12))
+    edges_given_positions(
+        np.argsort(orders, axis=1),
+        scores.candidates,
+        scores.n_candidates,
+        scores.lookup,
+        scores.offsets,
+        scores.log_sums,
+        expected,
+    )
+    error = 5 * np.sqrt(expected * (1 - expected) / n) + 1e-9
+    away = np.abs(found - expected)
+    assert (away[0] < error[0]).all() and (away[1] > error[1]).any()
 
 
 def test_order_of_orders():
