@@ -145,7 +145,7 @@ class DagDraws:
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log score is above 1.1, over two chains of 50 draws or more.
+            If R-hat of the log score is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             schema = find_schema(idata, name)
@@ -161,7 +161,7 @@ class DagDraws:
             score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None
             post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score, digest)
         if post._mixing is not None:
-            post._mixing.warn(schema.name, ADVICE, stacklevel=2)
+            post._mixing.warn(schema.name, ADVICE)
         return post
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -86,7 +86,7 @@ class BeliefNetworkPosterior:
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
+            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             schema = find_network(idata, name)
@@ -97,7 +97,7 @@ class BeliefNetworkPosterior:
             parameters = network_records(idata, schema)
             check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
             post = cls(schema, parameters, graphs, _kept(idata, schema))
-        graphs._warn_of_chains(schema.name, stacklevel=2)
+        graphs._warn_of_chains(schema.name)
         return post
 
     @classmethod

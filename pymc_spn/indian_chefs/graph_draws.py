@@ -109,10 +109,10 @@ class GraphDraws:
         UserWarning
             If births were refused because a graph was full.
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
+            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
         """
         draws = cls._read(idata, name, stacklevel=3)
-        draws._warn_of_chains(draws.schema.name, stacklevel=2)
+        draws._warn_of_chains(draws.schema.name)
         return draws
 
     @classmethod
@@ -201,9 +201,9 @@ class GraphDraws:
         joint = self._log_joint
         return None if joint is None else Mixing.of(joint.values)
 
-    def _warn_of_chains(self, name: str, stacklevel: int) -> None:
+    def _warn_of_chains(self, name: str) -> None:
         if self._mixing is not None:
-            self._mixing.warn(name, ADVICE, stacklevel + 1)
+            self._mixing.warn(name, ADVICE)
 
     @cached_property
     def _paths(self) -> np.ndarray:

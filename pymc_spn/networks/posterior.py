@@ -89,14 +89,14 @@ class SPNPosterior(TrainingRowSimilarity):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
+            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
         """
         with reading(idata) as idata:
             states = RecordedStates(read_record(idata, name))
             saved = idata.attrs.get(SAVED)
             post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
             own = None if saved is None else read_draws(saved)
-        post._warn_of_chains(stacklevel=2)
+        post._warn_of_chains()
         return post._with(states.some(_draws_of_chain(max_draws, states, post._mixing, own)))
 
     def _with(self, states: RecordedStates) -> "SPNPosterior":
@@ -154,9 +154,9 @@ class SPNPosterior(TrainingRowSimilarity):
         values = self._states.record.log_joint
         return None if values is None else Mixing.of(values)
 
-    def _warn_of_chains(self, stacklevel: int) -> None:
+    def _warn_of_chains(self) -> None:
         if self._mixing is not None and not np.any(self._first.chosen):
-            self._mixing.warn(self.name, ADVICE, stacklevel + 1)
+            self._mixing.warn(self.name, ADVICE)
 
     def diagnose(
         self, questions: Questions | None = None, df: TableLike | None = None, max_rows: int = SHOWN_ROWS

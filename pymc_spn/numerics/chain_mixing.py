@@ -1,9 +1,11 @@
 """How well chains have met: R-hat and effective sizes, in words, as a warning and as a table."""
 
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+_OURS = (str(Path(__file__).parents[1]) + os.sep,)
 LARGEST_R_HAT = 1.1
 SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a mean is a guess itself
+MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
 FEWEST_DRAWS = 50  # of each chain: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 
@@ -79,8 +83,10 @@ class Mixing:
             return f"{self.what}: {size}, R-hat needs two chains"
         return f"{self.what}: R-hat {self.r_hat:.2f}, {size}"
 
-    def warn(self, name: str, advice: str, stacklevel: int) -> None:
+    def warn(self, name: str, advice: str) -> None:
         """Warn where R-hat is above 1.1 or the effective size below 50, of two chains of 50 draws at least.
+
+        Of less than 200 draws it may be as small as a quarter of them.
 
         R-hat cannot tell where each chain is made of several runs that stay apart: then the effective size is small.
 
@@ -90,13 +96,11 @@ class Mixing:
             Of the variable.
         advice : str
             What helps in its family.
-        stacklevel : int
-            Functions up to the user's line, the caller being 1.
         """
         if self.n_chains < 2 or self.n_draws < FEWEST_DRAWS:
             return
         apart = self.r_hat > LARGEST_R_HAT
-        if not apart and not self.size < SMALLEST_SIZE:
+        if not apart and not self.size < min(SMALLEST_SIZE, self.n_chains * self.n_draws / MOST_TO_ONE):
             return
         finding = (
             "the chains have not met, so answers average what each of them found, and their mcse_chain is too small"
@@ -107,7 +111,7 @@ class Mixing:
             f"{name!r}: R-hat of the {self.what} is {self.r_hat:.3f} and its effective size {self.size:,.0f} over "
             f"{self.n_chains} chains of {self.n_draws} draws: {finding}. {advice}",
             ConvergenceWarning,
-            stacklevel=stacklevel + 1,
+            skip_file_prefixes=_OURS,  # at the user's line
         )
 
 

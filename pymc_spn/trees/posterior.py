@@ -83,7 +83,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1, over two chains of 50 draws or more.
+            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
         """
         from pymc_spn.trees.record import read_draws, read_log_joint
 
@@ -92,7 +92,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
             joint = read_log_joint(idata, post._draws)
         if joint is not None:  # as it was recorded, without a look at the training rows
             mixing = post.__dict__["_mixing"] = Mixing.of(joint)
-            mixing.warn(post._draws.name, ADVICE, stacklevel=2)
+            mixing.warn(post._draws.name, ADVICE)
         return post
 
     def save(self, path: "str | PathLike[str]") -> None:
