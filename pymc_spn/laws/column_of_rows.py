@@ -305,5 +305,8 @@ def _joined(logs: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Log weights (S, M) of circuits from those of the parts, and shares (J, S, M) of these in each circuit."""
     if len(logs) == 1:
         return logs[0], np.isfinite(logs[0])[None].astype(np.float64)
-    whole = np.logaddexp.reduce(logs, axis=0)
+    with np.errstate(
+        invalid="ignore"
+    ):  # of rows so far out that their squares are no numbers: they count as impossible
+        whole = np.logaddexp.reduce(logs, axis=0)
     return whole, np.exp(np.stack(logs) - np.where(np.isfinite(whole), whole, 0.0))
