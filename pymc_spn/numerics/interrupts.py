@@ -101,7 +101,7 @@ def _announce() -> None:
     """Say it in one of the processes that do the same: of pm.sample's worker_chain_0, worker_chain_1 ... the first."""
     is_first = current_process().name.rpartition("_")[2] in ("MainProcess", "0")
     if is_first and time.monotonic() > _Announced.at + APART:
-        _log.info("Compiling, once on this machine: later runs load what is compiled now")
+        _log.info("Compiling what this needs, once on this machine: later runs load it")
     _Announced.now = True
 
 
