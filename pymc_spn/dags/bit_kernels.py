@@ -1,4 +1,7 @@
-"""Sets of at most 64 variables as the bits of an int64, and subsets of a variable's candidate parents as indices."""
+"""Sets of at most 64 variables as the bits of an int64, and subsets of a variable's candidate parents as indices.
+
+Sets of more variables have no bits here: what works by `slots_of` takes any number.
+"""
 
 import numpy as np
 from llvmlite import ir
@@ -70,3 +73,37 @@ def index_lookup(candidates, n_candidates):
                 if (value >> (j & 7)) & 1:
                     lookup[i, j >> 3, value] |= np.int32(1 << k)
     return lookup
+
+
+@kernel
+def slots_of(candidates):
+    """Bit of each variable in the subset indices of each.
+
+    Parameters
+    ----------
+    candidates : (d, K) int64
+        As in `index_lookup`.
+
+    Returns
+    -------
+    (d, d) int8
+        At [i, j]: k where ``candidates[i, k]`` is j; -1 where j is no candidate of i.
+    """
+    d = candidates.shape[0]
+    out = np.full((d, d), np.int8(-1))
+    for i in range(d):
+        for k in range(candidates.shape[1]):
+            if candidates[i, k] >= 0:
+                out[i, candidates[i, k]] = k
+    return out
+
+
+@kernel
+def matrix_of_sets(sets):
+    """(d, d) bool: whether the set of i holds j, from sets as bits (d,) int64."""
+    d = sets.size
+    out = np.empty((d, d), np.bool_)
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = (sets[i] >> j) & 1
+    return out

@@ -84,3 +84,10 @@ def subset_prior(
         sizes = np.concatenate([sizes, sizes + 1])
         edges = np.concatenate([edges, edges + by_edge[child, j]])
     return by_size[sizes] + edges
+
+
+def require(table: np.ndarray, candidates: Sequence[int], required: int) -> None:
+    """Rule out the sets that lack a required parent."""
+    for k, j in enumerate(candidates):
+        if required >> j & 1:
+            table.reshape(-1, 2, 1 << k)[:, 0] = -np.inf

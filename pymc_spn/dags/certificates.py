@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.dags.lattice_search import gibbs_orders
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_gibbs_kernels import chain_of_orders
@@ -42,7 +43,7 @@ def measure[P: Supported](post: P, rng: np.random.Generator) -> P:
     """
     scores, orders = post.scores, np.empty((CHAINS, STATES, post.scores.d), np.int64)
     for chain, start in zip(orders, gibbs_orders(scores, CHAINS, rng, SETTLE), strict=True):
-        arrays = scores.lookup, scores.offsets, scores.log_sums, scores.must_precede
+        arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
         chain_of_orders(rng, start, THIN, *arrays, chain)
     inside = post._holds(orders.reshape(-1, scores.d)).reshape(CHAINS, STATES).mean(axis=1)
     share = float(inside.mean())
@@ -64,17 +65,5 @@ def measure[P: Supported](post: P, rng: np.random.Generator) -> P:
 
 def order_edge_probabilities(scores: LocalScores, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edge probabilities averaged over order draws, exact given each order, and their standard errors."""
-    from pymc_spn.dags.draw_kernels import order_edge_probabilities as average
-
-    out = np.empty((2, scores.d, scores.d))
-    average(
-        np.ascontiguousarray(orders, np.int64),
-        scores.lookup,
-        scores.candidates,
-        scores.offsets,
-        scores.n_candidates,
-        scores.log_sums,
-        out,
-    )
-    variance = np.maximum(out[1] - out[0] ** 2, 0.0)
-    return out[0], np.sqrt(variance / len(orders))
+    edges = edges_given_orders(scores, scores.log_sums, orders)
+    return pair_matrix(scores, edges.mean(axis=0)), pair_matrix(scores, edges.std(axis=0)) / math.sqrt(len(orders))

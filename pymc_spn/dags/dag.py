@@ -14,8 +14,23 @@ if TYPE_CHECKING:
     import networkx as nx
     import xarray as xr
 
-MOST_VARIABLES = 64  # a set of variables is one 64-bit word
+MOST_VARIABLES = 64  # of which a set is one 64-bit word
 MOST_IDEALS = 10_000_000
+
+
+def refuse_wide(what: str, n_variables: int) -> None:
+    """Refuse more variables than a set of them has bits, where sets are bits.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_VARIABLES`.
+    """
+    if n_variables > MOST_VARIABLES:
+        raise ValueError(
+            f"{what}: at most {MOST_VARIABLES} variables are possible, got {n_variables:,}; ps.DagPosterior with "
+            "engine='orders', its default for so many, takes more"
+        )
 
 
 class NamedGraph:
@@ -128,7 +143,7 @@ class DAG(NamedGraph):
     Raises
     ------
     ValueError
-        If the shape does not fit, names repeat, there are more than 64 variables, or there is a cycle.
+        If the shape does not fit, names repeat, or there is a cycle.
     """
 
     names: tuple[str, ...]
@@ -141,8 +156,6 @@ class DAG(NamedGraph):
             raise ValueError(
                 f"adjacency must be bool of shape {(len(names),) * 2}, got {matrix.dtype} of shape {matrix.shape}"
             )
-        if len(names) > MOST_VARIABLES:
-            raise ValueError(f"names: at most {MOST_VARIABLES} variables are possible, got {len(names)}")
         if len(set(names)) < len(names):
             raise ValueError(f"names must be distinct, got {quoted(list(names))}")
         matrix.flags.writeable = False
@@ -202,9 +215,10 @@ class DAG(NamedGraph):
 
     @property
     def parents(self) -> np.ndarray:
-        """(d,) int64: parents of each variable as bits."""
+        """(d,) int64: parents of each variable as bits; ValueError for more than 64 variables."""
         from pymc_spn.dags.graph_kernels import parent_masks
 
+        refuse_wide("parents as bits", len(self.names))
         out = np.empty(len(self.names), np.int64)
         parent_masks(self.adjacency, out)
         return out
@@ -215,7 +229,7 @@ class DAG(NamedGraph):
         from pymc_spn.dags.graph_kernels import topological_order
 
         out = np.empty(len(self.names), np.int64)
-        if not topological_order(self.parents, out):
+        if not topological_order(self.adjacency, out):
             raise ValueError("adjacency has a cycle")
         return tuple(self.names[i] for i in out)
 
@@ -234,7 +248,7 @@ class DAG(NamedGraph):
         Raises
         ------
         ValueError
-            If a connected part of it has more than ten million order ideals.
+            If it has more than 64 variables, or a connected part of it more than ten million order ideals.
         """
         from pymc_spn.dags.graph_kernels import log_linear_extensions
 

@@ -27,6 +27,7 @@ def dibs_orders(scores: LocalScores, data: Any, rng: np.random.Generator, option
     options : dict
         ``n_particles`` (30) and ``steps`` (3000), the paper's.
     """
+    from pymc_spn.dags.graph_kernels import topological_order
     from pymc_spn.dags.order_gibbs_kernels import random_order
 
     try:
@@ -56,18 +57,12 @@ def dibs_orders(scores: LocalScores, data: Any, rng: np.random.Generator, option
     graphs = np.asarray(
         model.sample(key=key, n_particles=options.get("n_particles", 30), steps=options.get("steps", 3000))
     ).astype(bool)
-    masks = [m for m in (graphs.astype(np.int64) * (1 << np.arange(d))[:, None]).sum(axis=1) if _acyclic(m)]
-    if not masks:
+    kept = [graph for graph in graphs if topological_order(graph, np.empty(d, np.int64))]
+    if not kept:
         raise ValueError(
             f"DiBS: none of its {len(graphs)} graphs is acyclic; give it more steps (dibs={{'steps': ...}})"
         )
     out = np.empty((_ORDERS, d), np.int64)
     for s in range(_ORDERS):
-        random_order(rng, np.ascontiguousarray(masks[s % len(masks)]), out[s])
+        random_order(rng, np.ascontiguousarray(kept[s % len(kept)].T), out[s])
     return out
-
-
-def _acyclic(parents: np.ndarray) -> bool:
-    from pymc_spn.dags.graph_kernels import topological_order
-
-    return bool(topological_order(np.ascontiguousarray(parents), np.empty(parents.size, np.int64)))

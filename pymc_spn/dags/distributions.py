@@ -304,7 +304,7 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
     from pymc_spn.dags.mcmc_chain import OrderChain
 
     chain = _chain(OrderChain, scores)
-    arrays = [scores.lookup, scores.offsets, scores.log_sums, scores.must_precede]
+    arrays = [scores.lookup, scores.offsets, scores.log_sums, scores.precede_sets]
     return _register(name, scores, "order", chain.resting_state(), arrays, chain.ranked)
 
 

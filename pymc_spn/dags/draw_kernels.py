@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from pymc_spn.dags.bit_kernels import subset_index
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -54,14 +53,14 @@ def draw_inside(rng, ranked, log_scores, log_sum, inside):
 
 
 @kernel
-def draw_parents(rng, i, orders, lookup, candidates, ranked, log_scores, log_sums, graphs):
+def draw_parents(rng, i, orders, slots, candidates, ranked, log_scores, log_sums, graphs):
     """Parents of one variable in every draw, given the draw's order.
 
     Parameters
     ----------
     i : int
     orders : (n, d) int64
-    lookup, candidates : arrays of `LocalScores`
+    slots, candidates : arrays of `LocalScores`
     ranked, log_scores, log_sums : (2^k,)
         Tables of variable i.
     graphs : (n, d, d) bool
@@ -71,12 +70,12 @@ def draw_parents(rng, i, orders, lookup, candidates, ranked, log_scores, log_sum
     for s in range(orders.shape[0]):
         if must_stop_after(ranked.size, unchecked):
             return
-        prefix = 0
+        inside = 0
         for j in orders[s]:
             if j == i:
                 break
-            prefix |= 1 << j
-        inside = subset_index(lookup, i, prefix)
+            if slots[i, j] >= 0:
+                inside |= 1 << slots[i, j]
         m = draw_inside(rng, ranked, log_scores, log_sums[inside], inside)
         for k in range(candidates.shape[1]):
             if candidates[i, k] >= 0:
@@ -122,36 +121,3 @@ def subset_maxima(a):
                 if a[m] > a[m + half]:
                     a[m + half] = a[m]
         half *= 2
-
-
-@kernel
-def order_edge_probabilities(orders, lookup, candidates, offsets, n_candidates, log_sums, out):
-    """Average over orders of the exact edge probabilities given the order.
-
-    Parameters
-    ----------
-    orders : (n, d) int64
-    lookup, candidates, offsets, n_candidates, log_sums : arrays of `LocalScores`
-    out : (2, d, d) float64
-        Out: mean and mean square, parents by children.
-
-    Notes
-    -----
-    P(j in parents of i | prefix U) = 1 - f_i(U without j) / f_i(U).
-    """
-    n = orders.shape[0]
-    out[:] = 0.0
-    unchecked = np.zeros(1, np.int64)
-    for s in range(n):
-        if must_stop_after(50 * orders.shape[1] ** 2, unchecked):
-            return
-        prefix = 0
-        for i in orders[s]:
-            inside = subset_index(lookup, i, prefix)
-            total = log_sums[offsets[i] + inside]
-            for k in range(n_candidates[i]):
-                if (inside >> k) & 1:
-                    p = -math.expm1(log_sums[offsets[i] + (inside ^ (1 << k))] - total)
-                    out[0, candidates[i, k], i] += p / n
-                    out[1, candidates[i, k], i] += p * p / n
-            prefix |= 1 << i

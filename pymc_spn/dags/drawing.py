@@ -18,7 +18,7 @@ def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         table = post._leaf_tables.log_scores(i)
         draw_kernels.draw_parents(
-            rng, i, orders, scores.lookup, scores.candidates, post._leaf_tables.ranked(i), table, flat[part], graphs
+            rng, i, orders, scores.slots, scores.candidates, post._leaf_tables.ranked(i), table, flat[part], graphs
         )
     return orders, graphs
 
@@ -35,14 +35,12 @@ def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
     ones = np.ones(scores.d)
     lattice_kernels.gather(scores.offsets, flat, ones, lattice.variable, post._lattice_passes.index, weights)
     order = np.empty(scores.d, np.int64)
-    log_weight = lattice_kernels.best_chain(
-        lattice.masks, lattice.ptr, lattice.source, lattice.variable, weights, order
-    )
+    log_weight = lattice_kernels.best_chain(lattice.ptr, lattice.source, lattice.variable, weights, order)
     graph = np.zeros((scores.d, scores.d), bool)
     prefix = 0
     for i in order:
         table = post._leaf_tables.log_scores(i)
-        inside = scores.index_of_parents(i, prefix & int(scores.candidate_masks[i]))
+        inside = scores.index_of_parents(i, prefix & scores.candidate_sets[i])
         m = draw_kernels.first_inside(post._leaf_tables.ranked(i), table, inside)
         for k in range(scores.n_candidates[i]):
             graph[scores.candidates[i, k], i] = m >> k & 1

@@ -207,13 +207,10 @@ class ExactQueries:
         DataArray
             (before, after) float64, zero on the diagonal.
         """
-        from pymc_spn.dags import lattice_kernels
 
         def ask(post: Any) -> np.ndarray:
-            lattice, edge = post.lattice, post._lattice_passes.edge
-            out = np.empty((self.scores.d, self.scores.d))
-            lattice_kernels.before(lattice.masks, lattice.source, lattice.variable, edge, out)
-            return np.minimum(out, 1.0, out=out)  # a sum that should be one may round above it
+            found: np.ndarray = post.lattice.before(post._lattice_passes.edge)
+            return np.minimum(found, 1.0)  # a sum that should be one may round above it
 
         return self._given(given)._asked("before_probability", ask, {"before": self.names, "after": self.names})
 
@@ -237,7 +234,7 @@ class ExactQueries:
         ValueError
             If `order` lacks a variable or holds another; as for `edge_probabilities`.
         """
-        from pymc_spn.dags import lattice_kernels
+        from pymc_spn.dags import order_mcmc_kernels
 
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TypeError(f"order must be a sequence of names, from first to last, got {quoted(order)}")
@@ -250,7 +247,7 @@ class ExactQueries:
             return asked._scalar("order_probability", 0.0)
         log_weight = np.empty(1)
         sums = asked._leaf_tables.flat_log_sums()
-        lattice_kernels.order_log_weights(numbers, self.scores.lookup, self.scores.offsets, sums, log_weight)
+        order_mcmc_kernels.order_log_weights(numbers, self.scores.slots, self.scores.offsets, sums, log_weight)
         return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
 
     def most_probable(self, given: Given | None = None) -> MaximumAPosteriori:

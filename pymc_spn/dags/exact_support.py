@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 from pymc_spn.numerics.memory_limits import refuse_memory, refuse_size
@@ -31,7 +32,7 @@ def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | 
         return None
     room = int(max(max_gigabytes * 1e9 - tables, 0) / (_BYTES_AN_EDGE * (d + 1) / 2))
     limit = min(LARGEST_LATTICE, room)
-    lattice = PrefixLattice.closed_under(scores.must_precede, limit) if limit > d else None
+    lattice = PrefixLattice.closed_under(scores.precede_sets, limit) if limit > d else None
     if lattice is None:
         what = f"the exact posterior has more than {limit:,} prefixes that keep the tiers and"
         refuse_size(what, tables + limit * _BYTES_AN_EDGE * (d + 1) / 2, ADVICE, max_gigabytes)
@@ -40,9 +41,11 @@ def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | 
 
 def sums_soon(scores: LocalScores) -> bool:
     """Whether the exact posterior takes less than a minute or so: up to 22 variables, or as few prefixes by tiers."""
+    if scores.d > MOST_IN_A_SET:
+        return False
     if not np.any(scores.must_precede):
         return scores.d <= SOON
-    return PrefixLattice.closed_under(scores.must_precede, 1 << (SOON - 4)) is not None
+    return PrefixLattice.closed_under(scores.precede_sets, 1 << (SOON - 4)) is not None
 
 
 def refuse_prefixes(d: int, max_prefixes: int, beam_factor: float) -> None:

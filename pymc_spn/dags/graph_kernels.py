@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
@@ -20,90 +21,76 @@ def parent_masks(graph, out):
 
 
 @kernel
-def topological_order(parents, out):
-    """Fill `out` with an order of the variables, smallest number first where free; False if there is a cycle."""
-    d = parents.size
-    placed = 0
+def topological_order(graph, out):
+    """Fill `out` with an order of the variables, smallest number first where free; False if there is a cycle.
+
+    Parameters
+    ----------
+    graph : (d, d) bool
+        Parents by children.
+    out : (d,) int64
+        Out.
+    """
+    d = out.size
+    missing = np.zeros(d, np.int64)
+    for i in range(d):
+        for j in range(d):
+            missing[i] += graph[j, i]
     for step in range(d):
         found = -1
         for i in range(d):
-            if not (placed >> i) & 1 and (parents[i] & ~placed) == 0:
+            if missing[i] == 0:
                 found = i
                 break
         if found < 0:
             return False
         out[step] = found
-        placed |= 1 << found
+        missing[found] = -1  # placed
+        for i in range(d):
+            if graph[found, i]:
+                missing[i] -= 1
     return True
 
 
 @inner_kernel
-def equivalence_class(parents, directed, undirected):
-    """Completed partially directed graph of a DAG: v-structures, then Meek's rules 1 to 3.
+def equivalence_class(graph, order, compelled):
+    """Mark the edges that have the same direction in all graphs of a class.
+
+    Children are looked at from first to last. What is known of the edges into the last parent settles all edges into
+    the child.
 
     Parameters
     ----------
-    parents : (d,) int64
-    directed, undirected : (d,) int64
-        Out: bit j of entry i is set if j -> i is the same in every DAG of the class, or if j - i may be turned.
+    graph : (d, d) bool
+        Parents by children.
+    order : (d,) int64
+        A topological order.
+    compelled : (d, d) bool
+        Out.
 
     References
     ----------
-    Meek (1995), arXiv:1302.4972, section 2.1.
+    Chickering (1995), arXiv:1302.4938, figures 2 and 3.
     """
-    d = parents.size
-    adjacent = parents.copy()
-    for i in range(d):
-        rest = parents[i]
-        while rest:
-            adjacent[lowest_bit(rest)] |= 1 << i
-            rest &= rest - 1
-    for i in range(d):
-        directed[i] = 0
-        rest = parents[i]
-        while rest:
-            j = lowest_bit(rest)
-            if parents[i] & ~adjacent[j] & ~(1 << j):
-                directed[i] |= 1 << j  # another parent of i is not adjacent to j
-            rest &= rest - 1
-    changed = True
-    while changed:
-        changed = False
-        for i in range(d):
-            rest = parents[i] & ~directed[i]
-            while rest:
-                j = lowest_bit(rest)
-                rest &= rest - 1
-                turn = (directed[j] & ~adjacent[i] & ~(1 << i)) != 0  # k -> j - i, k and i apart
-                if not turn:  # j -> k -> i
-                    between = directed[i]
-                    while between and not turn:
-                        k = lowest_bit(between)
-                        between &= between - 1
-                        turn = (directed[k] >> j) & 1 != 0
-                if not turn:  # j - k -> i and j - l -> i, k and l apart
-                    around = directed[i] & adjacent[j]
-                    lines = 0
-                    while around:
-                        k = lowest_bit(around)
-                        around &= around - 1
-                        if not (directed[j] >> k) & 1 and not (directed[k] >> j) & 1:
-                            lines |= 1 << k
-                    around = lines
-                    while around and not turn:
-                        k = lowest_bit(around)
-                        around &= around - 1
-                        turn = (lines & ~adjacent[k] & ~(1 << k)) != 0
-                if turn:
-                    directed[i] |= 1 << j
-                    changed = True
-    for i in range(d):
-        undirected[i] = parents[i] & ~directed[i]
-    for i in range(d):
-        rest = parents[i] & ~directed[i]
-        while rest:
-            undirected[lowest_bit(rest)] |= 1 << i
-            rest &= rest - 1
+    d = order.size
+    compelled[:] = False
+    for y in order:
+        x = -1  # the last of y's parents
+        for i in order:
+            if graph[i, y]:
+                x = i
+        if x < 0:
+            continue
+        whole = False  # whether all edges into y are compelled
+        for z in range(d):
+            if graph[z, y] and z != x and not graph[z, x]:
+                whole = True
+            if compelled[z, x]:
+                compelled[z, y] = True
+                if not graph[z, y]:
+                    whole = True
+        if whole:
+            compelled[:, y] = graph[:, y]
 
 
 @kernel
@@ -118,15 +105,17 @@ def equivalence_classes(graphs, out):
         Out: True at [j, i] if j -> i or j - i.
     """
     n, d = graphs.shape[0], graphs.shape[1]
-    parents = np.empty(d, np.int64)
-    directed = np.empty(d, np.int64)
-    undirected = np.empty(d, np.int64)
+    order = np.empty(d, np.int64)
+    compelled = np.empty((d, d), np.bool_)
+    unchecked = np.zeros(1, np.int64)
     for s in range(n):
-        parent_masks(graphs[s], parents)
-        equivalence_class(parents, directed, undirected)
+        if must_stop_after(d * d * d, unchecked):
+            return
+        topological_order(graphs[s], order)
+        equivalence_class(graphs[s], order, compelled)
         for i in range(d):
             for j in range(d):
-                out[s, j, i] = ((directed[i] | undirected[i]) >> j) & 1
+                out[s, j, i] = graphs[s, j, i] or (graphs[s, i, j] and not compelled[i, j])
 
 
 @kernel

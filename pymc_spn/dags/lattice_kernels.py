@@ -26,7 +26,7 @@ def connect(masks, ptr, source, variable):
         Out: edges into prefix t are ``ptr[t]:ptr[t + 1]``.
     source : (e,) int32
         Out; with no entries, edges are only counted.
-    variable : (e,) int8
+    variable : (e,) int16
         Out.
     """
     n = masks.size
@@ -184,30 +184,40 @@ def nothing_lost(sums, rest, total):
 
 
 @kernel
-def greedy_factors(lookup, offsets, sums, must_precede, out):
+def greedy_factors(slots, offsets, sums, precede, out):
     """Inverse sums along an order that takes next the variable that loses least against all its candidates.
 
     Parameters
     ----------
-    lookup, offsets, must_precede : arrays of `LocalScores`
+    slots, offsets : arrays of `LocalScores`
     sums : (offsets[-1],) float64
         In any unit by variable.
+    precede : (d, d) bool
+        `LocalScores.must_precede`.
     out : (d,) float64
         Out.
     """
     d = out.size
-    placed = 0
+    inside, missing = np.zeros(d, np.int64), np.zeros(d, np.int64)
+    for i in range(d):
+        for j in range(d):
+            missing[i] += precede[i, j]
     for _ in range(d):
         best = -1.0
         chosen = -1
         for i in range(d):
-            if not (placed >> i) & 1 and must_precede[i] & ~placed == 0:
-                share = sums[offsets[i] + subset_index(lookup, i, placed)] / sums[offsets[i + 1] - 1]
+            if missing[i] == 0:
+                share = sums[offsets[i] + inside[i]] / sums[offsets[i + 1] - 1]
                 if share > best:
                     best = share
                     chosen = i
         out[chosen] = 1.0 / (max(best, 1e-250) * sums[offsets[chosen + 1] - 1])
-        placed |= 1 << chosen
+        missing[chosen] = -1  # placed
+        for i in range(d):
+            if precede[i, chosen]:
+                missing[i] -= 1
+            if slots[i, chosen] >= 0:
+                inside[i] |= 1 << slots[i, chosen]
 
 
 @kernel
@@ -333,9 +343,9 @@ def before(masks, source, variable, edge, out):
 
 
 @kernel
-def best_chain(masks, ptr, source, variable, log_weights, order):
+def best_chain(ptr, source, variable, log_weights, order):
     """Chain of largest weight; fills `order` and returns its log weight."""
-    n = masks.size
+    n = ptr.size - 1
     best = np.full(n, -math.inf)
     through = np.full(n, -1)
     best[0] = 0.0
@@ -353,17 +363,6 @@ def best_chain(masks, ptr, source, variable, log_weights, order):
         order[order.size - 1 - back] = variable[e]
         t = source[e]
     return best[n - 1]
-
-
-@kernel
-def order_log_weights(orders, lookup, offsets, log_sums, out):
-    """Log weight of each order: the sum of its variables' log sums behind their prefixes."""
-    for s in range(orders.shape[0]):
-        prefix = 0
-        out[s] = 0.0
-        for i in orders[s]:
-            out[s] += log_sums[offsets[i] + subset_index(lookup, i, prefix)]
-            prefix |= 1 << i
 
 
 @kernel

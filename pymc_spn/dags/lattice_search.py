@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import beam_kernels, lattice_kernels, order_gibbs_kernels
+from pymc_spn.dags import beam_kernels, order_gibbs_kernels, order_mcmc_kernels
 from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.passes import LatticePasses
@@ -24,7 +24,7 @@ def gibbs_orders(
 ) -> np.ndarray:
     """(n, d) orders, each the end of a relocation Gibbs chain of its own from a random start."""
     out = np.empty((n, scores.d), np.int64)
-    arrays = scores.lookup, scores.offsets, scores.log_sums, scores.must_precede
+    arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
     with ProgressBar("Drawing Gibbs orders", n, progressbar) as bar:
         for start in range(0, n, _AT_ONCE):
             part = out[start : start + _AT_ONCE]
@@ -36,7 +36,7 @@ def gibbs_orders(
 def order_log_weights(scores: LocalScores, orders: np.ndarray) -> np.ndarray:
     """Log weight of each order, parent sets summed out."""
     out = np.empty(len(orders))
-    lattice_kernels.order_log_weights(orders, scores.lookup, scores.offsets, scores.log_sums, out)
+    order_mcmc_kernels.order_log_weights(orders, scores.slots, scores.offsets, scores.log_sums, out)
     return out
 
 
@@ -55,9 +55,7 @@ def beam_width(d: int, n_prefixes: float) -> int:
 
 def passes_of(scores: LocalScores, lattice: PrefixLattice, tables: LeafTables) -> LatticePasses:
     """Passes over a lattice, with the subset index of every edge."""
-    index = np.empty(lattice.n_edges, np.int32)
-    lattice_kernels.edge_indices(lattice.masks, lattice.ptr, lattice.source, lattice.variable, scores.lookup, index)
-    return LatticePasses(lattice, index, tables)
+    return LatticePasses(lattice, lattice.indices(scores), tables)
 
 
 def search_steps(d: int, refine: int) -> int:
@@ -129,7 +127,7 @@ def _beam(scores: LocalScores, width: int, references: np.ndarray, known: Any, b
             scores.lookup,
             scores.offsets,
             scores.log_sums,
-            scores.must_precede,
+            scores.precede_sets,
             *known,
             keys,
             values,

@@ -73,7 +73,7 @@ class BaseTables:
         """(d,) by which the scaled sums are multiplied, so that a good order has weight one."""
         scores = self.scores
         out = np.empty(scores.d)
-        lattice_kernels.greedy_factors(scores.lookup, scores.offsets, self.sums, scores.must_precede, out)
+        lattice_kernels.greedy_factors(scores.slots, scores.offsets, self.sums, scores.must_precede, out)
         return out
 
     def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
@@ -113,7 +113,7 @@ class MaskedLeaf:
     def of(cls, scores: LocalScores, i: int, present: int, absent: int) -> "MaskedLeaf":
         part = scores.log_scores[scores.offsets[i] : scores.offsets[i + 1]]
         must = scores.index_of_parents(i, present)
-        known = int(scores.candidate_masks[i])
+        known = scores.candidate_sets[i]
         table = part.copy()
         if must < 0:  # a parent that is no candidate
             table[:] = -np.inf
@@ -150,9 +150,7 @@ class LeafTables:
     def __init__(self, base: BaseTables, present: tuple[int, ...], absent: tuple[int, ...]):
         self.base, self.present, self.absent = base, present, absent
         self.scores = base.scores
-        self.touched = [
-            i for i in range(self.scores.d) if present[i] or absent[i] & int(self.scores.candidate_masks[i])
-        ]
+        self.touched = [i for i in range(self.scores.d) if present[i] or absent[i] & self.scores.candidate_sets[i]]
         self.leaves = {i: base.leaf(i, present[i], absent[i]) for i in self.touched}
 
     @cached_property

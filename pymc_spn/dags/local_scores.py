@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags.candidates import bits_of, choose_candidates, subset_prior
+from pymc_spn.dags.candidates import bits_of, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
-from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.interventions import intervened_cells
 from pymc_spn.dags.lagged_columns import with_lags
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.mixed_score import ConditionalGaussian
-from pymc_spn.dags.score_sizes import n_columns, refuse_many, refuse_table
+from pymc_spn.dags.score_sizes import check_names, n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Table, read_table
-from pymc_spn.tables.column import as_name, by_name
+from pymc_spn.tables.column import as_name
 from pymc_spn.tables.inputs import TableLike
 
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
@@ -31,22 +32,22 @@ MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 class LocalScores:
     """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
 
-    Made by `from_data` or `from_table`. Sets of variables are bits of an int64 (bit j is variable j); parent sets of
-    variable i are indices m in 0..2^k_i - 1 whose bit k stands for ``candidates[i, k]``. `subset_index` of
-    ``bit_kernels`` turns a prefix into such an index through `lookup`.
+    Made by `from_data` or `from_table`. Parent sets of variable i are indices m in 0..2^k_i - 1 whose bit k stands for
+    ``candidates[i, k]``. Sets of up to 64 variables are bits of an int64 (bit j is variable j), which `subset_index` of
+    ``bit_kernels`` turns into such an index through `lookup`; `slots` serves any number of variables.
 
     Parameters
     ----------
     names : tuple of str
-        The d variables, at most 64.
+        The d variables.
     candidates : (d, K) int64
         Row i: candidate parents of variable i in ascending order, padded with -1.
     n_candidates : (d,) int64
         k_i, the number of candidates of each variable.
     log_scores : (sum_i 2^k_i,) float64
         Flat table; variable i occupies ``offsets[i]:offsets[i + 1]``. -inf for sets that knowledge rules out.
-    must_precede : (d,) int64
-        Variables that stand before i in every order (tiers and required edges, transitively closed); 0 if none.
+    must_precede : (d, d) bool
+        Row i: variables that stand before i in every order (tiers and required edges, transitively closed).
     restricted : tuple of str
         Variables for which allowed parents were left out of the candidates.
     score, prior : str
@@ -74,7 +75,7 @@ class LocalScores:
             ("candidates", np.int64, None),
             ("n_candidates", np.int64, (d,)),
             ("log_scores", np.float64, None),
-            ("must_precede", np.int64, (d,)),
+            ("must_precede", np.bool_, (d, d)),
         ):
             array = np.ascontiguousarray(getattr(self, name), dtype)
             if shape is not None and array.shape != shape:
@@ -117,21 +118,31 @@ class LocalScores:
         return out
 
     @cached_property
-    def candidate_masks(self) -> np.ndarray:
-        """(d,) int64: the candidates of each variable as bits."""
-        masks = [sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d)]
-        out = np.array(masks, np.uint64).view(np.int64)
-        out.flags.writeable = False
-        return out
+    def candidate_sets(self) -> tuple[int, ...]:
+        """The candidates of each variable as bits."""
+        return tuple(sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d))
+
+    @cached_property
+    def precede_sets(self) -> np.ndarray:
+        """(d,) int64: `must_precede` as bits, of at most 64 variables."""
+        refuse_wide("sets of variables as bits", self.d)
+        out = (self.must_precede * (np.uint64(1) << np.arange(self.d, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+        return read_only_view(out.view(np.int64))
 
     @cached_property
     def lookup(self) -> np.ndarray:
-        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`."""
+        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`, of at most 64 variables."""
         from pymc_spn.dags.bit_kernels import index_lookup
 
-        out = index_lookup(self.candidates, self.n_candidates)
-        out.flags.writeable = False
-        return out
+        refuse_wide("sets of variables as bits", self.d)
+        return read_only_view(index_lookup(self.candidates, self.n_candidates))
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate."""
+        from pymc_spn.dags.bit_kernels import slots_of
+
+        return read_only_view(slots_of(self.candidates))
 
     @cached_property
     def log_sums(self) -> np.ndarray:
@@ -273,7 +284,7 @@ class LocalScores:
         Raises
         ------
         ValueError
-            If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 64
+            If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 1,000
             variables, or the table would not fit.
         """
         refuse_many(n_columns(data))
@@ -322,50 +333,9 @@ class LocalScores:
         TypeError, ValueError
             If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
         """
-        scores = by_name("scores", scores)
-        names = tuple(scores)
-        _check_names(names)
-        unnamed = [name for name in names if not isinstance(name, str)]
-        if unnamed:
-            raise TypeError(f"scores: variables must be named by strings, got {quoted(unnamed[0])}")
-        constraints = read_constraints(names, required, forbidden, tiers)
-        position = {name: i for i, name in enumerate(names)}
-        chosen, tables = [], []
-        for i, name in enumerate(names):
-            listed: dict[int, float] = {}
-            for given, value in scores[name].items():
-                parents = [as_name(p) for p in given] if isinstance(given, list | tuple | set | frozenset) else given
-                if isinstance(parents, str) or not isinstance(parents, Iterable):
-                    raise TypeError(f"scores of {name!r}: parents must be a tuple or frozenset, got {quoted(parents)}")
-                unknown = [p for p in parents if p not in position or p == name]
-                if unknown:
-                    raise ValueError(
-                        f"scores of {name!r}: {unknown[0]!r} cannot be a parent; variables: {quoted(list(names))}"
-                    )
-                if not isinstance(value, int | float | np.number) or np.isnan(value) or value == np.inf:
-                    raise ValueError(
-                        f"scores of {name!r} given {quoted(tuple(parents))} must be finite or -inf, got {quoted(value)}"
-                    )
-                mask = sum(1 << position[p] for p in set(parents))
-                if mask in listed or len(set(parents)) < len(tuple(parents)):
-                    raise ValueError(
-                        f"scores of {name!r} name a parent or a set of parents twice: {quoted(tuple(parents))}"
-                    )
-                listed[mask] = float(value)
-            used = 0
-            for mask in listed:
-                used |= mask
-            candidates = bits_of(used & constraints.allowed[i] | constraints.required[i])
-            if len(candidates) > 26:
-                raise ValueError(f"scores of {name!r} name {len(candidates)} parents, more than 26")
-            out = np.full(1 << len(candidates), -np.inf)
-            for m in range(out.size):
-                mask = sum(1 << c for k, c in enumerate(candidates) if m >> k & 1)
-                out[m] = listed.get(mask, -np.inf)
-            _require(out, candidates, constraints.required[i])
-            chosen.append(candidates)
-            tables.append(out)
-        return cls._of_tables(names, chosen, tables, constraints, (), "table", "in the table")
+        from pymc_spn.dags.listed_scores import read_listed
+
+        return cls._of_tables(*read_listed(scores, required, forbidden, tiers), (), "table", "in the table")
 
     @classmethod
     def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, *known):
@@ -373,7 +343,7 @@ class LocalScores:
         candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
         for i, c in enumerate(chosen):
             candidates[i, : len(c)] = c
-        precede = np.array(constraints.must_precede, np.uint64).view(np.int64)
+        precede = np.array([[before >> j & 1 for j in range(len(names))] for before in constraints.must_precede], bool)
         flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
         return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, *known)
 
@@ -392,16 +362,9 @@ def _fill(
         if full is None:
             part[:] = scorer.table(i, [], candidates)
         part += subset_prior(i, [], candidates, by_size, by_edge)
-        _require(part, candidates, constraints.required[i])
+        require(part, candidates, constraints.required[i])
         bar.advance()
     return flat
-
-
-def _require(table: np.ndarray, candidates: Sequence[int], required: int) -> None:
-    """Rule out the sets that lack a required parent."""
-    for k, j in enumerate(candidates):
-        if required >> j & 1:
-            table.reshape(-1, 2, 1 << k)[:, 0] = -np.inf
 
 
 def check_scores(scores: Any) -> None:
@@ -410,15 +373,9 @@ def check_scores(scores: Any) -> None:
         raise TypeError(f"scores must be a LocalScores; got {type(scores).__name__}")
 
 
-def _check_names(names: Sequence[str]) -> None:
-    if not names:
-        raise ValueError("there must be at least one variable")
-    refuse_many(len(names))
-
-
 def _check_table(table: Table) -> None:
     names = table.names
-    _check_names(names)
+    check_names(names)
     bad = np.argwhere(np.isnan(table.values))
     if bad.size:
         row, column = bad[0]

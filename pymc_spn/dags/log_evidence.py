@@ -88,7 +88,7 @@ def dag_log_evidence(
         at_default.n_candidates,
         at_default.lookup,
         at_default.offsets,
-        at_default.must_precede,
+        at_default.precede_sets,
     )
     normaliser = np.nan
     if not (learned and _is_tensor(penalty)):

@@ -32,10 +32,9 @@ class OrderChain:
     def __init__(self, scores: LocalScores):
         self.scores = scores
         self.ranked = ranked_sets(scores)
-        self.arrays = scores.lookup, scores.offsets, scores.log_sums, scores.must_precede
+        self._arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
         self.order = np.arange(scores.d)
         self.parents = np.zeros(scores.d, np.int64)
-        self._scratch = np.empty(scores.d)
 
     def start(self, rng: np.random.Generator) -> None:
         """A random order of positive weight.
@@ -49,19 +48,20 @@ class OrderChain:
         for _ in range(_TRIALS):
             if self.log_score > -np.inf:
                 return
-            order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch, 0)
+            order_gibbs_kernels.sweep_from(rng, self.order, *self._arrays)
         raise ValueError("scores: no order was found in which every variable has a possible parent set")
 
     def sweep(self, rng: np.random.Generator) -> float:
         """d relocations; the share of variables whose position changed."""
         before = self.order.copy()
-        order_gibbs_kernels.sweep(rng, self.order, *self.arrays, self._scratch, 0)
+        order_gibbs_kernels.sweep_from(rng, self.order, *self._arrays)
         return float(np.mean(before != self.order))
 
     @property
     def log_score(self) -> float:
         """Log weight of the order, parent sets summed out."""
-        return float(order_mcmc_kernels.order_log_weight(self.order, *self.arrays))
+        s = self.scores
+        return float(order_mcmc_kernels.order_log_weight(self.order, s.lookup, s.offsets, s.log_sums, s.precede_sets))
 
     def draw_graph(self, rng: np.random.Generator) -> float:
         """Fill `parents` given the order; the graph's log score."""

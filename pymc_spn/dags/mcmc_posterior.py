@@ -263,20 +263,12 @@ class DagDraws:
 
     def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
         """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order."""
-        from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
+        from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 
         self.check_scores(scores)
         n, m, d = self.state.shape
-        out = np.empty((n * m, d, d))
-        edges_given_positions(
-            np.ascontiguousarray(self.state.reshape(n * m, d)),
-            scores.candidates,
-            scores.n_candidates,
-            scores.lookup,
-            scores.offsets,
-            scores.log_sums,
-            out,
-        )
+        orders = np.argsort(self.state.reshape(n * m, d), axis=1)
+        out = pair_matrix(scores, edges_given_orders(scores, scores.log_sums, orders))
         return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
 
     def check_scores(self, scores: LocalScores) -> None:

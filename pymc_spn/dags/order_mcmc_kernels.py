@@ -6,6 +6,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from pymc_spn.dags.bit_kernels import popcount, subset_index
+from pymc_spn.dags.order_gibbs_kernels import add_before, weight_inside
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -146,29 +148,70 @@ def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ran
 
 
 @kernel
-def edges_given_positions(positions, candidates, n_candidates, lookup, offsets, log_sums, out):
+def edges_given_order(orders, candidates, slots, offsets, log_sums, out):
     """Exact probability of every edge given each order.
 
     Parameters
     ----------
-    positions : (n, d) int64
-    candidates, n_candidates, lookup, offsets, log_sums : arrays of `LocalScores`
-    out : (n, d, d) float64
-        Out: parents by children.
+    orders : (n, d) int64
+    candidates, slots, offsets, log_sums : arrays of `LocalScores`
+    out : (n, d, K) float64
+        Out: by child and place among its candidates.
 
     References
     ----------
     Friedman and Koller (2003), doi:10.1023/A:1020249912095, equation 9.
     """
-    order = np.empty(positions.shape[1], np.int64)
+    inside = np.empty(orders.shape[1], np.int64)
+    unchecked = np.zeros(1, np.int64)
+    for s in range(orders.shape[0]):
+        if must_stop_after(50 * orders.shape[1] ** 2, unchecked):
+            return
+        inside[:] = 0
+        add_before(orders[s], slots, inside)
+        for i in range(orders.shape[1]):
+            total = log_sums[offsets[i] + inside[i]]
+            for k in range(candidates.shape[1]):
+                out[s, i, k] = 0.0
+                if (inside[i] >> k) & 1:
+                    out[s, i, k] = -math.expm1(log_sums[offsets[i] + (inside[i] ^ (1 << k))] - total)
+
+
+@kernel
+def order_log_weights(orders, slots, offsets, log_sums, out):
+    """Log weight of each order: the sum of its variables' log sums behind their prefixes."""
+    inside = np.empty(orders.shape[1], np.int64)
+    unchecked = np.zeros(1, np.int64)
+    for s in range(orders.shape[0]):
+        if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
+            return
+        inside[:] = 0
+        add_before(orders[s], slots, inside)
+        out[s] = weight_inside(orders[s], inside, offsets, log_sums)
+
+
+@kernel
+def indices_of_orders(orders, slots, out):
+    """(n, d) int32 out: subset index of what stands before the variable at each place of each order."""
+    inside = np.empty(orders.shape[1], np.int64)
+    unchecked = np.zeros(1, np.int64)
+    for s in range(orders.shape[0]):
+        if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
+            return
+        inside[:] = 0
+        add_before(orders[s], slots, inside)
+        for p in range(orders.shape[1]):
+            out[s, p] = inside[orders[s, p]]
+
+
+@kernel
+def before_in_orders(orders, shares, out):
+    """Probability that j stands before i at [j, i], (d, d) out, from the probability of each order."""
     out[:] = 0.0
-    for s in range(positions.shape[0]):
-        order_of_positions(positions[s], order)
-        before = 0
-        for i in order:
-            inside = subset_index(lookup, i, before)
-            total = log_sums[offsets[i] + inside]
-            for k in range(n_candidates[i]):
-                if (inside >> k) & 1:
-                    out[s, candidates[i, k], i] = -math.expm1(log_sums[offsets[i] + (inside ^ (1 << k))] - total)
-            before |= 1 << i
+    unchecked = np.zeros(1, np.int64)
+    for s in range(orders.shape[0]):
+        if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
+            return
+        for p in range(orders.shape[1]):
+            for q in range(p):
+                out[orders[s, q], orders[s, p]] += shares[s]

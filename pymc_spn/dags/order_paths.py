@@ -1,10 +1,15 @@
 """Sampled orders as the support of an order posterior: paths side by side, each with one over its weight."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
+from pymc_spn.dags import order_mcmc_kernels
+from pymc_spn.dags.prefix_lattice import PrefixLattice
+
+if TYPE_CHECKING:
+    from pymc_spn.dags.local_scores import LocalScores
 
 PARTS = 5  # of each chain, whose spread gives standard errors
 
@@ -52,22 +57,33 @@ class OrderPaths(PrefixLattice):
         d = orders.shape[-1]
         flat = orders.reshape(-1, d)
         n, inner = len(flat), len(flat) * (d - 1)
-        masks = np.bitwise_or.accumulate(np.left_shift(np.int64(1), flat), axis=1)
         places = np.arange(inner).reshape(n, d - 1)
         source = np.where(np.arange(d - 1) > 0, places, 0)
         ends = places[:, -1] + 1 if d > 1 else np.zeros(n, np.int64)
         ptr = np.concatenate([[0], np.arange(inner + 1), [inner + n]]).astype(np.int64)
         return cls(
             d,
-            np.concatenate([[0], masks[:, :-1].ravel(), [whole_set(d)]]).astype(np.int64),
+            np.empty(0, np.int64),  # prefixes are known by their orders
             ptr,
             np.concatenate([source.ravel(), ends]).astype(np.int32),
-            np.concatenate([flat[:, :-1].ravel(), flat[:, -1]]).astype(np.int8),
+            np.concatenate([flat[:, :-1].ravel(), flat[:, -1]]).astype(np.int16),
             orders,
             log_unit - np.log(n) - log_weights,
             *mixing,
             log_unit_error,
         )
+
+    def indices(self, scores: "LocalScores") -> np.ndarray:
+        orders = self.orders.reshape(-1, self.d)
+        found = np.empty(orders.shape, np.int32)
+        order_mcmc_kernels.indices_of_orders(orders, scores.slots, found)
+        return np.concatenate([found[:, :-1].ravel(), found[:, -1]])
+
+    def before(self, edge: np.ndarray) -> np.ndarray:
+        out = np.empty((self.d, self.d))
+        orders = self.orders.reshape(-1, self.d)
+        order_mcmc_kernels.before_in_orders(orders, np.ascontiguousarray(edge[-len(orders) :]), out)
+        return out
 
     @property
     def log_factors(self) -> np.ndarray:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import order_gibbs_kernels
+from pymc_spn.dags.candidates import bits_of
+from pymc_spn.dags.edges_of_orders import edges_given_orders
 from pymc_spn.dags.labelled_answers import Evidence, joined
-from pymc_spn.dags.lattice_kernels import order_log_weights
 from pymc_spn.dags.leaf_tables import LeafTables
-from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
+from pymc_spn.dags.order_mcmc_kernels import order_log_weights
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.progress_bars import ProgressBar
@@ -25,13 +26,13 @@ LEAST_SHARE = 0.1  # of the orders that must count after weighting; below, order
 
 
 def must_stand_before(tables: LeafTables) -> np.ndarray | None:
-    """(d,) int64: what stands before each variable, by the tiers and the present edges; None if that is a cycle."""
-    before = [int(m) | p for m, p in zip(tables.scores.must_precede.view(np.uint64), tables.present, strict=True)]
+    """(d, d) bool: what stands before each variable, by the tiers and the present edges; None if that is a cycle."""
+    before = tables.scores.must_precede.copy()
+    for i, present in enumerate(tables.present):
+        before[i, bits_of(present)] = True
     for k in range(len(before)):
-        before = [m | before[k] if m >> k & 1 else m for m in before]
-    if any(m >> i & 1 for i, m in enumerate(before)):
-        return None
-    return np.array(before, np.uint64).view(np.int64)
+        before |= np.outer(before[:, k], before[k])
+    return None if before.diagonal().any() else before
 
 
 def draw_orders(
@@ -52,7 +53,7 @@ def draw_orders(
     nothing = "scores: no order was found in which every variable has a possible parent set"
     if before is None:
         raise ValueError(nothing)
-    arrays = scores.lookup, scores.offsets, log_sums, before
+    arrays = scores.slots, scores.offsets, log_sums, before
     orders = np.empty((n_chains, n_draws, scores.d), np.int64)
     states = np.empty((n_chains, POWERS.size, scores.d), np.int64)
     generators = rng.spawn(n_chains)
@@ -68,7 +69,7 @@ def draw_orders(
         if sums is None:
             order_gibbs_kernels.chain_of_orders(generators[c], states[c, 0], thin, *arrays, orders[c])
         else:
-            where = scores.lookup, scores.offsets, sums, before
+            where = scores.slots, scores.offsets, sums, before
             order_gibbs_kernels.tempered_orders(generators[c], states[c], POWERS, thin, *where, orders[c])
         bar.advance(thin * (1 if sums is None else POWERS.size))
 
@@ -99,8 +100,8 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
     log_weights = np.empty(n_chains * n_draws)
     scores = tables.scores
     sums = tables.flat_log_sums()
-    order_log_weights(orders.reshape(-1, d), scores.lookup, scores.offsets, sums, log_weights)
-    edges = edges_of_orders(tables, orders).reshape(n_chains, n_draws, -1)
+    order_log_weights(orders.reshape(-1, d), scores.slots, scores.offsets, sums, log_weights)
+    edges = edges_given_orders(scores, sums, orders.reshape(-1, d)).reshape(n_chains, n_draws, -1)
     mean = edges.mean(axis=(0, 1))
     r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)])
     (own,), (size,) = r_hat_and_size(log_weights.reshape(n_chains, n_draws, 1))
@@ -108,16 +109,6 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
     known = found[~np.isnan(found)]
     largest = float(known.max()) if known.size else float("nan")
     return log_weights, (np.inf if largest > STUCK else largest, float(size))
-
-
-def edges_of_orders(tables: LeafTables, orders: np.ndarray) -> np.ndarray:
-    """(n, d, d) exact probability of every edge given each order, parents by children."""
-    scores = tables.scores
-    positions = np.argsort(orders.reshape(-1, scores.d), axis=1)
-    out = np.empty((len(positions), scores.d, scores.d))
-    sums = tables.flat_log_sums()
-    edges_given_positions(positions, scores.candidates, scores.n_candidates, scores.lookup, scores.offsets, sums, out)
-    return out
 
 
 def drawn_anew(post: Any, evidence: Evidence, seed: int) -> Any:

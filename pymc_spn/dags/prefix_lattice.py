@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.dags import lattice_kernels
+
+if TYPE_CHECKING:
+    from pymc_spn.dags.local_scores import LocalScores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +31,7 @@ class PrefixLattice:
         Edges into prefix t are ``ptr[t]:ptr[t + 1]``.
     source : (e,) int32
         Prefix that an edge comes from.
-    variable : (e,) int8
+    variable : (e,) int16
         Variable that an edge adds.
     """
 
@@ -46,7 +49,7 @@ class PrefixLattice:
     @property
     def n_prefixes(self) -> int:
         """Number of prefixes."""
-        return self.masks.size
+        return self.ptr.size - 1
 
     @property
     def n_edges(self) -> int:
@@ -57,6 +60,18 @@ class PrefixLattice:
     def sizes(self) -> np.ndarray:
         """(n,) number of variables in each prefix."""
         return np.bitwise_count(self.masks.view(np.uint64)).astype(np.int64)
+
+    def indices(self, scores: "LocalScores") -> np.ndarray:
+        """(e,) int32: subset index, among the candidates of the variable of each edge, of the prefix before it."""
+        out = np.empty(self.n_edges, np.int32)
+        lattice_kernels.edge_indices(self.masks, self.ptr, self.source, self.variable, scores.lookup, out)
+        return out
+
+    def before(self, edge: np.ndarray) -> np.ndarray:
+        """(d, d) probability that j stands before i at [j, i], from the probability of each edge."""
+        out = np.empty((self.d, self.d))
+        lattice_kernels.before(self.masks, self.source, self.variable, edge, out)
+        return out
 
     @cached_property
     def n_orders(self) -> float:
@@ -102,9 +117,9 @@ class PrefixLattice:
     @classmethod
     def _connected(cls, d: int, masks: np.ndarray) -> "PrefixLattice":
         ptr = np.empty(masks.size + 1, np.int64)
-        nothing = np.empty(0, np.int32), np.empty(0, np.int8)
+        nothing = np.empty(0, np.int32), np.empty(0, np.int16)
         n_edges = lattice_kernels.connect(masks, ptr, *nothing)
-        source, variable = np.empty(n_edges, np.int32), np.empty(n_edges, np.int8)
+        source, variable = np.empty(n_edges, np.int32), np.empty(n_edges, np.int16)
         lattice_kernels.connect(masks, ptr, source, variable)
         return cls(d, masks, ptr, source, variable)
 
@@ -115,7 +130,7 @@ class PrefixLattice:
         ptr, source, variable = (
             np.empty((1 << d) + 1, np.int64),
             np.empty(n_edges, np.int32),
-            np.empty(n_edges, np.int8),
+            np.empty(n_edges, np.int16),
         )
         lattice_kernels.connect_all(d, ptr, source, variable)
         return cls(d, np.arange(1 << d, dtype=np.int64), ptr, source, variable)

@@ -135,7 +135,7 @@ def _depths(tree: RegularTree) -> np.ndarray:
 
 def _parent_sets(scores: LocalScores, i: int, before: int) -> np.ndarray:
     """(2^k,) probability of every parent set of a variable behind a prefix."""
-    inside = scores.index_of_parents(i, before & int(scores.candidate_masks[i]))
+    inside = scores.index_of_parents(i, before & scores.candidate_sets[i])
     logs = scores.log_scores[scores.offsets[i] : scores.offsets[i + 1]]
     logs = np.where(np.arange(logs.size) & ~inside == 0, logs, -np.inf)
     weights = np.exp(logs - logs.max())

@@ -55,7 +55,7 @@ def grow(
             for part in map(slice, ends[:-1], ends[1:]):  # the bar moves between parts; the draws are those of one call
                 regular_kernels.split_level(
                     rng, before[part], scope[part], factor, ORACLES[oracle], _ENUMERATED, orders, scores.candidates,
-                    scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.must_precede,
+                    scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.precede_sets,
                     counts[part], splits[part],
                 )  # fmt: skip
                 bar.advance()

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from pymc_spn.dags import order_gibbs_kernels, partition_mcmc_kernels
-from pymc_spn.dags.bit_kernels import lowest_bit, popcount, subset_index
+from pymc_spn.dags.bit_kernels import lowest_bit, matrix_of_sets, popcount, slots_of, subset_index
 from pymc_spn.dags.order_mcmc_kernels import draw_parents_of_order
 from pymc_spn.dags.partition_mcmc_graphs import levels
 from pymc_spn.dags.zeta_kernels import log_add
@@ -214,9 +214,14 @@ def split_node(
         parts = np.zeros(n_members + 1, np.int64)
         members = order.copy()
         n_parts = 0
+        slots, precede = slots_of(candidates), matrix_of_sets(must_precede)
+        inside = np.empty(offsets.size - 1, np.int64)
+        for i in order:
+            inside[i] = subset_index(lookup, i, base)
+        order_gibbs_kernels.add_before(order, slots, inside)
         if oracle == ORDER_MCMC or oracle == PARTITION_MCMC:
             for _ in range(_BURN_IN):
-                order_gibbs_kernels.sweep(rng, order, lookup, offsets, log_sums, must_precede, scratch[0], base)
+                order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, scratch[0], inside)
         if oracle == PARTITION_MCMC:
             parents = np.zeros(offsets.size - 1, np.int64)
             draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base)
@@ -227,7 +232,7 @@ def split_node(
             if oracle == RANDOM:
                 random_order_behind(rng, base, scope, must_precede, order)
             elif oracle == ORDER_MCMC:
-                order_gibbs_kernels.sweep(rng, order, lookup, offsets, log_sums, must_precede, scratch[0], base)
+                order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, scratch[0], inside)
             else:
                 n_parts, _weight, _moved = partition_mcmc_kernels.sweep(
                     rng, parts, n_parts, members, base, lookup, offsets, log_sums, ranked, log_scores, scratch

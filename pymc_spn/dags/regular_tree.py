@@ -275,7 +275,7 @@ class TreePaths(PrefixLattice):
         variable = np.bitwise_count((tree.scope[leaves] - 1).view(np.uint64) & ~tree.scope[leaves].view(np.uint64))
         ptr = np.concatenate([[0], np.cumsum(np.bincount(target, minlength=masks.size))]).astype(np.int64)
         source = rank[begin[leaves]][by_target].astype(np.int32)
-        return cls(d, masks[ranked], ptr, source, variable[by_target].astype(np.int8), tree)
+        return cls(d, masks[ranked], ptr, source, variable[by_target].astype(np.int16), tree)
 
     def holds(self, orders: Any) -> np.ndarray:
         """Whether each order, a row of variable numbers, lies in the tree."""

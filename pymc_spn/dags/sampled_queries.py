@@ -343,7 +343,7 @@ class SampledQueries:
     @property
     def _order_of_tiers(self) -> np.ndarray:
         """(d,) int64: what must stand before each variable whatever the graph."""
-        return self.scores.must_precede
+        return self.scores.precede_sets
 
     def _refuse_evidence(self, what: str) -> None:
         if any(any(masks) for masks in self.evidence):

@@ -98,7 +98,7 @@ def summary_of_scores(scores: "LocalScores") -> tuple[float, ...]:
 def digest_of_candidates(scores: "LocalScores") -> str:
     """`data_digest` of the candidate parents and of the parent sets that knowledge rules out."""
     ruled_out = np.packbits(np.isneginf(scores.log_scores))
-    return data_digest(scores.names, scores.candidates, scores.n_candidates, scores.must_precede, ruled_out)
+    return data_digest(scores.names, scores.candidates, scores.n_candidates, scores.precede_sets, ruled_out)
 
 
 def dag_schemas(idata: "xr.DataTree") -> dict[str, DagSchema]:

@@ -1,14 +1,15 @@
 """How many variables and parent sets can be scored: checked before any work."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.dags.constraints import Constraints
-from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import Table
+
+MOST_SCORED = 1_000  # variables that can be scored
 
 
 def n_columns(data: Any) -> int:
@@ -20,15 +21,22 @@ def n_columns(data: Any) -> int:
 
 
 def refuse_many(n_variables: int) -> None:
-    """Refuse more variables than a set of them has bits.
+    """Refuse more variables than can be scored.
 
     Raises
     ------
     ValueError
-        If there are more than `MOST_VARIABLES`.
+        If there are more than `MOST_SCORED`.
     """
-    if n_variables > MOST_VARIABLES:
-        raise ValueError(f"at most {MOST_VARIABLES} variables are possible, got {n_variables:,}; choose some columns")
+    if n_variables > MOST_SCORED:
+        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {n_variables:,}; choose some columns")
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse no variables, or too many."""
+    if not names:
+        raise ValueError("there must be at least one variable")
+    refuse_many(len(names))
 
 
 def refuse_table(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.labelled_answers import Evidence
@@ -15,6 +14,7 @@ from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
+from pymc_spn.dags.score_sizes import MOST_SCORED
 from pymc_spn.dags.scores import GaussianMoments
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
@@ -36,7 +36,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "candidates": (("variable", "candidate"), scores.candidates),
         "n_candidates": (("variable",), scores.n_candidates),
         "log_scores": (("parent_set",), scores.log_scores),
-        "must_precede": (("variable",), scores.must_precede),
+        "must_precede": (("variable", "before"), scores.must_precede.astype(np.int8)),
     }
     if scores.gaussian is not None:
         moments = scores.gaussian
@@ -89,8 +89,8 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     if fields["format"] > FORMAT:
         raise ValueError(f"the OrderSPN has format {fields['format']}, this version reads up to {FORMAT}")
     names = tuple(fields["names"])
-    if not 1 <= len(names) <= MOST_VARIABLES or len(set(names)) < len(names) or {type(n) for n in names} != {str}:
-        refuse("the names of the variables", f"be 1 to {MOST_VARIABLES} distinct strings", names)
+    if not 1 <= len(names) <= MOST_SCORED or len(set(names)) < len(names) or {type(n) for n in names} != {str}:
+        refuse("the names of the variables", f"be 1 to {MOST_SCORED} distinct strings", names)
     if not isinstance(fields["score"], str) or not isinstance(fields["prior"], str):
         refuse("score and prior", "be named by strings", (fields["score"], fields["prior"]))
     restricted = tuple(fields["restricted"])
@@ -165,13 +165,16 @@ def _tables(d: int, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarr
         refuse("log_scores", f"hold {size} floats", f"{log_scores.shape} of dtype {log_scores.dtype}")
     if not (log_scores < np.inf).all():
         refuse("log_scores", "be numbers or -inf", log_scores[np.argmin(log_scores < np.inf)])
-    must = _sets("must_precede", arrays["must_precede"], d)
-    if must.size != d:
-        refuse("must_precede", f"have {d} entries", must.size)
+    stored = arrays["must_precede"]
+    if stored.ndim == 1:  # bits, as files had it that were written before there could be more than 64 variables
+        must = (_sets("must_precede", stored, d)[:, None] >> np.arange(d) & 1).astype(bool)
+    else:
+        must = checked("must_precede", stored, (d, d), 0, 1, whole=True).astype(bool)
+    if must.shape != (d, d):
+        refuse("must_precede", f"have {d} entries", len(must))
     for i in range(d):
-        before = [j for j in range(d) if int(must[i]) >> j & 1]
-        if i in before or any(int(must[j]) & ~int(must[i]) for j in before):
-            refuse("must_precede", "be an order, transitively closed", f"{must[i]} for variable {i}")
+        if must[i, i] or (must[must[i]] & ~must[i]).any():
+            refuse("must_precede", "be an order, transitively closed", f"{np.flatnonzero(must[i])} for variable {i}")
     return candidates, n, log_scores, must
 
 

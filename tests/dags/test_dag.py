@@ -62,7 +62,7 @@ def test_graph_refusals_and_views(monkeypatch):
     with pytest.raises(ValueError, match=r"names must be distinct, got \['a', 'a'\]"):
         ps.DAG(("a", "a"), np.zeros((2, 2), bool))
     with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
-        ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool))
+        ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool)).log_linear_extensions()
     monkeypatch.setattr("pymc_spn.dags.dag.MOST_IDEALS", 10_000)
     with pytest.raises(ValueError, match="more than 10,000 order ideals"):
         star = np.zeros((40, 40), bool)

@@ -32,11 +32,11 @@ def order_laws(scores):
     for order in permutations(range(scores.d)):
         total, prefix = 0.0, 0
         for i in order:
-            if int(scores.must_precede[i]) & ~prefix:
+            if int(scores.precede_sets[i]) & ~prefix:
                 total = -np.inf
                 break
             part = scores.log_sums[scores.offsets[i] : scores.offsets[i + 1]]
-            total += part[scores.index_of_parents(i, prefix & int(scores.candidate_masks[i]))]
+            total += part[scores.index_of_parents(i, prefix & scores.candidate_sets[i])]
             prefix |= 1 << i
         logs[tuple(np.argsort(order).tolist())] = total
     top = max(logs.values())

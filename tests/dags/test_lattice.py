@@ -63,7 +63,7 @@ def test_relocation_reaches_the_enumerated_orders(tiers):
     p = np.exp(weights - np.logaddexp.reduce(weights))
     draws = np.empty((50_000, 4), np.int64)
     rng = np.random.default_rng(0)
-    arrays = scores.lookup, scores.offsets, scores.log_sums, scores.must_precede
+    arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
     order_gibbs_kernels.chain_of_orders(rng, orders[0].copy(), 3, *arrays, draws)
     seen = np.array([(draws == o).all(axis=1).mean() for o in orders])
     assert seen.sum() == pytest.approx(1.0)

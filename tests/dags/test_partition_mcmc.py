@@ -10,8 +10,8 @@ import reference_dags as brute
 import pymc_spn as ps
 from pymc_spn.dags import partition_mcmc_graphs as graphs_of
 from pymc_spn.dags import partition_mcmc_kernels as kernels
+from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
-from pymc_spn.dags.order_mcmc_kernels import edges_given_positions
 from tests.dags.score_tables import (
     arrays,
     expected_total_variation,
@@ -251,16 +251,7 @@ def test_parents_given_an_order_have_their_probabilities():
         chain.draw_graph(rng)
         masks[s] = chain.parents
     found = (masks[:, None] >> np.arange(12)[:, None] & 1).mean(axis=0)
-    expected = np.empty((2, 12, 12))
-    edges_given_positions(
-        np.argsort(orders, axis=1),
-        scores.candidates,
-        scores.n_candidates,
-        scores.lookup,
-        scores.offsets,
-        scores.log_sums,
-        expected,
-    )
+    expected = pair_matrix(scores, edges_given_orders(scores, scores.log_sums, orders))
     error = 5 * np.sqrt(expected * (1 - expected) / n) + 1e-9
     away = np.abs(found - expected)
     assert (away[0] < error[0]).all() and (away[1] > error[1]).any()

@@ -144,5 +144,5 @@ def test_orders_drawn_in_parts_are_those_drawn_at_once():
 
     s = scores()
     out = np.empty((150, s.d), np.int64)
-    independent_orders(np.random.default_rng(3), 4, s.lookup, s.offsets, s.log_sums, s.must_precede, out)
+    independent_orders(np.random.default_rng(3), 4, s.slots, s.offsets, s.log_sums, s.must_precede, out)
     np.testing.assert_array_equal(gibbs_orders(s, 150, np.random.default_rng(3), 4), out)
