@@ -8,6 +8,8 @@ import numpy as np
 from pymc_spn.dags.constraints import Constraints
 from pymc_spn.numerics.progress_bars import ProgressBar
 
+FIRST = 10  # candidates that the greedy rule chooses by default
+MOST = 16  # of which a default choice has at most
 _TOGETHER = 6  # last candidates taken at once where every scan asks the data anew
 
 
@@ -24,14 +26,14 @@ def choose_candidates(
     by_edge: np.ndarray,
     names: Sequence[str],
     bar: ProgressBar,
-) -> tuple[list[list[int]], list[bool]]:
-    """Candidate parents of each variable, ascending, and whether allowed parents were left out.
+) -> list[list[int]]:
+    """Candidate parents of each variable, ascending.
 
     Starts from the required parents and adds, one at a time, the variable u that reaches the highest score of any set
     S + u with S among the candidates so far (Viinikka et al. 2020, arXiv:2010.00684, "greedy"). Only sets that hold
     the newest candidate are looked at: the others' best is remembered.
     """
-    chosen, restricted = [], []
+    chosen = []
     for child, allowed in enumerate(constraints.allowed):
         required = bits_of(constraints.required[child])
         if len(required) > max_candidates:
@@ -40,39 +42,40 @@ def choose_candidates(
                 f"{names[child]!r}"
             )
         possible = bits_of(allowed)
-        restricted.append(len(possible) > max_candidates)
-        if restricted[-1]:
+        if len(possible) > max_candidates:
             possible = _greedy(scorer, child, required, possible, max_candidates, by_size, by_edge)
         chosen.append(sorted(possible))
         bar.advance()
-    return chosen, restricted
+    return chosen
 
 
 def _greedy(scorer, child, required, possible, n_wanted, by_size, by_edge):
-    carries = hasattr(scorer, "scan")
     held: list[int] = []
     others = [j for j in possible if j not in required]
     best = dict.fromkeys(others, -np.inf)
     base = list(required)
     while len(held) + len(required) < n_wanted:
-        if carries:
-            found = scorer.scan(child, base, held[:-1], others, by_size, by_edge)
-        else:
-            found = [_best_with(scorer, child, [*base, u], held[:-1], by_size, by_edge) for u in others]
+        found = best_with_each(scorer, child, base, held[:-1], others, by_size, by_edge)
         for u, score in zip(others, found, strict=True):
             best[u] = max(best[u], float(score))
         missing = n_wanted - len(required) - len(held)
         ranked = sorted(others, key=lambda u: (-best[u], u))
-        take = missing if not carries and missing <= _TOGETHER else 1
+        take = missing if not hasattr(scorer, "scan") and missing <= _TOGETHER else 1
         held += ranked[:take]
         others = [u for u in others if u not in held]
         base = [*required, held[-1]]
     return [*required, *held]
 
 
-def _best_with(scorer, child, base, free, by_size, by_edge):
-    table = scorer.table(child, base, free)
-    return float((table + subset_prior(child, base, free, by_size, by_edge)).max())
+def best_with_each(scorer, child, base, free, others, by_size, by_edge):
+    """(len(others),) best score, with the prior, of the base and each other, joined with any subset of `free`."""
+    if hasattr(scorer, "scan"):
+        return scorer.scan(child, base, free, others, by_size, by_edge)
+    found = np.empty(len(others))
+    for place, u in enumerate(others):
+        table = scorer.table(child, [*base, u], free)
+        found[place] = (table + subset_prior(child, [*base, u], free, by_size, by_edge)).max()
+    return found
 
 
 def subset_prior(

@@ -16,7 +16,6 @@ from pymc_spn.dags.mcmc_posterior import DagDraws
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
-from pymc_spn.dags.score_sizes import n_columns
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.own_names import own_names
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from pymc_spn.tables.inputs import TableLike
 
 ENGINES = "auto", "exact", "orders", "lattice"
-ALL_CANDIDATES = 19  # variables, up to which every other one is a candidate parent by default
-MOST_CANDIDATES = 16  # beyond
 KEPT = 16  # samples drawn under evidence that are remembered
 
 
@@ -88,7 +85,7 @@ class DagPosterior(OrderSPN):
         Parameters
         ----------
         data : DataFrame, mapping, array or Table
-            Rows are observations. No missing cells, at most 64 columns.
+            Rows are observations. No missing cells.
         score, prior
             As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.
         engine : {"auto", "exact", "orders", "lattice"}
@@ -97,7 +94,7 @@ class DagPosterior(OrderSPN):
         chains, draws, random_seed
             As in `from_scores`.
         max_candidates : int, optional
-            Candidate parents of each variable. By default all others up to 19 variables, and 16 beyond.
+            As in `LocalScores.from_data`: by default all others up to 19 variables, and those that matter beyond.
         lags : int
             For a time series: how many earlier rows may be causes of a row, as in `LocalScores.from_data`.
         progressbar : bool
@@ -122,9 +119,6 @@ class DagPosterior(OrderSPN):
         """
         check_engine(engine)
         count("lags", lags, 0)
-        if max_candidates is None:
-            d = n_columns(data) * (1 + lags)
-            max_candidates = d - 1 if 0 < d <= ALL_CANDIDATES else MOST_CANDIDATES
         knowledge |= {"lags": lags, "progressbar": progressbar}
         scores = LocalScores.from_data(data, score, prior, max_candidates, **knowledge)
         return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.edges_left_out import refuse_left_out, with_left_out
 from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
@@ -43,7 +44,9 @@ class ExactQueries:
         Returns
         -------
         DataArray
-            (parent, child) float64, zero on the diagonal.
+            (parent, child) float64, zero on the diagonal. Edges whose parent is no candidate have the estimates of
+            `LocalScores.outside`, whatever is given, where there are any: the mark is then "monte-carlo", and ``mcse``
+            of these is NaN.
 
         Raises
         ------
@@ -52,7 +55,8 @@ class ExactQueries:
         """
         asked = self._given(given)
         coords = {"parent": self.names, "child": self.names}
-        return asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
+        answer: xr.DataArray = asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
+        return with_left_out(self.scores, asked.evidence, answer)
 
     def edge_table(self, least: float = 0.0, given: Given | None = None) -> "pd.DataFrame":
         """Edges and their probabilities as a table, most probable first.
@@ -153,7 +157,7 @@ class ExactQueries:
             `edge_probabilities`.
         """
         asked = self._given(given)
-        both = joined(asked.evidence, read_evidence(self.names, present, absent))
+        both = joined(asked.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
         if clashes(both):
             return self._scalar("probability", 0.0)
         told = asked._with(both)
@@ -253,7 +257,9 @@ class ExactQueries:
     def most_probable(self, given: Given | None = None) -> MaximumAPosteriori:
         """The most probable pair of order and graph.
 
-        The most probable *graph* is another question: a graph is counted once for each of its orders.
+        All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
+        largest probability here is another one: it is counted once for each of its orders. Of sampled orders it is the
+        best that is found by moving one variable at a time, from the 50 best orders: no proof that there is no better.
 
         Parameters
         ----------

@@ -1,6 +1,5 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,23 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags.candidates import bits_of, choose_candidates, require, subset_prior
+from pymc_spn.dags.candidates import FIRST, MOST, bits_of, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.interventions import intervened_cells
 from pymc_spn.dags.lagged_columns import with_lags
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.mixed_score import ConditionalGaussian
-from pymc_spn.dags.score_sizes import check_names, n_columns, refuse_many, refuse_table
+from pymc_spn.dags.score_sizes import check_table, n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
-from pymc_spn.tables import Table, read_table
+from pymc_spn.tables import read_table
 from pymc_spn.tables.column import as_name
 from pymc_spn.tables.inputs import TableLike
 
+MOST_NAMED = 20  # variables that a message lists
+ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by default
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
 
@@ -56,6 +57,9 @@ class LocalScores:
         Posterior scale matrices of a BGe score, from which causal effects are computed.
     counts : LevelCounts, optional
         Rows of a BDeu score, from which laws under interventions are computed.
+    outside : (d, d) float64, optional
+        Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent is no
+        candidate; zero for the others.
     """
 
     names: tuple[str, ...]
@@ -68,6 +72,7 @@ class LocalScores:
     prior: str = "uniform"
     gaussian: GaussianMoments | None = None
     counts: LevelCounts | None = None
+    outside: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         d = len(self.names)
@@ -187,6 +192,11 @@ class LocalScores:
         """Names of the parents that an index of a variable stands for."""
         return tuple(self.names[self.candidates[child, k]] for k in bits_of(int(index)))
 
+    def candidate_list(self, child: int) -> list[int]:
+        """Numbers of the candidate parents of a variable, ascending."""
+        found: list[int] = self.candidates[child, : self.n_candidates[child]].tolist()
+        return found
+
     def index_of_parents(self, child: int, parents: int) -> int:
         """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate."""
         index = 0
@@ -225,7 +235,21 @@ class LocalScores:
         words = (
             f"LocalScores({self.d} variables, {self.score}, prior {self.prior}, {self.log_scores.size:,} parent sets"
         )
-        return words + (f", candidates restricted for {len(self.restricted)})" if self.restricted else ")")
+        return words + (f", candidates {self.choice})" if self.restricted else ")")
+
+    @property
+    def choice(self) -> str:
+        """Which variables are candidate parents, for people."""
+        if not self.restricted:
+            return "all"
+        few = len(self.restricted) <= MOST_NAMED
+        words = "restricted for " + (", ".join(self.restricted) if few else f"{len(self.restricted)} variables")
+        return words + (f", edges left out have at most about {self.left_out:.2g}" if self.outside is not None else "")
+
+    @property
+    def left_out(self) -> float:
+        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated."""
+        return float("nan") if self.outside is None else float(self.outside.max())
 
     @classmethod
     def from_data(
@@ -233,7 +257,7 @@ class LocalScores:
         data: TableLike,
         score: "BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None" = None,
         prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
-        max_candidates: int = 16,
+        max_candidates: int | None = None,
         max_indegree: int | None = None,
         required: Iterable[tuple[str, str]] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
@@ -256,9 +280,11 @@ class LocalScores:
             and the parents' names in the order of the columns and returns a log score in nats.
         prior : {"fair", "uniform"}, EdgePenalty or EdgeLogOdds
             ``fair`` gives each size of parent set the same total weight.
-        max_candidates : int
+        max_candidates : int, optional
             Candidate parents of a variable. Where knowledge allows more, the greedy rule chooses; such variables are
-            named in `restricted`.
+            named in `restricted`. By default all others up to 19 variables. Beyond, ten are chosen by the rule, and
+            others take their place or join them that matter in graphs sampled with those, up to 16 in all. The edges
+            that are left out have estimated probabilities, in `outside`.
         max_indegree : int, optional
             Larger parent sets are impossible.
         required, forbidden : sequence of (parent, child), optional
@@ -289,8 +315,8 @@ class LocalScores:
         """
         refuse_many(n_columns(data))
         table = read_table(data, kinds)
-        _check_table(table)
-        limit = _whole("max_candidates", max_candidates, 0)
+        check_table(table)
+        limit = None if max_candidates is None else _whole("max_candidates", max_candidates, 0)
         most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
         set_cells = intervened_cells(interventions, table)
         table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0))
@@ -302,14 +328,28 @@ class LocalScores:
             for i, mask in enumerate(constraints.required):
                 if mask.bit_count() > most:
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
-        refuse_table(constraints, limit, max_gigabytes)
+        widest = max(mask.bit_count() for mask in constraints.allowed)
+        grows = limit is None and widest > ALL_CANDIDATES
+        first = FIRST if grows else widest if limit is None else limit
+        refuse_table(constraints, MOST if grows else first, max_gigabytes)
         scorer, score_name, moments = choose_score(score, table, set_cells, _flag("standardize", standardize))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
-            chosen, left_out = choose_candidates(scorer, constraints, limit, by_size, by_edge, names, bar)
-            tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar)
-        restricted = tuple(n for n, out in zip(names, left_out, strict=True) if out)
-        known = moments, getattr(scorer, "counts", None)
-        return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, *known)
+            first = max(first, *(mask.bit_count() for mask in constraints.required)) if grows else first
+            chosen = choose_candidates(scorer, constraints, first, by_size, by_edge, names, bar)
+
+            def made(chosen: list[list[int]], known: "LocalScores | None" = None) -> "LocalScores":
+                tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar, known)  # a bar that is full stays so
+                out = (len(c) < mask.bit_count() for c, mask in zip(chosen, constraints.allowed, strict=True))
+                restricted = tuple(name for name, left in zip(names, out, strict=True) if left)
+                words, rows = (score_name, prior_name), (moments, getattr(scorer, "counts", None))
+                return cls._of_tables(names, chosen, tables, constraints, restricted, *words, *rows)
+
+            scores = made(chosen)
+        if not grows or not scores.restricted:
+            return scores
+        from pymc_spn.dags.candidate_growth import grown
+
+        return grown(scores, scorer, constraints, (by_size, by_edge), made, progressbar)
 
     @classmethod
     def from_table(
@@ -349,7 +389,13 @@ class LocalScores:
 
 
 def _fill(
-    scorer: Any, constraints: Constraints, chosen: list[list[int]], by_size: Any, by_edge: Any, bar: ProgressBar
+    scorer: Any,
+    constraints: Constraints,
+    chosen: list[list[int]],
+    by_size: Any,
+    by_edge: Any,
+    bar: ProgressBar,
+    known: LocalScores | None = None,
 ) -> np.ndarray:
     """Flat table of all scores; the shared table of minors where every variable has all others as candidates."""
     d = len(chosen)
@@ -359,6 +405,9 @@ def _fill(
     flat = np.empty(offsets[-1]) if full is None else full.reshape(-1)
     for i, candidates in enumerate(chosen):
         part = flat[offsets[i] : offsets[i + 1]]
+        if known is not None and candidates == known.candidate_list(i):
+            part[:] = known.log_scores[known.offsets[i] : known.offsets[i + 1]]
+            continue
         if full is None:
             part[:] = scorer.table(i, [], candidates)
         part += subset_prior(i, [], candidates, by_size, by_edge)
@@ -371,27 +420,6 @@ def check_scores(scores: Any) -> None:
     """Refuse what is no `LocalScores`, a DataFrame for one."""
     if not isinstance(scores, LocalScores):
         raise TypeError(f"scores must be a LocalScores; got {type(scores).__name__}")
-
-
-def _check_table(table: Table) -> None:
-    names = table.names
-    check_names(names)
-    bad = np.argwhere(np.isnan(table.values))
-    if bad.size:
-        row, column = bad[0]
-        raise ValueError(
-            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
-            "complete the table first, for instance with the impute method of a ps.SPN posterior"
-        )
-    if not np.isfinite(table.values).all():
-        row, column = np.argwhere(~np.isfinite(table.values))[0]
-        raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
-    if len(table.index) < len(names):
-        warnings.warn(
-            f"there are fewer rows ({len(table.index)}) than variables ({len(names)}): the prior decides much",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _flag(argument: str, value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.labelled_answers import (
@@ -296,7 +297,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         ValueError
             If that has probability zero on the support, or an edge names no variable or leads to its own parent.
         """
-        both = joined(self.evidence, read_evidence(self.names, present, absent))
+        both = joined(self.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
         post = self._with(both)
         if clashes(both) or post._log_total == -np.inf:
             raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
@@ -357,7 +358,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         return post
 
     def _given(self, given: Given | None) -> "OrderSPN":
-        evidence = joined(self.evidence, read_given(self.names, given))
+        evidence = joined(self.evidence, refuse_left_out(self.scores, read_given(self.names, given)))
         post = self._with(evidence)
         if post is not self and (clashes(evidence) or post._log_total == -np.inf):
             raise ValueError(f"given has probability zero: {in_words(self.names, evidence)}")
@@ -409,7 +410,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         if self._measured is not None:
             limits["coverage"], limits["coverage_se"] = self._measured
         if self.scores.restricted:
-            limits["candidates"] = f"restricted for {', '.join(self.scores.restricted)}"
+            limits["candidates"] = self.scores.choice
         if given := in_words(self.names, self.evidence):
             limits["given"] = given
         return limits

@@ -1,5 +1,6 @@
 """How many variables and parent sets can be scored: checked before any work."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,28 @@ def check_names(names: Sequence[str]) -> None:
     if not names:
         raise ValueError("there must be at least one variable")
     refuse_many(len(names))
+
+
+def check_table(table: Table) -> None:
+    """Refuse missing and infinite cells; warn of few rows."""
+    names = table.names
+    check_names(names)
+    bad = np.argwhere(np.isnan(table.values))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
+            "complete the table first, for instance with the impute method of a ps.SPN posterior"
+        )
+    if not np.isfinite(table.values).all():
+        row, column = np.argwhere(~np.isfinite(table.values))[0]
+        raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
+    if len(table.index) < len(names):
+        warnings.warn(
+            f"there are fewer rows ({len(table.index)}) than variables ({len(names)}): the prior decides much",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def refuse_table(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:

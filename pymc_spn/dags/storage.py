@@ -46,6 +46,8 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
     counts = scores.counts
     if counts is not None:
         data["codes"], data["weights"] = (("row", "variable"), counts.codes), (("variable", "row"), counts.weights)
+    if scores.outside is not None:
+        data["outside"] = (("parent", "child"), scores.outside)
     if isinstance(post._lattice, TreePaths):
         tree = post._lattice.tree
         data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
@@ -110,6 +112,7 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         fields["prior"],
         moments,
         None if fields.get("levels") is None else _counts(len(names), arrays, fields),
+        checked("outside", arrays["outside"], (len(names),) * 2, 0.0, 1.0) if "outside" in arrays else None,
     )
     if fields["kind"] not in KINDS:
         refuse("the kind of support", f"be one of {KINDS}", fields["kind"])

@@ -61,7 +61,7 @@ class OrderDAG(PosteriorEstimator):
         method: str = "auto",
         local_score: BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None = None,
         prior: str | EdgePenalty | EdgeLogOdds = "fair",
-        max_candidates: int = 16,
+        max_candidates: int | None = None,
         max_indegree: int | None = None,
         required: Iterable[tuple[str, str]] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,

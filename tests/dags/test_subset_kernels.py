@@ -93,7 +93,7 @@ def random_scores(d, seed):
     names = tuple(f"v{i}" for i in range(d))
     candidates = np.array([[j for j in range(d) if j != i] for i in range(d)])
     scores = 6 * rng.normal(size=d << d - 1)
-    return ps.LocalScores(names, candidates, np.full(d, d - 1), scores, np.zeros(d, np.int64))
+    return ps.LocalScores(names, candidates, np.full(d, d - 1), scores, np.zeros((d, d), bool))
 
 
 def test_eleven_variables_in_vectors_equal_logs_over_the_explicit_lattice(monkeypatch):

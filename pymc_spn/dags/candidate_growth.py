@@ -1,0 +1,150 @@
+"""Candidate parents grown from sampled graphs until no variable outside matters."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags import draw_kernels, order_gibbs_kernels
+from pymc_spn.dags.candidates import MOST, best_with_each, bits_of
+from pymc_spn.dags.constraints import Constraints
+from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
+from pymc_spn.dags.leaf_tables import descending
+from pymc_spn.numerics.progress_bars import ProgressBar
+
+if TYPE_CHECKING:
+    from pymc_spn.dags.local_scores import LocalScores
+
+ROUNDS = 8  # at most
+MATTERS = 0.01  # probability from which a variable becomes a candidate
+HARDLY = 0.001  # below which a candidate goes
+CHAINS, SETTLE, DRAWS, THIN = 8, 64, 25, 2  # of the orders that each round looks at
+SETS = 10  # most frequent drawn parent sets of each variable that are tried with others
+
+
+def grown(
+    scores: "LocalScores",
+    scorer: Any,
+    constraints: Constraints,
+    terms: tuple[np.ndarray, np.ndarray],
+    remade: "Callable[[list[list[int]], LocalScores], LocalScores]",
+    progressbar: bool,
+) -> "LocalScores":
+    """Scores with more candidates, or others, until none that is left out matters.
+
+    Each round draws graphs by short chains, always the same for the same data, and looks for edges whose parent is no
+    candidate. `outside` of the result holds what probabilities these have in the last one.
+
+    Parameters
+    ----------
+    scores : LocalScores
+        With a few candidates of each variable.
+    scorer
+        That of `scores`.
+    constraints : Constraints
+    terms : pair of (d,) and (d, d) float64
+        Log prior by number of parents, and by edge (child, parent).
+    remade : callable
+        Scores with other candidates, from their lists and the scores so far.
+    progressbar : bool
+    """
+    rng, known = np.random.default_rng(0), np.full((scores.d, scores.d), np.nan)
+    with ProgressBar("Looking for candidate parents", ROUNDS + 1, progressbar) as bar:
+        for left in range(ROUNDS, -1, -1):
+            orders, graphs = _drawn(scores, rng)
+            edges = edges_given_orders(scores, scores.log_sums, orders)
+            inside = pair_matrix(scores, edges.mean(axis=0))
+            added, swapped = outside_probabilities(scores, scorer, constraints, terms, orders, graphs)
+            chosen = _next_candidates(scores, constraints, inside, np.maximum(added, swapped), known)
+            bar.advance()
+            if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
+                break
+            scores = remade(chosen, scores)
+    return replace(scores, outside=added)
+
+
+def _drawn(scores: "LocalScores", rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(n, d) orders of short chains and (n, d, d) a graph of each."""
+    arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
+    starts = np.empty((CHAINS, scores.d), np.int64)
+    order_gibbs_kernels.independent_orders(rng, SETTLE, *arrays, starts)
+    orders = np.empty((CHAINS, DRAWS, scores.d), np.int64)
+    for chain, start in zip(orders, starts, strict=True):
+        order_gibbs_kernels.chain_of_orders(rng, start, THIN, *arrays, chain)
+    flat = orders.reshape(-1, scores.d)
+    graphs = np.zeros((len(flat), scores.d, scores.d), bool)
+    for i in range(scores.d):
+        part = slice(scores.offsets[i], scores.offsets[i + 1])
+        table, sums = scores.log_scores[part], scores.log_sums[part]
+        tables = scores.candidates, descending(table), table, sums
+        draw_kernels.draw_parents(rng, i, flat, scores.slots, *tables, graphs)
+    return flat, graphs
+
+
+def outside_probabilities(
+    scores: "LocalScores",
+    scorer: Any,
+    constraints: Constraints,
+    terms: tuple[np.ndarray, np.ndarray],
+    orders: np.ndarray,
+    graphs: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(d, d) parents by children, twice: how probable edges are whose parent is no candidate.
+
+    In each drawn graph, the probability of the edge given the order and the child's other parents. The second is the
+    probability that it takes the place of one of these, given that it or this one is there, for the most probable of
+    them. Averages over the graphs; those with the child's most frequent parent sets stand for all.
+
+    Parameters
+    ----------
+    scores, scorer, constraints, terms
+        As in `grown`.
+    orders : (n, d) int64
+    graphs : (n, d, d) bool
+        One drawn given each order.
+    """
+    place = np.argsort(orders, axis=1)
+    added, swapped = np.zeros((2, scores.d, scores.d))
+    for child in range(scores.d):
+        outside = [j for j in bits_of(constraints.allowed[child]) if scores.slots[child, j] < 0]
+        if not outside:
+            continue
+        sets, which, times = np.unique(graphs[:, :, child], axis=0, return_inverse=True, return_counts=True)
+        frequent = np.argsort(-times, kind="stable")[:SETS]
+        for s in frequent:
+            parents = np.flatnonzero(sets[s]).tolist()
+            index = scores.index_of_parents(child, sum(1 << j for j in parents))
+            now = scores.log_scores[scores.offsets[child] + index]
+            draws = np.flatnonzero(which.reshape(-1) == s)
+            before = (place[np.ix_(draws, outside)] < place[draws, child][:, None]).sum(axis=0)
+            bases = [[j for j in parents if j != p] for p in parents if not constraints.required[child] >> p & 1]
+            with_each = [best_with_each(scorer, child, base, [], outside, *terms) for base in (parents, *bases)]
+            against = np.exp(np.minimum(now - np.array(with_each), 700.0))
+            added[outside, child] += before / (1.0 + against[0])
+            if bases:
+                swapped[outside, child] += before / (1.0 + against[1:].min(axis=0))
+        added[outside, child] /= times[frequent].sum()
+        swapped[outside, child] /= times[frequent].sum()
+    return added, swapped
+
+
+def _next_candidates(
+    scores: "LocalScores", constraints: Constraints, inside: np.ndarray, outside: np.ndarray, known: np.ndarray
+) -> list[list[int]]:
+    """Candidates of each variable for the next round: those of now and of outside that matter most.
+
+    An edge that is probable one way may be turned, so its child becomes a candidate of its parent. What has been a
+    candidate once counts half by the probability that it had then.
+    """
+    is_inside = scores.slots.T >= 0
+    known[is_inside] = inside[is_inside]
+    again = np.where(np.isnan(known), outside, 0.5 * (outside + known))
+    value = np.maximum(np.where(is_inside, inside, again), inside.T)
+    found = []
+    for child in range(scores.d):
+        held, now = bits_of(constraints.required[child]), scores.candidate_list(child)
+        least = {j: HARDLY if j in now else MATTERS for j in bits_of(constraints.allowed[child]) if j not in held}
+        wanted = sorted((j for j, bound in least.items() if value[j, child] >= bound), key=lambda j: -value[j, child])
+        found.append(sorted([*held, *wanted][: max(MOST, len(held))]))
+    return found
