@@ -10,15 +10,14 @@ from pymc_spn.dags import draw_kernels, order_gibbs_kernels
 from pymc_spn.dags.candidates import MOST, best_with_each, bits_of
 from pymc_spn.dags.constraints import Constraints
 from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
-from pymc_spn.dags.leaf_tables import descending
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores
 
-ROUNDS = 8  # at most
-MATTERS = 0.01  # probability from which a variable becomes a candidate
-HARDLY = 0.001  # below which a candidate goes
+ROUNDS = 6  # at most
+MATTERS = 0.05  # probability from which a variable becomes a candidate
+HARDLY = 0.002  # below which a candidate goes
 CHAINS, SETTLE, DRAWS, THIN = 8, 64, 25, 2  # of the orders that each round looks at
 SETS = 10  # most frequent drawn parent sets of each variable that are tried with others
 
@@ -77,7 +76,7 @@ def _drawn(scores: "LocalScores", rng: np.random.Generator) -> tuple[np.ndarray,
     for i in range(scores.d):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         table, sums = scores.log_scores[part], scores.log_sums[part]
-        tables = scores.candidates, descending(table), table, sums
+        tables = scores.candidates, np.argsort(-table).astype(np.int32), table, sums
         draw_kernels.draw_parents(rng, i, flat, scores.slots, *tables, graphs)
     return flat, graphs
 

@@ -30,11 +30,7 @@ def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
 def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Order, graph and log weight of the most probable pair; of sampled orders, that of a search from the best ones."""
     scores, lattice, tables = post.scores, post.lattice, post._leaf_tables
-    maxima = np.empty(scores.log_scores.size)
-    for i in range(scores.d):
-        part = maxima[scores.offsets[i] : scores.offsets[i + 1]]
-        part[:] = tables.log_scores(i)
-        draw_kernels.subset_maxima(part)
+    maxima = tables.flat_maxima()
     if isinstance(lattice, OrderPaths):
         order, log_weight = _climbed(tables, lattice.orders.reshape(-1, scores.d), maxima)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import lattice_kernels, zeta_kernels
+from pymc_spn.dags import draw_kernels, lattice_kernels, zeta_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -184,6 +184,15 @@ class LeafTables:
     def flat_log_sums(self) -> np.ndarray:
         """Flat log sums, not scaled."""
         return read_only_view(self._patched(self.scores.log_sums, "log_sums"))
+
+    def flat_maxima(self) -> np.ndarray:
+        """Flat like the log scores: entry m of a variable is its largest log score over all subsets of m."""
+        out = np.empty(self.scores.log_scores.size)
+        for i in range(self.scores.d):
+            part = out[self.scores.offsets[i] : self.scores.offsets[i + 1]]
+            part[:] = self.log_scores(i)
+            draw_kernels.subset_maxima(part)
+        return read_only_view(out)
 
     def log_scores(self, i: int) -> np.ndarray:
         """(2^k,) log scores of one variable."""

@@ -238,6 +238,19 @@ def independent_orders(rng, n_sweeps, slots, offsets, log_sums, precede, out):
 
 
 @kernel
+def climbed_order(rng, n, maxima, slots, offsets, precede, out):
+    """The best order of those that `climb` reaches from `n` random ones."""
+    order = np.empty(out.size, np.int64)
+    best = -math.inf
+    for s in range(n):
+        random_order(rng, precede, order)
+        value = climb(order, slots, offsets, maxima, precede)
+        if s == 0 or value > best:
+            out[:] = order
+            best = value
+
+
+@kernel
 def chain_of_orders(rng, start, thin, slots, offsets, log_sums, precede, out):
     """States of one chain, every `thin` sweeps."""
     d = out.shape[1]

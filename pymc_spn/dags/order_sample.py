@@ -16,7 +16,8 @@ from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.progress_bars import ProgressBar
 
-SETTLE = 64  # sweeps of each chain from its random start
+STARTS = 10  # random orders, of which each chain takes the one from which the best graph is climbed to
+SETTLE = 64  # sweeps of each chain from there
 ENOUGH = 1.02  # R-hat of edges at which no further round is run
 ROUNDS = (False, 1), (False, 2), (True, 1), (True, 2), (True, 4)  # whether with replicas, and sweeps an order
 POWERS = np.array([1.0, 0.85, 0.72, 0.61, 0.52, 0.44, 0.37, 0.3])  # of replicas
@@ -40,7 +41,8 @@ def draw_orders(
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
     """Orders (chain, draw, d), their log weights and how the chains have mixed; see `OrderPaths`.
 
-    Relocation Gibbs from random starts. A round leaves out what was before it. After the second, chains exchange their
+    Relocation Gibbs from starts of their own: the best graph that is climbed to from some random orders. A round leaves
+    out what was before it. After the second, chains exchange their
     orders with replicas of flatter weights. It ends with the first round after which R-hat of the edges is at most
     1.02.
 
@@ -62,8 +64,13 @@ def draw_orders(
         with ThreadPoolExecutor() as pool:
             list(pool.map(work, range(n_chains)))
 
+    maxima = tables.flat_maxima()
+
     def settle(c: int) -> None:
-        order_gibbs_kernels.independent_orders(generators[c], SETTLE, *arrays, states[c, :1])
+        order_gibbs_kernels.climbed_order(
+            generators[c], STARTS, maxima, scores.slots, scores.offsets, before, states[c, 0]
+        )
+        order_gibbs_kernels.chain_of_orders(generators[c], states[c, 0], SETTLE, *arrays, orders[c, :1])
 
     def run(c: int, sums: np.ndarray | None, thin: int) -> None:
         if sums is None:

@@ -311,21 +311,24 @@ class BGeScorer:
         full_tables(log_det, *self.terms[0], out)
         return out
 
-    def _after(self, child, base, others):
-        """Schur complement of (child, others) after the base, and the base's log determinant."""
+    def _after(self, child, base, inside, others=()):
+        """Schur complement of (child, inside) after the base, that between them and the others, the diagonal of that of
+        the others, and the base's log determinant."""
         matrix = self.gaussian.matrices[child]
-        rows = [child, *others]
-        block = matrix[np.ix_(rows, rows)]
+        rows, others = [child, *inside], list(others)
+        block, between = matrix[np.ix_(rows, rows)], matrix[np.ix_(rows, others)]
+        own = matrix[others, others]
         if not len(base):
-            return block, 0.0
-        inner = matrix[np.ix_(base, base)]
-        cross = matrix[np.ix_(base, rows)]
-        return block - cross.T @ np.linalg.solve(inner, cross), float(np.linalg.slogdet(inner)[1])
+            return block, between, own, 0.0
+        inner, cross = matrix[np.ix_(base, base)], matrix[np.ix_(base, rows + others)]
+        solved, k = np.linalg.solve(inner, cross), len(rows)
+        block, between = block - cross[:, :k].T @ solved[:, :k], between - cross[:, :k].T @ solved[:, k:]
+        return block, between, own - (cross[:, k:] * solved[:, k:]).sum(axis=0), float(np.linalg.slogdet(inner)[1])
 
     def table(self, child, base, candidates):
         from pymc_spn.dags.bge_kernels import family_table
 
-        block, log_det = self._after(child, base, candidates)
+        block, _, _, log_det = self._after(child, base, candidates)
         constants, exponents = (terms[len(base) :] for terms in self.terms[child])
         out = np.empty(1 << len(candidates))
         family_table(np.ascontiguousarray(block), constants, exponents, out)
@@ -335,13 +338,12 @@ class BGeScorer:
         """Best score over subsets of `free`, joined with the base and each of `others`."""
         from pymc_spn.dags.bge_kernels import scan_additions
 
-        block, log_det = self._after(child, base, [*free, *others])
-        k = len(free) + 1
-        carried = np.vstack([block[:k, k:], np.diagonal(block)[k:]])
+        block, between, own, log_det = self._after(child, base, free, others)
+        carried = np.vstack([between, own])
         constants, exponents = self.terms[child]
         best = np.full(len(others), -np.inf)
         edges = by_edge[child, [*free, *others]]
-        matrix = np.ascontiguousarray(block[:k, :k])
+        matrix = np.ascontiguousarray(block)
         base_terms = float(by_edge[child, list(base)].sum())
         scan_additions(matrix, len(base), log_det, carried, edges, base_terms, constants + by_size, exponents, best)
         return best

@@ -11,7 +11,6 @@ import argparse
 import json
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ import pymc as pm
 
 import pymc_spn as ps
 from pymc_spn.dags.mcmc_chain import PartitionChain
-from tests.benchmarks.dags_problem import simulated
+from tests.benchmarks.dags_problem import discrete, simulated
 from tests.benchmarks.report import machine, markdown_table
 
 HEADER = ["problem", "variable", "R-hat", "effective draws", "largest error", "in standard errors", "CPU s"]
@@ -45,15 +44,8 @@ def tiers(_):
 
 def sachs(folder):
     """1,000 rows of the discrete network."""
-    network = json.loads((Path(folder) / "bn_sachs.json").read_text(encoding="utf-8"))
-    rng, rows, left = np.random.default_rng(0), {}, list(network["states"])
-    while left:
-        name = next(v for v in left if all(p in rows for p in network["parents"][v]))
-        table = np.array(network["cpt"][name])[tuple(rows[p] for p in network["parents"][name])]
-        table = np.broadcast_to(table, (1000, table.shape[-1]))
-        rows[name] = np.minimum((rng.random((1000, 1)) > table.cumsum(axis=1)).sum(axis=1), table.shape[1] - 1)
-        left.remove(name)
-    frame = pd.DataFrame({name: np.array(network["states"][name])[rows[name]] for name in network["states"]})
+    names, states, rows, _ = discrete(folder, "sachs")
+    frame = pd.DataFrame({name: np.array(states[name])[codes] for name, codes in zip(names, rows.T, strict=True)})
     return ps.LocalScores.from_data(frame, score=ps.BDeu(1.0), progressbar=False)
 
 

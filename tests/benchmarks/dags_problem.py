@@ -1,6 +1,8 @@
 """Simulated networks of the paper's experiments, and the true answers. NumPy only: peers read it as well."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -39,3 +41,18 @@ def simulated(d, seed, n=100):
         for k in QUERY_SIZES
     }
     return Problem(graph, weights, rows[:n], rows[n:], queries)
+
+
+def discrete(folder, name, n=1000, seed=0):
+    """Names, levels, (n, d) numbers of levels, and the graph, of the network bn_<name>.json in a folder."""
+    network = json.loads((Path(folder) / f"bn_{name}.json").read_text(encoding="utf-8"))
+    rng, rows, names = np.random.default_rng(seed), {}, list(network["states"])
+    left = list(names)
+    while left:
+        child = next(v for v in left if all(p in rows for p in network["parents"][v]))
+        table = np.array(network["cpt"][child])[tuple(rows[p] for p in network["parents"][child])]
+        table = np.broadcast_to(table, (n, table.shape[-1]))
+        rows[child] = np.minimum((rng.random((n, 1)) > table.cumsum(axis=1)).sum(axis=1), table.shape[1] - 1)
+        left.remove(child)
+    graph = np.array([[parent in network["parents"][child] for child in names] for parent in names])
+    return names, network["states"], np.column_stack([rows[v] for v in names]), graph
