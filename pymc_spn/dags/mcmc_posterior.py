@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
 from pymc_spn.dags.schema import (
@@ -27,7 +28,10 @@ from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
+
+    from pymc_spn.dags.dag import DAG
 
 DIMS = "chain", "draw", "parent", "child"
 
@@ -248,6 +252,56 @@ class DagDraws:
             coords=coords,
             attrs={"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates},
         )
+
+    def edge_table(self, least: float = 0.0, scores: LocalScores | None = None) -> "pd.DataFrame":
+        """Edges and their probabilities as a table, most probable first.
+
+        Parameters
+        ----------
+        least : float
+            Edges of smaller probability are left out.
+        scores : LocalScores, optional
+            As in `edge_probabilities`.
+
+        Returns
+        -------
+        DataFrame
+            Columns as those of `OrderSPN.edge_table`. ``mcse`` is NaN for an edge that is in no draw or in all.
+
+        Raises
+        ------
+        ValueError
+            If `least` is no number from 0 to 1; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> with pm.Model():
+        ...     ps.DagPartition("graph", scores)
+        ...     idata = pm.sample()
+        >>> ps.DagDraws.from_idata(idata).edge_table(least=0.5)
+        """
+        return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least)
+
+    def consensus(self, threshold: float = 0.5, scores: LocalScores | None = None) -> "DAG":
+        """One graph: the edges above a threshold, without those that would close a circle.
+
+        Parameters
+        ----------
+        threshold : float
+            As in `OrderSPN.consensus`.
+        scores : LocalScores, optional
+            As in `edge_probabilities`.
+
+        Returns
+        -------
+        DAG
+
+        Raises
+        ------
+        ValueError
+            If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+        """
+        return consensus_of_edges(self.names, self._edge_draws(scores).mean(axis=(0, 1)), threshold)
 
     def _edge_draws(self, scores: LocalScores | None) -> np.ndarray:
         """(chain, draw, parent, child) whether each edge is drawn, or its probability given the drawn order."""

@@ -95,6 +95,32 @@ def test_partition_agrees_with_enumeration(long_runs):
     assert (np.abs(found["probability"].values - biased) / found["mcse"].values)[~np.eye(4, dtype=bool)].max() > 8
 
 
+def test_edges_as_a_table_and_as_one_graph(long_runs):
+    """What the questions of order posteriors say, of the frequencies of the draws or of edges given the orders."""
+    for family, (scores, idata) in long_runs.items():
+        draws = ps.DagDraws.from_idata(idata)
+        for given in (None, scores) if family == "order" else (None,):
+            found, rows = draws.edge_diagnostics(given), draws.edge_table(0.05, given)
+            kept = found.probability.values >= 0.05
+            assert len(rows) == kept.sum() and (np.diff(rows["probability"]) <= 0.0).all()
+            for row in rows.itertuples():
+                at = {"parent": row.parent, "child": row.child}
+                assert row.probability == found.probability.sel(at) and row.reversed == found.probability.sel(
+                    parent=row.child, child=row.parent
+                )
+                np.testing.assert_array_equal(row.mcse, found.mcse.sel(at))
+            graph = draws.consensus(0.05, given).adjacency
+            assert brute.is_acyclic(graph) and not brute.is_acyclic(kept)  # the mistake: all edges above the threshold
+            for j, i in np.argwhere(kept & ~graph):
+                stronger = graph & (found.probability.values >= found.probability.values[j, i])
+                stronger[j, i] = True
+                assert not brute.is_acyclic(stronger)
+    with pytest.raises(ValueError, match="threshold must be a number from 0 to 1, got 2"):
+        draws.consensus(2)
+    with pytest.raises(ValueError, match="have an order to condition on"):
+        draws.edge_table(scores=scores)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_recorded_scalars_belong_to_the_recorded_state(family, long_runs):
     scores, idata = long_runs[family]

@@ -1,0 +1,85 @@
+"""Edge probabilities summed up: as a table, and as one graph."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pymc_spn.dags.dag import DAG
+from pymc_spn.numerics.quoted_values import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: float) -> "pd.DataFrame":
+    """Edges and their probabilities, most probable first.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The d variables.
+    edges : (d, d) float64
+        Probabilities, parents by children.
+    mcse : float or (d, d) float64
+        Their standard errors.
+    least : float
+        Edges of smaller probability are left out.
+
+    Raises
+    ------
+    ValueError
+        If `least` is no number from 0 to 1.
+    """
+    import pandas as pd
+
+    bound = _share("least", least)
+    errors = np.broadcast_to(mcse, edges.shape)
+    parents, children = np.nonzero(~np.eye(len(edges), dtype=bool) & (edges >= bound))
+    best = np.argsort(-edges[parents, children], kind="stable")
+    parents, children = parents[best], children[best]
+    labels = np.array(names, object)
+    columns = {
+        "parent": labels[parents],
+        "child": labels[children],
+        "probability": edges[parents, children],
+        "mcse": errors[parents, children],
+        "reversed": edges[children, parents],
+    }
+    return pd.DataFrame(columns)
+
+
+def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float) -> DAG:
+    """The edges above a threshold, from the most to the least probable, without those that would close a circle.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The d variables.
+    edges : (d, d) float64
+        Probabilities, parents by children.
+    threshold : float
+        An edge must be more probable than that.
+
+    Raises
+    ------
+    ValueError
+        If `threshold` is no number from 0 to 1.
+    """
+    bound, d = _share("threshold", threshold), len(edges)
+    graph, reached = np.zeros((d, d), bool), np.eye(d, dtype=bool)
+    for place in np.argsort(-edges, axis=None, kind="stable"):
+        parent, child = divmod(int(place), d)
+        if edges[parent, child] <= bound:
+            break
+        if not reached[child, parent]:
+            graph[parent, child] = True
+            reached |= np.outer(reached[:, parent], reached[child])
+    return DAG(tuple(names), graph)
+
+
+def _share(argument: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+        raise ValueError(f"{argument} must be a number from 0 to 1, got {quoted(value)}")
+    return float(value)
