@@ -167,7 +167,7 @@ class DagPosterior(OrderSPN):
         check_engine(engine)
         check_scores(scores)
         n_chains, n_draws = count("chains", chains), count("draws", draws, 4)
-        if engine == "exact" or (engine == "auto" and sums_soon(scores)):
+        if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
             post: Any = cls.exact(scores, progressbar=progressbar)
             return post
         if engine == "lattice":

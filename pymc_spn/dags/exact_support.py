@@ -3,8 +3,8 @@
 import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
-from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.dags.parent_set_scores import ParentSetScores
+from pymc_spn.dags.prefix_lattice import PrefixLattice, sets_of_rows
 from pymc_spn.numerics.memory_limits import refuse_memory, refuse_size
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
@@ -15,7 +15,7 @@ SOON = 22  # variables
 ADVICE = "use OrderSPN.fit, which reports what share of the posterior it holds"
 
 
-def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | None:
+def exact_lattice(scores: ParentSetScores, max_gigabytes: float) -> PrefixLattice | None:
     """The lattice of all orders that knowledge allows; None if that is every order.
 
     Raises
@@ -39,13 +39,14 @@ def exact_lattice(scores: LocalScores, max_gigabytes: float) -> PrefixLattice | 
     return lattice
 
 
-def sums_soon(scores: LocalScores) -> bool:
+def sums_soon(must_precede: np.ndarray) -> bool:
     """Whether the exact posterior takes less than a minute or so: up to 22 variables, or as few prefixes by tiers."""
-    if scores.d > MOST_IN_A_SET:
+    d = len(must_precede)
+    if d > MOST_IN_A_SET:
         return False
-    if not np.any(scores.must_precede):
-        return scores.d <= SOON
-    return PrefixLattice.closed_under(scores.precede_sets, 1 << (SOON - 4)) is not None
+    if not must_precede.any():
+        return d <= SOON
+    return PrefixLattice.closed_under(sets_of_rows(must_precede), 1 << (SOON - 4)) is not None
 
 
 def refuse_prefixes(d: int, max_prefixes: int, beam_factor: float) -> None:

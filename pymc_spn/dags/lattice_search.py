@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.dags import beam_kernels, order_gibbs_kernels, order_mcmc_kernels
 from pymc_spn.dags.leaf_tables import LeafTables
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.passes import LatticePasses
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 from pymc_spn.numerics.progress_bars import ProgressBar
@@ -20,7 +20,7 @@ _AT_ONCE = 64  # Gibbs orders between two looks at a progress bar
 
 
 def gibbs_orders(
-    scores: LocalScores, n: int, rng: np.random.Generator, sweeps: int = SWEEPS, progressbar: bool = False
+    scores: ParentSetScores, n: int, rng: np.random.Generator, sweeps: int = SWEEPS, progressbar: bool = False
 ) -> np.ndarray:
     """(n, d) orders, each the end of a relocation Gibbs chain of its own from a random start."""
     out = np.empty((n, scores.d), np.int64)
@@ -33,7 +33,7 @@ def gibbs_orders(
     return out
 
 
-def order_log_weights(scores: LocalScores, orders: np.ndarray) -> np.ndarray:
+def order_log_weights(scores: ParentSetScores, orders: np.ndarray) -> np.ndarray:
     """Log weight of each order, parent sets summed out."""
     out = np.empty(len(orders))
     order_mcmc_kernels.order_log_weights(orders, scores.slots, scores.offsets, scores.log_sums, out)
@@ -53,7 +53,7 @@ def beam_width(d: int, n_prefixes: float) -> int:
     return low
 
 
-def passes_of(scores: LocalScores, lattice: PrefixLattice, tables: LeafTables) -> LatticePasses:
+def passes_of(scores: ParentSetScores, lattice: PrefixLattice, tables: LeafTables) -> LatticePasses:
     """Passes over a lattice, with the subset index of every edge."""
     return LatticePasses(lattice, lattice.indices(scores), tables)
 
@@ -108,7 +108,7 @@ def prefixes_of(orders: np.ndarray) -> np.ndarray:
     return np.cumsum(np.left_shift(np.int64(1), np.asarray(orders, np.int64)), axis=-1).ravel()
 
 
-def _beam(scores: LocalScores, width: int, references: np.ndarray, known: Any, bar: ProgressBar) -> np.ndarray:
+def _beam(scores: ParentSetScores, width: int, references: np.ndarray, known: Any, bar: ProgressBar) -> np.ndarray:
     """Prefixes kept at every level; none if no order is possible."""
     held, sums = np.zeros(1, np.int64), np.zeros(1)
     levels = [held]

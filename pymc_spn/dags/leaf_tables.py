@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import draw_kernels, lattice_kernels, zeta_kernels
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -34,7 +34,7 @@ def descending(log_scores: np.ndarray) -> np.ndarray:
 class BaseTables:
     """Tables without evidence, shared by an order posterior and all its conditions."""
 
-    def __init__(self, scores: LocalScores):
+    def __init__(self, scores: ParentSetScores):
         self.scores = scores
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
         self.ranked: dict[int, np.ndarray] = {}
@@ -110,7 +110,7 @@ class MaskedLeaf:
     sound: bool
 
     @classmethod
-    def of(cls, scores: LocalScores, i: int, present: int, absent: int) -> "MaskedLeaf":
+    def of(cls, scores: ParentSetScores, i: int, present: int, absent: int) -> "MaskedLeaf":
         part = scores.log_scores[scores.offsets[i] : scores.offsets[i + 1]]
         must = scores.index_of_parents(i, present)
         known = scores.candidate_sets[i]

@@ -1,36 +1,33 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags.candidates import FIRST, MOST, bits_of, choose_candidates, require, subset_prior
+from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
-from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.interventions import intervened_cells
 from pymc_spn.dags.lagged_columns import with_lags
-from pymc_spn.dags.level_counts import LevelCounts
+from pymc_spn.dags.learned_penalty import is_learned, refuse_unlearnable, with_learned_penalty
 from pymc_spn.dags.mixed_score import ConditionalGaussian
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.score_sizes import check_table, n_columns, refuse_many, refuse_table
-from pymc_spn.dags.scores import BDeu, BGe, GaussianMoments, choose_score
+from pymc_spn.dags.scores import BDeu, BGe, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import read_table
-from pymc_spn.tables.column import as_name
 from pymc_spn.tables.inputs import TableLike
 
-MOST_NAMED = 20  # variables that a message lists
 ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by default
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LocalScores:
+@own_names
+class LocalScores(ParentSetScores):
     """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
 
     Made by `from_data` or `from_table`. Parent sets of variable i are indices m in 0..2^k_i - 1 whose bit k stands for
@@ -62,195 +59,6 @@ class LocalScores:
         candidate; zero for the others.
     """
 
-    names: tuple[str, ...]
-    candidates: np.ndarray
-    n_candidates: np.ndarray
-    log_scores: np.ndarray
-    must_precede: np.ndarray
-    restricted: tuple[str, ...] = ()
-    score: str = "table"
-    prior: str = "uniform"
-    gaussian: GaussianMoments | None = None
-    counts: LevelCounts | None = None
-    outside: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        d = len(self.names)
-        for name, dtype, shape in (
-            ("candidates", np.int64, None),
-            ("n_candidates", np.int64, (d,)),
-            ("log_scores", np.float64, None),
-            ("must_precede", np.bool_, (d, d)),
-        ):
-            array = np.ascontiguousarray(getattr(self, name), dtype)
-            if shape is not None and array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-            array = array.view()
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        if self.log_scores.shape != (self.offsets[-1],):
-            raise ValueError(f"log_scores must have {self.offsets[-1]} entries, got shape {self.log_scores.shape}")
-        for name, top in zip(self.names, self.tops, strict=True):
-            if not np.isfinite(top):
-                raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrays come out of a pickle writable, and kernels would be compiled once more for them."""
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-        self.__dict__.update(state)
-
-    # ---- arrays that follow from the fields
-
-    @property
-    def d(self) -> int:
-        """Number of variables."""
-        return len(self.names)
-
-    @cached_property
-    def offsets(self) -> np.ndarray:
-        """(d + 1,) int64: where each variable's part of the flat tables begins."""
-        out = np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
-        out.flags.writeable = False
-        return out
-
-    @cached_property
-    def tops(self) -> np.ndarray:
-        """(d,) float64: each variable's largest log score."""
-        out = np.maximum.reduceat(self.log_scores, self.offsets[:-1])
-        out.flags.writeable = False
-        return out
-
-    @cached_property
-    def candidate_sets(self) -> tuple[int, ...]:
-        """The candidates of each variable as bits."""
-        return tuple(sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d))
-
-    @cached_property
-    def precede_sets(self) -> np.ndarray:
-        """(d,) int64: `must_precede` as bits, of at most 64 variables."""
-        refuse_wide("sets of variables as bits", self.d)
-        out = (self.must_precede * (np.uint64(1) << np.arange(self.d, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
-        return read_only_view(out.view(np.int64))
-
-    @cached_property
-    def lookup(self) -> np.ndarray:
-        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`, of at most 64 variables."""
-        from pymc_spn.dags.bit_kernels import index_lookup
-
-        refuse_wide("sets of variables as bits", self.d)
-        return read_only_view(index_lookup(self.candidates, self.n_candidates))
-
-    @cached_property
-    def slots(self) -> np.ndarray:
-        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate."""
-        from pymc_spn.dags.bit_kernels import slots_of
-
-        return read_only_view(slots_of(self.candidates))
-
-    @cached_property
-    def log_sums(self) -> np.ndarray:
-        """Flat like `log_scores`: entry m of variable i is the log of the sum of exp(score) over all subsets of m.
-
-        The log weight of variable i behind the prefix U is ``log_sums[offsets[i] + subset_index(lookup, i, U)]``.
-        """
-        from pymc_spn.dags.zeta_kernels import all_log_sums
-
-        out = np.empty(self.log_scores.size)
-        all_log_sums(self.offsets, self.log_scores, out)
-        out.flags.writeable = False
-        return out
-
-    def of(self, name: str) -> np.ndarray:
-        """Log scores of one variable's parent sets.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        (2^k,) float64
-            In nats, a view; index m is the set of `parents_of_index`.
-
-        Raises
-        ------
-        ValueError
-            If there is no such variable.
-        """
-        i = self.position(name)
-        return self.log_scores[self.offsets[i] : self.offsets[i + 1]]
-
-    def position(self, name: str) -> int:
-        """Number of a variable, an int; ValueError where there is no such `name`."""
-        if (asked := as_name(name)) not in self.names:
-            raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
-        return self.names.index(asked)
-
-    def parents_of_index(self, child: int, index: int) -> tuple[str, ...]:
-        """Names of the parents that an index of a variable stands for."""
-        return tuple(self.names[self.candidates[child, k]] for k in bits_of(int(index)))
-
-    def candidate_list(self, child: int) -> list[int]:
-        """Numbers of the candidate parents of a variable, ascending."""
-        found: list[int] = self.candidates[child, : self.n_candidates[child]].tolist()
-        return found
-
-    def index_of_parents(self, child: int, parents: int) -> int:
-        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate."""
-        index = 0
-        for k, j in enumerate(self.candidates[child, : self.n_candidates[child]]):
-            if parents >> int(j) & 1:
-                index |= 1 << k
-                parents &= ~(1 << int(j))
-        return -1 if parents else index
-
-    def log_score(self, graph: np.ndarray) -> float:
-        """Log score of a graph.
-
-        Parameters
-        ----------
-        graph : (d, d) bool
-            Parents by children.
-
-        Returns
-        -------
-        float
-            In nats; -inf if a parent is no candidate.
-
-        Raises
-        ------
-        ValueError
-            If the shape does not fit or there is a cycle.
-        """
-        graph = DAG(self.names, graph).adjacency
-        total = 0.0
-        for i in range(self.d):
-            m = self.index_of_parents(i, sum(1 << int(j) for j in np.flatnonzero(graph[:, i])))
-            total += self.log_scores[self.offsets[i] + m] if m >= 0 else -np.inf
-        return float(total)
-
-    def __repr__(self) -> str:
-        words = (
-            f"LocalScores({self.d} variables, {self.score}, prior {self.prior}, {self.log_scores.size:,} parent sets"
-        )
-        return words + (f", candidates {self.choice})" if self.restricted else ")")
-
-    @property
-    def choice(self) -> str:
-        """Which variables are candidate parents, for people."""
-        if not self.restricted:
-            return "all"
-        few = len(self.restricted) <= MOST_NAMED
-        words = "restricted for " + (", ".join(self.restricted) if few else f"{len(self.restricted)} variables")
-        return words + (f", edges left out have at most about {self.left_out:.2g}" if self.outside is not None else "")
-
-    @property
-    def left_out(self) -> float:
-        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated."""
-        return float("nan") if self.outside is None else float(self.outside.max())
-
     @classmethod
     def from_data(
         cls,
@@ -278,8 +86,10 @@ class LocalScores:
         score : BGe, BDeu or callable, optional
             By default BDeu if all columns have levels (ordinal ones, too), else BGe. A callable takes the child's name
             and the parents' names in the order of the columns and returns a log score in nats.
-        prior : {"fair", "uniform"}, EdgePenalty or EdgeLogOdds
-            ``fair`` gives each size of parent set the same total weight.
+        prior : {"fair", "uniform", "learned"}, EdgePenalty or EdgeLogOdds
+            ``fair`` gives each size of parent set the same total weight. ``learned`` is the `EdgePenalty` under which
+            the data are most probable, summed over all orders; the prior of the result names it. Candidates are then
+            chosen under ``fair``.
         max_candidates : int, optional
             Candidate parents of a variable. Where knowledge allows more, the greedy rule chooses; such variables are
             named in `restricted`. By default all others up to 19 variables. Beyond, ten are chosen by the rule, and
@@ -322,7 +132,10 @@ class LocalScores:
         table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0))
         names = table.names
         constraints = read_constraints(names, required, forbidden, tiers, n_earlier)
-        by_size, by_edge, prior_name = prior_terms(prior, names)
+        learns = is_learned(prior)
+        if learns:
+            refuse_unlearnable(_rows(constraints.must_precede))
+        by_size, by_edge, prior_name = prior_terms("fair" if learns else prior, names)
         if most is not None:
             by_size[most + 1 :] = -np.inf
             for i, mask in enumerate(constraints.required):
@@ -345,11 +158,15 @@ class LocalScores:
                 return cls._of_tables(names, chosen, tables, constraints, restricted, *words, *rows)
 
             scores = made(chosen)
-        if not grows or not scores.restricted:
-            return scores
-        from pymc_spn.dags.candidate_growth import grown
+        if grows and scores.restricted:
+            from pymc_spn.dags.candidate_growth import grown
 
-        return grown(scores, scorer, constraints, (by_size, by_edge), made, progressbar)
+            scores = grown(scores, scorer, constraints, (by_size, by_edge), made, progressbar)
+        if not learns:
+            return scores
+        chosen, ruled_out = [scores.candidate_list(i) for i in range(len(names))], np.isneginf(by_size)
+        tables = _fill(scorer, constraints, chosen, np.where(ruled_out, -np.inf, 0.0), by_edge, bar)
+        return with_learned_penalty(replace(scores, log_scores=tables), progressbar)
 
     @classmethod
     def from_table(
@@ -383,9 +200,14 @@ class LocalScores:
         candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
         for i, c in enumerate(chosen):
             candidates[i, : len(c)] = c
-        precede = np.array([[before >> j & 1 for j in range(len(names))] for before in constraints.must_precede], bool)
+        precede = _rows(constraints.must_precede)
         flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
         return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, *known)
+
+
+def _rows(sets: Sequence[int]) -> np.ndarray:
+    """(d, d) bool: sets of variables as rows."""
+    return np.array([[held >> j & 1 for j in range(len(sets))] for held in sets], bool)
 
 
 def _fill(

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.dags.learned_penalty import is_learned
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
@@ -58,6 +59,8 @@ def dag_log_evidence(
 
     from pymc_spn.dags.ops import DagLogEvidence
 
+    if is_learned(prior):
+        raise ValueError("dag_log_evidence: give prior=ps.dags.EdgePenalty(kappa), with kappa a variable of the model")
     for argument in ("standardize", "lags"):
         if options.get(argument):
             raise ValueError(f"dag_log_evidence takes no {argument}: prepare the table first")

@@ -149,3 +149,10 @@ class PrefixLattice:
 def whole_set(d: int) -> int:
     """All d variables as an int64 (-1 for 64)."""
     return -1 if d == 64 else (1 << d) - 1
+
+
+def sets_of_rows(matrix: np.ndarray) -> np.ndarray:
+    """(d,) int64: the rows of a (d, d) bool matrix as bits, of at most 64 variables."""
+    bits = np.uint64(1) << np.arange(len(matrix), dtype=np.uint64)
+    found: np.ndarray = (matrix * bits).sum(axis=1, dtype=np.uint64).view(np.int64)
+    return found

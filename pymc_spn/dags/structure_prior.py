@@ -53,7 +53,9 @@ def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
         return -float(penalty) * np.arange(d), by_edge, f"edge penalty {float(penalty):g}"
     if isinstance(prior, EdgeLogOdds):
         return by_size, _edge_terms(prior.log_odds, names), "log odds of edges"
-    raise ValueError(f"prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds, got {quoted(prior)}")
+    raise ValueError(
+        f"prior must be 'fair', 'uniform', 'learned', an EdgePenalty or an EdgeLogOdds, got {quoted(prior)}"
+    )
 
 
 def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:

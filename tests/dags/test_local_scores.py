@@ -320,7 +320,7 @@ def test_lags_are_columns_that_nothing_causes():
             ValueError,
             "required 'v1' -> 'v0' runs against the tiers",
         ),
-        ({"prior": "flat"}, ValueError, "prior must be 'fair', 'uniform', an EdgePenalty or an EdgeLogOdds"),
+        ({"prior": "flat"}, ValueError, "prior must be 'fair', 'uniform', 'learned', an EdgePenalty or an EdgeLogOdds"),
         ({"max_indegree": 0, "required": [("v0", "v1")]}, ValueError, "max_indegree = 0, but 'v1' has 1 required"),
         ({"max_candidates": -1}, ValueError, "max_candidates must be an integer of at least 0, got -1"),
         ({"score": "bge"}, TypeError, "score must be a BGe, BDeu, ConditionalGaussian or callable"),

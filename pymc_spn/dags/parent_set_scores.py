@@ -1,0 +1,210 @@
+"""The table of local scores over all subsets of each variable's candidate parents, and arrays that follow from it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.dags.candidates import bits_of
+from pymc_spn.dags.dag import DAG, refuse_wide
+from pymc_spn.dags.level_counts import LevelCounts
+from pymc_spn.dags.scores import GaussianMoments
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.tables.column import as_name
+
+MOST_NAMED = 20  # variables that a message lists
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ParentSetScores:
+    """Log scores of all parent sets among the candidates; `LocalScores` says what the fields are, and makes them."""
+
+    names: tuple[str, ...]
+    candidates: np.ndarray
+    n_candidates: np.ndarray
+    log_scores: np.ndarray
+    must_precede: np.ndarray
+    restricted: tuple[str, ...] = ()
+    score: str = "table"
+    prior: str = "uniform"
+    gaussian: GaussianMoments | None = None
+    counts: LevelCounts | None = None
+    outside: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        d = len(self.names)
+        for name, dtype, shape in (
+            ("candidates", np.int64, None),
+            ("n_candidates", np.int64, (d,)),
+            ("log_scores", np.float64, None),
+            ("must_precede", np.bool_, (d, d)),
+        ):
+            array = np.ascontiguousarray(getattr(self, name), dtype)
+            if shape is not None and array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            array = array.view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        if self.log_scores.shape != (self.offsets[-1],):
+            raise ValueError(f"log_scores must have {self.offsets[-1]} entries, got shape {self.log_scores.shape}")
+        for name, top in zip(self.names, self.tops, strict=True):
+            if not np.isfinite(top):
+                raise ValueError(f"log_scores of {name!r} must have a finite largest value, got {top}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays come out of a pickle writable, and kernels would be compiled once more for them."""
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__.update(state)
+
+    # ---- arrays that follow from the fields
+
+    @property
+    def d(self) -> int:
+        """Number of variables."""
+        return len(self.names)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """(d + 1,) int64: where each variable's part of the flat tables begins."""
+        out = np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
+        out.flags.writeable = False
+        return out
+
+    @cached_property
+    def tops(self) -> np.ndarray:
+        """(d,) float64: each variable's largest log score."""
+        out = np.maximum.reduceat(self.log_scores, self.offsets[:-1])
+        out.flags.writeable = False
+        return out
+
+    @cached_property
+    def candidate_sets(self) -> tuple[int, ...]:
+        """The candidates of each variable as bits."""
+        return tuple(sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d))
+
+    @cached_property
+    def precede_sets(self) -> np.ndarray:
+        """(d,) int64: `must_precede` as bits, of at most 64 variables."""
+        refuse_wide("sets of variables as bits", self.d)
+        from pymc_spn.dags.prefix_lattice import sets_of_rows
+
+        return read_only_view(sets_of_rows(self.must_precede))
+
+    @cached_property
+    def lookup(self) -> np.ndarray:
+        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`, of at most 64 variables."""
+        from pymc_spn.dags.bit_kernels import index_lookup
+
+        refuse_wide("sets of variables as bits", self.d)
+        return read_only_view(index_lookup(self.candidates, self.n_candidates))
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate."""
+        from pymc_spn.dags.bit_kernels import slots_of
+
+        return read_only_view(slots_of(self.candidates))
+
+    @cached_property
+    def log_sums(self) -> np.ndarray:
+        """Flat like `log_scores`: entry m of variable i is the log of the sum of exp(score) over all subsets of m.
+
+        The log weight of variable i behind the prefix U is ``log_sums[offsets[i] + subset_index(lookup, i, U)]``.
+        """
+        from pymc_spn.dags.zeta_kernels import all_log_sums
+
+        out = np.empty(self.log_scores.size)
+        all_log_sums(self.offsets, self.log_scores, out)
+        out.flags.writeable = False
+        return out
+
+    def of(self, name: str) -> np.ndarray:
+        """Log scores of one variable's parent sets.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        (2^k,) float64
+            In nats, a view; index m is the set of `parents_of_index`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable.
+        """
+        i = self.position(name)
+        return self.log_scores[self.offsets[i] : self.offsets[i + 1]]
+
+    def position(self, name: str) -> int:
+        """Number of a variable, an int; ValueError where there is no such `name`."""
+        if (asked := as_name(name)) not in self.names:
+            raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
+        return self.names.index(asked)
+
+    def parents_of_index(self, child: int, index: int) -> tuple[str, ...]:
+        """Names of the parents that an index of a variable stands for."""
+        return tuple(self.names[self.candidates[child, k]] for k in bits_of(int(index)))
+
+    def candidate_list(self, child: int) -> list[int]:
+        """Numbers of the candidate parents of a variable, ascending."""
+        found: list[int] = self.candidates[child, : self.n_candidates[child]].tolist()
+        return found
+
+    def index_of_parents(self, child: int, parents: int) -> int:
+        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate."""
+        index = 0
+        for k, j in enumerate(self.candidates[child, : self.n_candidates[child]]):
+            if parents >> int(j) & 1:
+                index |= 1 << k
+                parents &= ~(1 << int(j))
+        return -1 if parents else index
+
+    def log_score(self, graph: np.ndarray) -> float:
+        """Log score of a graph.
+
+        Parameters
+        ----------
+        graph : (d, d) bool
+            Parents by children.
+
+        Returns
+        -------
+        float
+            In nats; -inf if a parent is no candidate.
+
+        Raises
+        ------
+        ValueError
+            If the shape does not fit or there is a cycle.
+        """
+        graph = DAG(self.names, graph).adjacency
+        total = 0.0
+        for i in range(self.d):
+            m = self.index_of_parents(i, sum(1 << int(j) for j in np.flatnonzero(graph[:, i])))
+            total += self.log_scores[self.offsets[i] + m] if m >= 0 else -np.inf
+        return float(total)
+
+    def __repr__(self) -> str:
+        words = f"{type(self).__name__}({self.d} variables, {self.score}, prior {self.prior}, {self.log_scores.size:,} parent sets"
+        return words + (f", candidates {self.choice})" if self.restricted else ")")
+
+    @property
+    def choice(self) -> str:
+        """Which variables are candidate parents, for people."""
+        if not self.restricted:
+            return "all"
+        few = len(self.restricted) <= MOST_NAMED
+        words = "restricted for " + (", ".join(self.restricted) if few else f"{len(self.restricted)} variables")
+        return words + (f", edges left out have at most about {self.left_out:.2g}" if self.outside is not None else "")
+
+    @property
+    def left_out(self) -> float:
+        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated."""
+        return float("nan") if self.outside is None else float(self.outside.max())
