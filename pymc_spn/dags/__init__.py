@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 from pymc_spn.numerics.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pymc_spn.dags.imputed_posterior import ImputedDagPosterior as ImputedDagPosterior
     from pymc_spn.dags.structure_prior import EdgeLogOdds as EdgeLogOdds
     from pymc_spn.dags.structure_prior import EdgePenalty as EdgePenalty
 
 _PUBLIC = {
     "EdgeLogOdds": "dags.structure_prior",
     "EdgePenalty": "dags.structure_prior",
+    "ImputedDagPosterior": "dags.imputed_posterior",
 }
 
 __all__ = [*_PUBLIC]

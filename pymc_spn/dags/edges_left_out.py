@@ -6,13 +6,13 @@ import numpy as np
 
 from pymc_spn.dags.candidates import bits_of
 from pymc_spn.dags.labelled_answers import Evidence
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def refuse_left_out(scores: LocalScores, evidence: Evidence) -> Evidence:
+def refuse_left_out(scores: ParentSetScores, evidence: Evidence) -> Evidence:
     """The evidence, if no present edge was left out as improbable.
 
     Raises
@@ -34,7 +34,7 @@ def refuse_left_out(scores: LocalScores, evidence: Evidence) -> Evidence:
     return evidence
 
 
-def with_left_out(scores: LocalScores, evidence: Evidence, edges: "xr.DataArray") -> "xr.DataArray":
+def with_left_out(scores: ParentSetScores, evidence: Evidence, edges: "xr.DataArray") -> "xr.DataArray":
     """Edge probabilities, with the estimates of edges that were left out and of which the evidence tells nothing."""
     if scores.outside is None:
         return edges

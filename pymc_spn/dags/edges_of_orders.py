@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 
-def edges_given_orders(scores: LocalScores, log_sums: np.ndarray, orders: np.ndarray) -> np.ndarray:
+def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, orders: np.ndarray) -> np.ndarray:
     """Exact probability of every edge given each order.
 
     Parameters
     ----------
-    scores : LocalScores
+    scores : ParentSetScores
     log_sums : (scores.log_scores.size,) float64
         As `LocalScores.log_sums`, perhaps under evidence.
     orders : (n, d) int64
@@ -28,7 +28,7 @@ def edges_given_orders(scores: LocalScores, log_sums: np.ndarray, orders: np.nda
     return out
 
 
-def pair_matrix(scores: LocalScores, by_candidate: np.ndarray) -> np.ndarray:
+def pair_matrix(scores: ParentSetScores, by_candidate: np.ndarray) -> np.ndarray:
     """(..., d, d) parents by children, zero where there is no candidate, from (..., d, K) by child and candidate."""
     child, place = np.nonzero(scores.candidates >= 0)
     out = np.zeros((*by_candidate.shape[:-2], scores.d, scores.d), by_candidate.dtype)

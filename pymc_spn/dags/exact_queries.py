@@ -1,1 +1,254 @@
 """What an order posterior answers by sums over its support: edges, parent sets, orders."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pymc_spn.dags.dag import DAG
+from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
+from pymc_spn.dags.edges_left_out import refuse_left_out, with_left_out
+from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+class MaximumAPosteriori(NamedTuple):
+    """The most probable pair of order and graph."""
+
+    graph: DAG
+    order: tuple[str, ...]
+    log_probability: float
+
+
+class ExactQueries:
+    """Queries of `OrderSPN` that draw nothing."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # ---- edges and parent sets
+
+    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Posterior probability of every edge, (parent, child).
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            Sequences of (parent, child) edges that are known.
+
+        Returns
+        -------
+        DataArray
+            (parent, child) float64, zero on the diagonal. Edges whose parent is no candidate have the estimates of
+            `LocalScores.outside`, whatever is given, where there are any: the mark is then "monte-carlo", and ``mcse``
+            of these is NaN.
+
+        Raises
+        ------
+        ValueError
+            If `given` has another key, names no variable, or has probability zero on the support.
+        """
+        asked = self._given(given)
+        coords = {"parent": self.names, "child": self.names}
+        answer: xr.DataArray = asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
+        return with_left_out(self.scores, asked.evidence, answer)
+
+    def edge_table(self, least: float = 0.0, given: Given | None = None) -> "pd.DataFrame":
+        """Edges and their probabilities as a table, most probable first.
+
+        Parameters
+        ----------
+        least : float
+            Edges of smaller probability are left out.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``parent``, ``child``, ``probability``, ``mcse`` (zero where nothing is sampled) and ``reversed``,
+            the probability of the edge from the child to the parent.
+
+        Raises
+        ------
+        ValueError
+            If `least` is no number from 0 to 1; as for `edge_probabilities`.
+        """
+        edges = self.edge_probabilities(given)
+        return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least)
+
+    def consensus(self, threshold: float = 0.5, given: Given | None = None) -> DAG:
+        """One graph: the edges above a threshold, without those that would close a circle.
+
+        Edges enter from the most to the least probable. One that would close a circle with those before it is left
+        out, so a circle loses its weakest edge. The graph sums up `edge_probabilities`; it need not be probable itself.
+
+        Parameters
+        ----------
+        threshold : float
+            From 0 to 1; an edge must be more probable than that.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DAG
+
+        Raises
+        ------
+        ValueError
+            If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+        """
+        return consensus_of_edges(self.names, self.edge_probabilities(given).values, threshold)
+
+    def probability(
+        self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
+    ) -> "xr.DataArray":
+        """Probability that some edges are present and others absent.
+
+        Parameters
+        ----------
+        present, absent : sequence of (parent, child), optional
+            Pairs of names; those of a cycle have probability zero.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            A scalar.
+
+        Raises
+        ------
+        ValueError
+            If an edge names no variable, leads to its own parent, or is both present and absent; as for
+            `edge_probabilities`.
+        """
+        asked = self._given(given)
+        both = joined(asked.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
+        if clashes(both):
+            return self._scalar("probability", 0.0)
+        told = asked._with(both)
+        value = min(float(np.exp(told._log_total - asked._log_total)), 1.0)
+        return self._answer("probability", value, {}, **asked._ratio_errors(told, value))
+
+    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+        """Posterior of the parent sets of one variable, most probable first.
+
+        Parameters
+        ----------
+        child : str
+        most : int or None
+            How many sets are returned, None for all among the candidates.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            (parents,) float64, labelled by the sets as text: names with commas between, or "(none)".
+            ``attrs["shown"]`` is the probability of those returned.
+
+        Raises
+        ------
+        ValueError
+            If there is no such variable, or `most` is no integer of at least 1; as for `edge_probabilities`.
+        """
+        asked = self._given(given)
+        i = self.scores.position(child)
+        table = asked._value(lambda post: post._passes.parent_sets(i))
+        shown = table.size if most is None else min(count("most", most), table.size)
+        best = most_probable_first(table, shown)
+        labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
+        marks = {"child": self.names[i], "shown": float(table[best].sum())}
+        of_best = {"parents": labels}
+        return asked._asked("parent_set_probability", lambda p: p._passes.parent_sets(i)[best], of_best, **marks)
+
+    # ---- orders
+
+    def before_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Probability that one variable stands before another in the order.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            (before, after) float64, zero on the diagonal.
+        """
+
+        def ask(post: Any) -> np.ndarray:
+            found: np.ndarray = post.lattice.before(post._lattice_passes.edge)
+            return np.minimum(found, 1.0)  # a sum that should be one may round above it
+
+        return self._given(given)._asked("before_probability", ask, {"before": self.names, "after": self.names})
+
+    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
+        """Probability of one complete order, zero outside the support.
+
+        Parameters
+        ----------
+        order : sequence of str
+            Every variable once, from first to last.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            A scalar.
+
+        Raises
+        ------
+        ValueError
+            If `order` lacks a variable or holds another; as for `edge_probabilities`.
+        """
+        from pymc_spn.dags import order_mcmc_kernels
+
+        if isinstance(order, str) or not isinstance(order, Iterable):
+            raise TypeError(f"order must be a sequence of names, from first to last, got {quoted(order)}")
+        order = [as_name(name) for name in order]
+        if len(order) != self.scores.d or set(order) != set(self.names):
+            raise ValueError(f"order must hold every variable once, got {quoted(order)}")
+        asked = self._given(given)
+        numbers = np.array([[self.scores.position(name) for name in order]])
+        if not self._holds(numbers)[0]:
+            return asked._scalar("order_probability", 0.0)
+        log_weight = np.empty(1)
+        sums = asked._leaf_tables.flat_log_sums()
+        order_mcmc_kernels.order_log_weights(numbers, self.scores.slots, self.scores.offsets, sums, log_weight)
+        return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
+
+    def most_probable(self, given: Given | None = None) -> MaximumAPosteriori:
+        """The most probable pair of order and graph.
+
+        All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
+        largest probability here is another one: it is counted once for each of its orders. Of sampled orders it is the
+        best that is found by moving one variable at a time, from the 50 best orders: no proof that there is no better.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        MaximumAPosteriori
+            ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats.
+        """
+        from pymc_spn.dags.drawing import most_probable
+
+        asked = self._given(given)
+        order, graph, log_weight = most_probable(asked)
+        names = tuple(self.names[i] for i in order)
+        log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
+        return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))

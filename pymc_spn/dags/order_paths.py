@@ -9,7 +9,7 @@ from pymc_spn.dags import order_mcmc_kernels
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 
 if TYPE_CHECKING:
-    from pymc_spn.dags.local_scores import LocalScores
+    from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 PARTS = 5  # of each chain, whose spread gives standard errors
 
@@ -73,7 +73,7 @@ class OrderPaths(PrefixLattice):
             log_unit_error,
         )
 
-    def indices(self, scores: "LocalScores") -> np.ndarray:
+    def indices(self, scores: "ParentSetScores") -> np.ndarray:
         orders = self.orders.reshape(-1, self.d)
         found = np.empty(orders.shape, np.int32)
         order_mcmc_kernels.indices_of_orders(orders, scores.slots, found)

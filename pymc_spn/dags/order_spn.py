@@ -425,8 +425,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any
     ) -> "xr.DataArray":
         """The answer ``ask(self)``, with its standard errors where it has any."""
-        values = ask(self)
+        values = self._value(ask)
         return self._answer(name, values, coords, **self._errors(values, ask) | attrs)
+
+    def _value(self, ask: Callable[[Any], Any]) -> Any:
+        """The answer alone."""
+        return ask(self)
 
     def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
         """Standard errors of what was found by a question: none of an answer from a sum over orders."""

@@ -192,7 +192,8 @@ class ParentSetScores:
         return float(total)
 
     def __repr__(self) -> str:
-        words = f"{type(self).__name__}({self.d} variables, {self.score}, prior {self.prior}, {self.log_scores.size:,} parent sets"
+        sets = f"{self.log_scores.size:,} parent sets"
+        words = f"{type(self).__name__}({self.d} variables, {self.score}, prior {self.prior}, {sets}"
         return words + (f", candidates {self.choice})" if self.restricted else ")")
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.dags import lattice_kernels
 
 if TYPE_CHECKING:
-    from pymc_spn.dags.local_scores import LocalScores
+    from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +61,7 @@ class PrefixLattice:
         """(n,) number of variables in each prefix."""
         return np.bitwise_count(self.masks.view(np.uint64)).astype(np.int64)
 
-    def indices(self, scores: "LocalScores") -> np.ndarray:
+    def indices(self, scores: "ParentSetScores") -> np.ndarray:
         """(e,) int32: subset index, among the candidates of the variable of each edge, of the prefix before it."""
         out = np.empty(self.n_edges, np.int32)
         lattice_kernels.edge_indices(self.masks, self.ptr, self.source, self.variable, scores.lookup, out)

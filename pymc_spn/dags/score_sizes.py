@@ -49,7 +49,8 @@ def check_table(table: Table) -> None:
         row, column = bad[0]
         raise ValueError(
             f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
-            "complete the table first, for instance with the impute method of a ps.SPN posterior"
+            "complete the table first, for instance with the impute method of a ps.SPN posterior, or average over "
+            "several completed tables: ps.dags.ImputedDagPosterior.from_data(df, post.impute(df, n=20))"
         )
     if not np.isfinite(table.values).all():
         row, column = np.argwhere(~np.isfinite(table.values))[0]

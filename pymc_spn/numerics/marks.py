@@ -2,10 +2,11 @@
 
 GIVEN_DRAWS = " given the draws"  # an average over the draws of chains or over weighted trees
 GIVEN_FIT = " given the fit"  # an answer from the one state of a variational fit
+GIVEN_TABLES = " given the imputed tables"  # an average over imputed tables
 ON_SUPPORT = " on the support"  # of a posterior that is known on a part of its space alone
 SIMULATION = "exact simulation"  # of rows that are drawn
 LARGEST_LOG_ERROR = 0.5
-_SCOPES = GIVEN_DRAWS, GIVEN_FIT, ON_SUPPORT
+_SCOPES = GIVEN_DRAWS, GIVEN_FIT, GIVEN_TABLES, ON_SUPPORT
 _WITHOUT_SCOPE = {"one draw"}  # it is no statement about a posterior
 
 

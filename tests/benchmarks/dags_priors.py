@@ -33,7 +33,7 @@ class Simulated:
 
 
 def simulate(edges_each, n, seed, set_share=0.0):
-    """Rows of a random network. With a share above 0, in as many rows one variable is set to a standard normal value."""
+    """Rows of a random network; in a share of them one variable is set to a standard normal value."""
     rng = np.random.default_rng([edges_each, n, seed])
     graph = np.triu(rng.random((D, D)) < 2 * edges_each / (D - 1), 1)
     weights = np.where(graph, rng.uniform(0.3, 1.0, (D, D)) * rng.choice([-1.0, 1.0], (D, D)), 0.0)
@@ -62,7 +62,7 @@ def log_loss(p, truth):
 def area(p, truth):
     """Area under the ROC curve: the share of pairs of an edge and none in which the edge is the more probable one."""
     there, none = p[truth], p[~truth]
-    return float(((there[:, None] > none).mean() + (there[:, None] == none).mean() * 0.5))
+    return float((there[:, None] > none).mean() + (there[:, None] == none).mean() * 0.5)
 
 
 def share(there, sure):

@@ -1,0 +1,389 @@
+"""`ImputedDagPosterior`: a posterior over graphs where cells are missing, averaged over imputed tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pymc_spn.dags.dag_posterior import DagPosterior
+from pymc_spn.dags.effect_queries import EffectQueries
+from pymc_spn.dags.exact_queries import ExactQueries
+from pymc_spn.dags.imputed_tables import Imputations, completed_tables
+from pymc_spn.dags.labelled_answers import (
+    Edges,
+    Evidence,
+    Given,
+    Seed,
+    clashes,
+    count,
+    in_words,
+    joined,
+    labelled,
+    read_evidence,
+    read_given,
+)
+from pymc_spn.dags.local_scores import MEMORY_LIMIT
+from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
+from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.quoted_values import quoted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+
+class _AskOneTable:
+    """A question that is not answered by an average over tables: the object has no such method."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        raise AttributeError(
+            f"{self.name} is not answered over imputed tables; ask a single one: post.posteriors[0].{self.name}"
+        )
+
+
+@own_names
+class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
+    """Posterior over graphs of a table with missing cells: an average over imputed tables.
+
+    p(G | observed) is the expectation of p(G | completed table) over the missing cells given the observed ones. The
+    object holds one `DagPosterior` for each of M imputed tables, which count equally, and answers the questions of
+    `OrderSPN` by averages over them. Under a condition E table m counts by p_m(E): p(A | E) is the sum of
+    p_m(A and E) over the sum of p_m(E), and not the mean of p_m(A | E).
+
+    Every answer has ``attrs["mcse"]``, the standard error that comes from M being finite, and, where it is an average
+    of numbers, ``attrs["sd_between_tables"]``, their standard deviation between tables, both of the answer's shape.
+    ``attrs["tables_after_weighting"]`` is the effective number of tables under the evidence.
+
+    It is the posterior of the observed cells if the missing ones are drawn by the same model. Those that an `SPN`
+    draws come from another model, which is more flexible; the answer is then as good as its imputations. Cells must be
+    missing at random.
+
+    Parameters
+    ----------
+    posteriors : sequence of DagPosterior
+        One for each table, at least two, all with the same variables, score and evidence.
+    log_shares : (M,) float64, optional
+        Log of what each table counts for, not normalised.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, pymc_spn as ps
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=200)
+    >>> df = pd.DataFrame({"a": a, "b": a + rng.normal(size=200), "c": rng.normal(size=200)})
+    >>> df.loc[rng.random(200) < 0.2, "b"] = np.nan
+    >>> tables = ps.fit_variational(df).impute(df, n=20, random_seed=1)
+    >>> post = ps.dags.ImputedDagPosterior.from_data(df, tables)
+    >>> edges = post.edge_probabilities()
+    >>> bool(edges.sel(parent="a", child="b") + edges.sel(parent="b", child="a") > 0.99)
+    True
+
+    References
+    ----------
+    Rubin (1987), Multiple Imputation for Nonresponse in Surveys, doi:10.1002/9780470316696.
+    """
+
+    order_probability: Any = _AskOneTable()
+    most_probable: Any = _AskOneTable()
+    coverage: Any = _AskOneTable()
+    estimate_log_evidence: Any = _AskOneTable()
+    order_edge_probabilities: Any = _AskOneTable()
+    structure_modular: Any = _AskOneTable()
+    to_datatree: Any = _AskOneTable()
+
+    def __init__(self, posteriors: Sequence[DagPosterior], log_shares: np.ndarray | None = None):
+        self.posteriors = tuple(posteriors)
+        _refuse_unlike(self.posteriors)
+        self.log_shares = np.zeros(len(self.posteriors)) if log_shares is None else log_shares
+        self.scores, self.evidence = self.posteriors[0].scores, self.posteriors[0].evidence
+
+    @classmethod
+    def from_data(
+        cls, data: "pd.DataFrame", imputations: Imputations, random_seed: Seed = None, **options: Any
+    ) -> Self:
+        """Make the posterior of each imputed table.
+
+        Parameters
+        ----------
+        data : DataFrame
+            With gaps.
+        imputations : sequence of DataFrame, or an object with ``impute``
+            At least two completed copies of `data`, with its index and columns, as the ``impute(df, n=20)`` of a
+            posterior of this package returns them. The posterior or fit itself may be given: it draws 20.
+        random_seed : int, Generator or None
+            Of the imputations, where they are drawn here, and of sampled orders.
+        **options
+            All else of `DagPosterior.from_data`, the same for each table: ``interventions`` and ``lags``, too. A
+            "learned" prior is learned from each table. ``max_gigabytes`` is for all tables together.
+
+        Returns
+        -------
+        ImputedDagPosterior
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the tables are no completed copies of `data`, or differ in their levels or in the score that fits their
+            columns; as `DagPosterior.from_data`.
+
+        Warns
+        -----
+        ConvergenceWarning, CoverageWarning
+            As `DagPosterior.from_data`.
+        """
+        rng = np.random.default_rng(random_seed)
+        tables = completed_tables(data, imputations, rng)
+        options["max_gigabytes"] = options.get("max_gigabytes", MEMORY_LIMIT) / len(tables)
+        return cls([DagPosterior.from_data(table, random_seed=rng, **options) for table in tables])
+
+    # ---- what it is
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables."""
+        return self.scores.names
+
+    @property
+    def engine(self) -> str:
+        """Which engine answers for each table: "exact", "orders" or "lattice"."""
+        return self.posteriors[0].engine
+
+    def __repr__(self) -> str:
+        given = in_words(self.names, self.evidence)
+        words = f"ImputedDagPosterior({len(self.posteriors)} tables, {len(self.names)} variables, {self.engine}"
+        return words + (f", given {given}, {self._n_effective:.1f} tables count)" if given else ")")
+
+    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> Self:
+        """The posterior given that some edges are present and others absent: each table counts by their probability.
+
+        Parameters
+        ----------
+        present, absent : sequence of (parent, child), optional
+            Pairs of names.
+
+        Returns
+        -------
+        ImputedDagPosterior
+
+        Raises
+        ------
+        ValueError
+            If that has probability zero in all tables, or an edge names no variable or leads to its own parent.
+        """
+        return self._told(joined(self.evidence, read_evidence(self.names, present, absent)), "the evidence")
+
+    # ---- questions whose parts are those of one table each
+
+    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+        """Posterior of the parent sets of one variable, most probable first; as `OrderSPN.parent_set_probabilities`.
+
+        Raises
+        ------
+        ValueError
+            If the tables chose other candidate parents of the variable than one another; as there.
+        """
+        i = self.scores.position(child)
+        if len({int(post.scores.candidate_masks[i]) for post in self.posteriors}) > 1:
+            raise ValueError(
+                f"parent_set_probabilities: tables chose other candidate parents of {self.names[i]!r} than one another;"
+                " raise max_candidates"
+            )
+        return super().parent_set_probabilities(child, most, given)
+
+    def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+        """Independent draws: a table, then an order and a graph; as `OrderSPN.sample`.
+
+        Returns
+        -------
+        DataArray
+            (draw, parent, child) bool, with the coordinates ``position`` (draw, child) and ``table`` (draw).
+        """
+        return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample(n, None, rng))
+
+    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
+        """Posterior mean of every total causal effect; as `OrderSPN.causal_effects`."""
+        return self._given(given)._averaged(lambda post: post.causal_effects(None, max_gigabytes))
+
+    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+        """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`."""
+        return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
+
+    def probabilities_when_set(
+        self,
+        effect: str,
+        cause: str,
+        versus: Any = None,
+        draws: int = 1_000,
+        given: Given | None = None,
+        random_seed: Seed = None,
+    ) -> "xr.DataArray":
+        """Posterior mean of P(effect | do(cause)); as `OrderSPN.probabilities_when_set`, draws shared by the tables."""
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
+        n = max(2, asked._n_of_part(count("draws", draws, 2)))
+        return asked._averaged(lambda post: post.probabilities_when_set(effect, cause, versus, n, None, rng))
+
+    def sample_when_set(
+        self,
+        effect: str,
+        cause: str,
+        draws: int,
+        versus: Any = None,
+        given: Given | None = None,
+        random_seed: Seed = None,
+    ) -> "xr.DataArray":
+        """Draws of P(effect | do(cause)), a table each; as `OrderSPN.sample_when_set`."""
+        asked = self._given(given)
+        return asked._drawn(
+            draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng)
+        )
+
+    # ---- below the surface
+
+    @property
+    def _shares(self) -> np.ndarray:
+        """(M,) what each table counts for."""
+        top = self.log_shares.max()
+        weights = np.exp(self.log_shares - top) if top > -np.inf else np.zeros(self.log_shares.size)
+        return weights / max(weights.sum(), 1.0)
+
+    @property
+    def _n_effective(self) -> float:
+        return float(1.0 / np.square(self._shares).sum())
+
+    @property
+    def _log_total(self) -> float:
+        """Log of the probability of the evidence, a mean over tables."""
+        return float(np.logaddexp.reduce(self.log_shares) - np.log(self.log_shares.size))
+
+    def _with(self, evidence: Evidence) -> Self:
+        if evidence == self.evidence:
+            return self
+        told = [post._with(evidence) for post in self.posteriors]
+        logs = np.full(len(told), -np.inf)
+        for m, (new, old) in enumerate(zip(told, self.posteriors, strict=True)):
+            if self.log_shares[m] > -np.inf and not clashes(evidence):
+                logs[m] = self.log_shares[m] + new._log_total - old._log_total
+        return type(self)(told, logs)
+
+    def _given(self, given: Given | None) -> Self:
+        return self._told(joined(self.evidence, read_given(self.names, given)), "given")
+
+    def _told(self, evidence: Evidence, what: str) -> Self:
+        post = self._with(evidence)
+        if post._log_total == -np.inf:
+            raise ValueError(f"{what} has probability zero: {in_words(self.names, evidence)}")
+        return post
+
+    def _values(self, ask: Callable[[Any], Any]) -> list[np.ndarray]:
+        """Answers of the tables that count, in their order."""
+        return [np.asarray(ask(post)) for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
+
+    def _value(self, ask: Callable[[Any], Any]) -> np.ndarray:
+        """The mean of an answer over tables."""
+        return self._mean(self._values(ask))
+
+    def _mean(self, values: list[np.ndarray]) -> np.ndarray:
+        shares = self._shares[self._shares > 0.0]
+        return np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
+
+    def _spread(self, values: list[np.ndarray], mean: np.ndarray) -> dict[str, Any]:
+        """Standard error of a ratio of means over tables, and the standard deviation between them."""
+        shares, n = self._shares[self._shares > 0.0], len(self.posteriors)
+        if shares.size < 2:
+            return {name: np.full(mean.shape, np.nan) for name in ("mcse", "sd_between_tables")}
+        squares = [np.square(value - mean) for value in values]
+        error = sum(share**2 * square for share, square in zip(shares, squares, strict=True))
+        between = sum(share * square for share, square in zip(shares, squares, strict=True))
+        known = 1.0 - np.square(shares).sum()
+        return {"mcse": np.sqrt(error * n / (n - 1)), "sd_between_tables": np.sqrt(between / known)}
+
+    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
+        return self._spread(self._values(ask), np.asarray(found))
+
+    def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
+        logs = (told.log_shares - self.log_shares)[self._shares > 0.0]
+        return self._spread([np.asarray(np.exp(log)) for log in logs], np.asarray(value))
+
+    def _n_of_part(self, draws: int) -> int:
+        return max(1, draws // int((self._shares > 0.0).sum()))
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        posts, n = self.posteriors, len(self.posteriors)
+        parts = [post._limits for post in posts]
+        limits = {"target": "order-modular", "engine": self.engine, "support": f"{n} imputed tables"}
+        known: dict[str, Any] = {"tables": n, "tables_after_weighting": self._n_effective}
+        for name, worst in (("r_hat", max), ("effective_orders", min), ("coverage", min)):
+            found = [part[name] for part in parts if name in part]
+            known |= {name: worst(found)} if found else {}
+        restricted = [name for name in self.names if any(name in post.scores.restricted for post in posts)]
+        if restricted:
+            known["candidates"] = f"restricted for {', '.join(restricted)}"
+        if given := in_words(self.names, self.evidence):
+            known["given"] = given
+        return limits | known
+
+    def _answer(
+        self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str = "exact", **attrs: Any
+    ) -> "xr.DataArray":
+        of_one = self.posteriors[0]._answer(name, 0.0, {}, exactness).attrs["exactness"]
+        return labelled(name, values, coords, limited(of_one, GIVEN_TABLES), **self._limits | attrs)
+
+    def _scalar(self, name: str, value: float) -> "xr.DataArray":
+        return self._answer(name, value, {})
+
+    def _asked(
+        self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any
+    ) -> "xr.DataArray":
+        values = self._values(ask)
+        mean = self._mean(values)
+        return self._answer(name, mean, coords, **self._spread(values, mean) | attrs)
+
+    def _averaged(self, ask: Callable[[DagPosterior], "xr.DataArray"]) -> "xr.DataArray":
+        """The mean of labelled answers of all tables."""
+        answers = [ask(post) for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
+        values, first = [answer.values for answer in answers], answers[0]
+        mean = self._mean(values)
+        coords = {str(dim): list(first[dim].values) for dim in first.dims}
+        kept = {name: first.attrs[name] for name in ("cause", "effect") if name in first.attrs}
+        exactness = first.attrs["exactness"]
+        return self._answer(str(first.name), mean, coords, exactness, **self._spread(values, mean), **kept)
+
+    def _drawn(
+        self, draws: int, random_seed: Seed, ask: Callable[[DagPosterior, int, np.random.Generator], "xr.DataArray"]
+    ) -> "xr.DataArray":
+        """Draws of all tables by their shares, in random order."""
+        import xarray as xr
+
+        n = count("draws", draws, bytes_each=len(self.names) * (len(self.names) + 16.0))
+        rng = np.random.default_rng(random_seed)
+        table = rng.choice(len(self.posteriors), n, p=self._shares)
+        parts = [ask(self.posteriors[m], int((table == m).sum()), rng) for m in np.unique(table)]
+        drawn = xr.concat(parts, "draw", coords="different", compat="equals", join="exact", combine_attrs="drop")
+        drawn = drawn.isel(draw=np.argsort(np.argsort(table, kind="stable")))
+        drawn = drawn.assign_coords(draw=np.arange(n), table=("draw", table))
+        kept = {name: parts[0].attrs[name] for name in ("cause", "effect") if name in parts[0].attrs}
+        return drawn.assign_attrs(self._answer("draws", 0.0, {}, SIMULATION, **kept).attrs)
+
+
+def _refuse_unlike(posteriors: Sequence[DagPosterior]) -> None:
+    """Refuse posteriors of tables that do not have the same variables, score, levels or evidence."""
+    if len(posteriors) < 2:
+        raise ValueError(f"posteriors must be at least two, one for each imputed table, got {len(posteriors)}")
+    first = posteriors[0]
+    for m, post in enumerate(posteriors):
+        for what, found, of_first in (
+            ("variables", post.names, first.names),
+            ("score", post.scores.score, first.scores.score),
+            ("evidence", post.evidence, first.evidence),
+            ("engine", post.engine, first.engine),
+            ("levels", getattr(post.scores.counts, "levels", None), getattr(first.scores.counts, "levels", None)),
+        ):
+            if found != of_first:
+                raise ValueError(
+                    f"imputed table {m} has another {what} than table 0: {quoted(found)} in place of {quoted(of_first)}"
+                )
