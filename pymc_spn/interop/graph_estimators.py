@@ -52,7 +52,8 @@ class OrderDAG(PosteriorEstimator):
 
     Notes
     -----
-    Missing cells are refused: complete the table first, for instance with the ``impute`` of an SPN posterior.
+    Missing cells are refused: complete the table first, for instance with the ``impute`` of an SPN posterior, or
+    average over several completed tables with `pymc_spn.dags.ImputedDagPosterior`.
     """
 
     def __init__(
