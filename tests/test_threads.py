@@ -136,6 +136,12 @@ def regular() -> bytes:
     return pickle.dumps(ps.OrderSPN.regular(pickle.loads(scores()), [2, 2, 1], random_seed=1, progressbar=False))
 
 
+def imputed_graphs() -> Any:
+    whole = numbers()
+    some = whole.mask(np.random.default_rng(3).random(whole.shape) < 0.1)
+    return ps.dags.ImputedDagPosterior.from_data(some, [some.fillna(value) for value in (-1.0, 0.0, 1.0)])
+
+
 def dag_draws() -> Any:
     rng = np.random.default_rng(6)
     schema = DagSchema("g", "order", tuple("abc"), "bge", "uniform", (), "", (0.0,) * 6)
@@ -329,6 +335,11 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         OF_ORDERS | {"lattice": lambda p: p.lattice.n_orders},
     ),
     "OrderSPN.regular": (fresh(regular), OF_ORDERS | {"tree": lambda p: p.tree.n_orders()}),
+    "ImputedDagPosterior": (
+        imputed_graphs,
+        {k: v for k, v in OF_ORDERS.items() if k != "condition"}
+        | {"condition": lambda p: p.condition(absent=[("b", "c")]).edge_probabilities()},
+    ),
     "DagDraws": (
         dag_draws,
         {

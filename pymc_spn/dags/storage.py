@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 SAVED = "order_spn"  # attribute that marks the file
+IMPUTED = "imputed_dag_posterior"  # that of a file of several, one for each imputed table
 KINDS = ("exact", "lattice", "regular", "orders")
 MOST_CANDIDATES = 30  # of a variable: parent sets are numbered by int32
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from pymc_spn.dags.storage import IMPUTED
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.belief_network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
@@ -16,6 +17,7 @@ from pymc_spn.trees.draws import GROUP as TREES
 if TYPE_CHECKING:
     import xarray as xr
 
+    from pymc_spn.dags.imputed_posterior import ImputedDagPosterior
     from pymc_spn.dags.mcmc_posterior import DagDraws
     from pymc_spn.dags.order_spn import OrderSPN
     from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from pymc_spn.trees.posterior import TreePosterior
 
 type Posterior = (
-    "SPNPosterior | VariationalPosterior | OrderSPN | DagDraws | GraphDraws | BeliefNetworkPosterior | TreePosterior"
+    "SPNPosterior | VariationalPosterior | OrderSPN | ImputedDagPosterior | DagDraws | GraphDraws "
+    "| BeliefNetworkPosterior | TreePosterior"
 )
 
 
@@ -41,7 +44,8 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
 
     Returns
     -------
-    SPNPosterior, VariationalPosterior, OrderSPN, DagDraws, GraphDraws, BeliefNetworkPosterior or TreePosterior
+    SPNPosterior, VariationalPosterior, OrderSPN, ImputedDagPosterior, DagDraws, GraphDraws, BeliefNetworkPosterior or
+    TreePosterior
         Every query gives the same bits as before.
 
     Raises
@@ -66,6 +70,10 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
             from pymc_spn.dags.order_spn import OrderSPN
 
             return OrderSPN.load(tree)
+        if IMPUTED in tree.attrs:
+            from pymc_spn.dags.imputed_posterior import ImputedDagPosterior
+
+            return ImputedDagPosterior.load(tree)
         if BELIEF_NETWORK in tree.attrs:
             from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
 

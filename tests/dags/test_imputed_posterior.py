@@ -190,6 +190,23 @@ def test_levels():
     np.testing.assert_allclose(drawn.mean("draw"), expected, atol=FAR * float(drawn.std("draw").max()) / np.sqrt(2_000))
 
 
+def test_files_keep_every_bit(df, post, tmp_path):
+    certain = [("a", "b"), ("b", "c"), ("a", "c")]
+    for told in (post, post.condition(certain)):
+        told.save(tmp_path / "post.nc")
+        again = ps.load(tmp_path / "post.nc")
+        assert type(again) is ps.dags.ImputedDagPosterior and repr(again) == repr(told)
+        np.testing.assert_array_equal(again.edge_probabilities(), told.edge_probabilities())
+        np.testing.assert_array_equal(again.sample(20, random_seed=1), told.sample(20, random_seed=1))
+    some = ps.dags.ImputedDagPosterior(post.posteriors, np.array([-np.inf, *post.log_shares[1:]]))
+    some.save(tmp_path / "some.nc")
+    again = ps.dags.ImputedDagPosterior.load(tmp_path / "some.nc")
+    np.testing.assert_array_equal(again.edge_probabilities(), some.edge_probabilities())
+    ps.DagPosterior.from_data(completed(df, 2)[0]).save(tmp_path / "one.nc")
+    with pytest.raises(ValueError, match="does not hold an ImputedDagPosterior"):
+        ps.dags.ImputedDagPosterior.load(tmp_path / "one.nc")
+
+
 def test_refusals(df, post):
     make, tables = ps.dags.ImputedDagPosterior.from_data, completed(df, 3)
     with pytest.raises(ValueError, match=r"ps\.dags\.ImputedDagPosterior\.from_data"):

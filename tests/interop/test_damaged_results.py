@@ -69,6 +69,12 @@ def regular(folder):
     return saved(post, folder), ps.OrderSPN.load, lambda p: p.edge_probabilities()
 
 
+def imputed(folder):
+    df = FRAME.mask(np.random.default_rng(0).random(FRAME.shape) < 0.2)
+    post = ps.dags.ImputedDagPosterior.from_data(df, [df.fillna(FRAME), df.fillna(1.0)]).condition([("a", "b")])
+    return saved(post, folder), ps.dags.ImputedDagPosterior.load, lambda p: p.edge_probabilities()
+
+
 def trees(folder):
     X = table()
     post = ps.fit_tree(
@@ -104,7 +110,9 @@ def network(folder):
     return saved(post, folder), ps.BeliefNetworkPosterior.from_idata, lambda p: p.log_density(ring(3))
 
 
-CASES = {f.__name__: f for f in (variational, orders, lattice, regular, trees, of_numbers, drawn_graphs, network)}
+CASES = {
+    f.__name__: f for f in (variational, orders, lattice, regular, imputed, trees, of_numbers, drawn_graphs, network)
+}
 CASES |= {f"circuit {name}": circuit(name) for name in ("missing", "infinite_splits", "infinite_skewed")}
 CASES |= {f"sampled {name}": sampled_as(name) for name in QUESTIONS}
 
