@@ -138,4 +138,6 @@ LONG = [
     r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
     r"trees/test_predictive_quantiles\.py",
     r"plots/test_(circuit|tree)_plots\.py",
+    r"test_imputed_posterior\.py::test_(standard_errors|sampled_orders)_",
+    r"test_expected_edges_are_those_of_the_penalty\[0.3\]",
 ]

@@ -192,13 +192,14 @@ def test_levels():
 
 def test_files_keep_every_bit(df, post, tmp_path):
     certain = [("a", "b"), ("b", "c"), ("a", "c")]
-    for told in (post, post.condition(certain)):
+    few = ps.dags.ImputedDagPosterior(post.posteriors[:2])
+    for told in (few, few.condition(certain)):
         told.save(tmp_path / "post.nc")
         again = ps.load(tmp_path / "post.nc")
         assert type(again) is ps.dags.ImputedDagPosterior and repr(again) == repr(told)
         np.testing.assert_array_equal(again.edge_probabilities(), told.edge_probabilities())
         np.testing.assert_array_equal(again.sample(20, random_seed=1), told.sample(20, random_seed=1))
-    some = ps.dags.ImputedDagPosterior(post.posteriors, np.array([-np.inf, *post.log_shares[1:]]))
+    some = ps.dags.ImputedDagPosterior(few.posteriors, np.array([-np.inf, 0.0]))
     some.save(tmp_path / "some.nc")
     again = ps.dags.ImputedDagPosterior.load(tmp_path / "some.nc")
     np.testing.assert_array_equal(again.edge_probabilities(), some.edge_probabilities())
