@@ -227,7 +227,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
             If the tables chose other candidate parents of the variable than one another; as there.
         """
         i = self.scores.position(child)
-        if len({int(post.scores.candidate_masks[i]) for post in self.posteriors}) > 1:
+        if len({post.scores.candidate_sets[i] for post in self.posteriors}) > 1:
             raise ValueError(
                 f"parent_set_probabilities: tables chose other candidate parents of {self.names[i]!r} than one another;"
                 " raise max_candidates"

@@ -25,7 +25,7 @@ KNOWLEDGE = {
 def by_enumeration(scores, penalties):
     """Log sums over all pairs of order and graph, with the data and without, for each penalty."""
     d, before = scores.d, scores.must_precede
-    precede = tuple((j, i) for i in range(d) for j in range(d) if before[i] >> j & 1)
+    precede = tuple((j, i) for i in range(d) for j in range(d) if before[i, j])
     graphs, counts = brute.all_dags(d), brute.extension_counts(d, precede)
     logs = np.array([scores.log_score(graph) for graph in graphs])
     some = np.isfinite(logs) & (counts > 0)
