@@ -65,12 +65,11 @@ def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]
 def draw_effects(post: Any, n: int, rng: np.random.Generator) -> np.ndarray:
     """(n, d, d) draws, causes by effects: (I - B)^-1 with coefficients from their multivariate t given the graph."""
     moments = _moments(post)
-    _, graphs = draw(post, n, rng)
-    return effects_of_graphs(graphs, moments, rng)
+    return effects_of_graphs(*draw(post, n, rng), moments, rng)
 
 
-def effects_of_graphs(graphs: np.ndarray, moments: Any, rng: np.random.Generator) -> np.ndarray:
-    """(n, d, d) one draw of all effects for each graph.
+def effects_of_graphs(orders: np.ndarray, graphs: np.ndarray, moments: Any, rng: np.random.Generator) -> np.ndarray:
+    """(n, d, d) one draw of all effects for each graph, which fits the order (n, d) of its variables.
 
     Given its l parents, the coefficients of a variable are multivariate t with alpha_w + N - d + l + 1 degrees of
     freedom round R_PP^-1 R_Pi, with scale (R_ii - R_iP R_PP^-1 R_Pi) / df times R_PP^-1 (checked by Wishart draws).
@@ -88,14 +87,33 @@ def effects_of_graphs(graphs: np.ndarray, moments: Any, rng: np.random.Generator
                 continue
             draws = np.flatnonzero(which == s)
             df = moments.alpha_w + moments.n_rows[i] - d + parents.size + 1
-            root = np.linalg.cholesky(matrix[np.ix_(parents, parents)])
-            cross = matrix[parents, i]
-            mean = np.linalg.solve(root.T, np.linalg.solve(root, cross))
-            rest = matrix[i, i] - cross @ mean
+            mean, root, rest = regression(matrix, i, parents)
             noise = np.linalg.solve(root.T, normal[np.ix_(draws, parents, [i])][..., 0].T).T
             spread = np.sqrt(rest / rng.chisquare(df, len(draws)))
             coefficients[np.ix_(draws, parents, [i])] = (mean + noise * spread[:, None])[..., None]
-    return np.linalg.inv(np.eye(d) - coefficients)
+    # in the order of the graph the matrix is triangular, and where no path leads its inverse is exactly zero
+    rows, columns = orders[:, :, None], orders[:, None, :]
+    draws = np.arange(n)[:, None, None]
+    out = np.empty_like(coefficients)
+    out[draws, rows, columns] = np.linalg.inv(np.eye(d) - coefficients[draws, rows, columns])
+    return out
+
+
+def regression(matrix: np.ndarray, child: int, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean coefficients (..., l), Cholesky factor of the parents' part (..., l, l) and what is left of the child (...).
+
+    Parameters
+    ----------
+    matrix : (..., k, k) float64
+        Posterior scale matrices.
+    child : int
+    parents : (l,) int
+    """
+    root = np.linalg.cholesky(matrix[..., parents[:, None], parents])
+    cross = matrix[..., parents, child]
+    half = np.linalg.solve(root, cross[..., None])
+    mean = np.linalg.solve(root.swapaxes(-1, -2), half)[..., 0]
+    return mean, root, matrix[..., child, child] - (cross * mean).sum(axis=-1)
 
 
 def _moments(post: Any) -> Any:

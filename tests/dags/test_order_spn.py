@@ -259,6 +259,21 @@ def test_drawn_effects_have_the_exact_means():
     assert draws.attrs["exactness"] == post.sample(1, random_seed=1).attrs["exactness"] == "exact simulation"
 
 
+def test_drawn_effects_are_zero_where_no_path_leads():
+    """Exactly, so that intervals which exclude zero can be told; the inverse of an unsorted matrix is not."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 8)) @ (np.eye(8) + np.tril(rng.normal(size=(8, 8)), -1))  # the last variable first
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(pd.DataFrame(x, columns=list("abcdefgh")), standardize=True))
+    graphs = post.sample(500, random_seed=1).values
+    effects = post.sample_effects(500, random_seed=1).values
+    reached = graphs | np.eye(8, dtype=bool)
+    for _ in range(3):
+        reached = (reached.astype(int) @ reached) > 0
+    assert ((effects != 0.0) == reached).all() and not np.signbit(effects[~reached]).any()
+    inverse = np.linalg.inv(np.eye(8) - np.where(graphs, effects, 0.0))
+    assert (inverse[~reached] != 0.0).any()
+
+
 def test_coefficients_have_the_spread_of_a_wishart_posterior():
     """Given a graph with one edge, the slope's variance is that of the normal-Wishart posterior, drawn directly."""
     from scipy.stats import wishart
@@ -270,7 +285,8 @@ def test_coefficients_have_the_spread_of_a_wishart_posterior():
     graph = np.zeros((3, 3), bool)
     graph[0, 1] = graph[2, 1] = True
     rng = np.random.default_rng(0)
-    ours = effects_of_graphs(np.repeat(graph[None], 40_000, axis=0), moments, rng)[:, [0, 2], 1]
+    order, repeated = (np.repeat(x[None], 40_000, axis=0) for x in (np.array([2, 0, 1]), graph))
+    ours = effects_of_graphs(order, repeated, moments, rng)[:, [0, 2], 1]
     precision = wishart(moments.alpha_w + 12, np.linalg.inv(moments.matrices[1])).rvs(40_000, random_state=rng)
     covariance = np.linalg.inv(precision)
     slopes = np.linalg.solve(covariance[:, [[0], [2]], [0, 2]], covariance[:, [0, 2], 1][..., None])[..., 0]
