@@ -1,18 +1,19 @@
-"""What an order posterior answers about interventions: linear effects, and laws of one variable when another is set."""
+"""What an order posterior answers about interventions: linear effects, and one variable when another is set."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.dags.labelled_answers import Given, Seed, count
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.dags.set_values import read_setting
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class EffectQueries:
-    """Queries of `OrderSPN` about interventions: linear ones of BGe scores, laws of levels of BDeu scores."""
+    """Queries of `OrderSPN` about interventions: linear effects of BGe scores; else what follows from a setting."""
 
     if TYPE_CHECKING:
 
@@ -79,7 +80,7 @@ class EffectQueries:
         coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
         return asked._answer("causal_effect", values, coords, "exact simulation")
 
-    # ---- levels
+    # ---- when a variable is set
 
     def probabilities_when_set(
         self,
@@ -89,45 +90,84 @@ class EffectQueries:
         draws: int = 1_000,
         given: Given | None = None,
         random_seed: Seed = None,
+        at: Sequence[float] | None = None,
     ) -> "xr.DataArray":
-        """Posterior mean of P(effect | do(cause)): the law of one variable when another is set. Needs BDeu scores.
+        """Posterior mean of P(effect | do(cause)): probabilities of an effect with levels when another variable is set.
 
-        An average over drawn graphs, in each of which the conditional probabilities are integrated out exactly.
+        Needs BDeu or `ConditionalGaussian` scores. An average over drawn graphs. In each of them the answer is exact:
+        the conditional probabilities are integrated out.
 
         Parameters
         ----------
         effect, cause : str
-        versus : level of the cause, optional
-            Give differences from the law when the cause is set to this level: risk differences.
+            In a conditional Gaussian network a numeric cause changes no probability of levels.
+        versus : level or number, optional
+            Give differences from the probabilities when the cause is set to this value: risk differences.
         draws, given, random_seed
             As in `sample`.
+        at : sequence of float, optional
+            Values that a numeric cause is set to. A cause with levels is set to each of them.
 
         Returns
         -------
         DataArray
-            (set_to, level) float64: levels of the cause by levels of the effect, with ``mcse`` of the same shape.
+            (set_to, level) float64: values of the cause by levels of the effect, with ``mcse`` of the same shape.
 
         Raises
         ------
         ValueError
-            If the scores are not BDeu, the two are one variable, or `versus` is no level of the cause; as in `sample`.
+            If the scores are others, the effect is numeric, the two are one variable, `versus` is no level of the
+            cause, or `at` does not fit the cause; as in `sample`.
         """
-        from pymc_spn.dags.level_effects import laws_when_set
+        return self._mean_when_set("probability_when_set", effect, cause, versus, draws, given, random_seed, at)
 
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        counts, (x, y), base, coords = self._setting(cause, effect, versus)
+    def mean_when_set(
+        self,
+        effect: str,
+        cause: str,
+        versus: Any = None,
+        draws: int = 1_000,
+        given: Given | None = None,
+        random_seed: Seed = None,
+        at: Sequence[float] | None = None,
+    ) -> "xr.DataArray":
+        """Posterior mean of E(effect | do(cause)): the mean of a numeric effect when another variable is set.
 
-        def laws(post: Any, n: int) -> np.ndarray:
-            drawn = laws_when_set(post.sample(n, None, rng).values, counts, x, y, None)
-            return drawn if base is None else drawn - drawn[:, base, None]
+        Needs `ConditionalGaussian` scores. An average over drawn graphs. In each of them the answer is exact:
+        probabilities, intercepts, coefficients and variances are integrated out.
 
-        drawn = laws(asked, count("draws", draws, 2))
-        mean = drawn.mean(axis=0)
-        mcse = asked._errors(mean, lambda post: laws(post, asked._n_of_part(draws)).mean(axis=0)) or {
-            "mcse": drawn.std(axis=0, ddof=1) / np.sqrt(draws)
-        }
-        marks = {"cause": self.names[x], "effect": self.names[y]}
-        return asked._answer("probability_when_set", mean, coords, "monte-carlo", **mcse, **marks)
+        Parameters
+        ----------
+        effect, cause : str
+        versus : level or number, optional
+            Give differences from the mean when the cause is set to this value.
+        draws, given, random_seed
+            As in `sample`.
+        at : sequence of float, optional
+            Values that a numeric cause is set to, in which the mean is linear. A cause with levels is set to each of
+            them.
+
+        Returns
+        -------
+        DataArray
+            (set_to,) float64 in units of the effect, with ``mcse`` of the same shape.
+
+        Raises
+        ------
+        ValueError
+            If the scores are others, the effect has levels; as `probabilities_when_set`.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, pymc_spn as ps
+        >>> rng = np.random.default_rng(0)
+        >>> drug = rng.integers(2, size=300)
+        >>> df = pd.DataFrame({"drug": pd.Categorical(drug), "pain": 5.0 - 2.0 * drug + rng.normal(size=300)})
+        >>> post = ps.DagPosterior.from_data(df, ps.ConditionalGaussian())
+        >>> post.mean_when_set("pain", "drug", versus=0, random_seed=1).values.round()
+        array([ 0., -2.])
+        """
+        return self._mean_when_set("mean_when_set", effect, cause, versus, draws, given, random_seed, at)
 
     def sample_when_set(
         self,
@@ -137,47 +177,54 @@ class EffectQueries:
         versus: Any = None,
         given: Given | None = None,
         random_seed: Seed = None,
+        at: Sequence[float] | None = None,
     ) -> "xr.DataArray":
-        """Posterior draws of P(effect | do(cause)): graph, then conditional probabilities given it.
+        """Posterior draws of what `probabilities_when_set` or `mean_when_set` averages: graph, then its parameters.
 
         Parameters
         ----------
-        effect, cause, versus
-            As in `probabilities_when_set`.
+        effect, cause, versus, at
+            As there.
         draws, given, random_seed
             As in `sample`.
 
         Returns
         -------
         DataArray
-            (draw, set_to, level) float64.
+            (draw, set_to, level) float64 where the effect has levels, else (draw, set_to) in its units.
 
         Raises
         ------
         ValueError
-            As `probabilities_when_set`.
+            As `probabilities_when_set`, but any effect will do.
         """
-        from pymc_spn.dags.level_effects import laws_when_set
-
         asked, rng = self._given(given), np.random.default_rng(random_seed)
-        counts, (x, y), base, coords = self._setting(cause, effect, versus)
-        drawn = laws_when_set(asked.sample(draws, None, rng).values, counts, x, y, rng)
-        if base is not None:
-            drawn = drawn - drawn[:, base, None]
-        marks = {"cause": self.names[x], "effect": self.names[y]}
-        dims = {"draw": range(len(drawn)), **coords}
-        return asked._answer("probability_when_set", drawn, dims, "exact simulation", **marks)
+        setting = read_setting(self.scores, effect, cause, versus, at)
+        drawn = setting.answers(asked.sample(draws, None, rng).values, rng)
+        dims = {"draw": range(len(drawn)), **setting.coords}
+        return asked._answer(setting.name, drawn, dims, "exact simulation", **setting.marks)
 
-    def _setting(self, cause: str, effect: str, versus: Any) -> tuple[Any, tuple[int, int], int | None, dict[str, Any]]:
-        """Counts, numbers of cause and effect, number of the level to compare with, and labels of an answer."""
-        counts = self.scores.counts
-        if counts is None:
-            raise ValueError(f"laws under interventions need BDeu scores, these are {self.scores.score!r}")
-        x, y = self.scores.position(cause), self.scores.position(effect)
-        if x == y:
-            raise ValueError(f"effect must be another variable than the cause, got {effect!r} twice")
-        levels = list(counts.levels[x])
-        if versus is not None and versus not in levels:
-            raise ValueError(f"versus must be a level of {cause!r}, {quoted(levels)}; got {quoted(versus)}")
-        base = None if versus is None else levels.index(versus)
-        return counts, (x, y), base, {"set_to": levels, "level": list(counts.levels[y])}
+    def _mean_when_set(
+        self,
+        name: str,
+        effect: str,
+        cause: str,
+        versus: Any,
+        draws: int,
+        given: Given | None,
+        random_seed: Seed,
+        at: Any,
+    ) -> "xr.DataArray":
+        """Average over graphs of what is exact in each."""
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
+        setting = read_setting(self.scores, effect, cause, versus, at, name)
+
+        def of_graphs(post: Any, n: int) -> np.ndarray:
+            return setting.answers(post.sample(n, None, rng).values, None)
+
+        drawn = of_graphs(asked, count("draws", draws, 2))
+        mean = drawn.mean(axis=0)
+        mcse = asked._errors(mean, lambda post: of_graphs(post, asked._n_of_part(draws)).mean(axis=0)) or {
+            "mcse": drawn.std(axis=0, ddof=1) / np.sqrt(draws)
+        }
+        return asked._answer(name, mean, setting.coords, "monte-carlo", given_graph="exact", **mcse, **setting.marks)

@@ -41,9 +41,12 @@ class LevelCounts:
             Cells that an experimenter set.
         ess : float or scalar tensor
         """
-        codes, which = np.unique(table.values.astype(np.int64), axis=0, return_inverse=True)
-        weights = np.stack([np.bincount(which.reshape(-1)[~cells], minlength=len(codes)) for cells in intervened.T])
+        codes, weights, _ = distinct_rows(table.values.astype(np.int64), intervened)
         return cls(codes, weights, tuple(c.levels or (None,) for c in table.columns), ess)
+
+    def times(self, units: np.ndarray) -> "LevelCounts":
+        """The same: levels have no units."""
+        return self
 
     @property
     def n_levels(self) -> np.ndarray:
@@ -60,3 +63,11 @@ class LevelCounts:
         cell = np.ravel_multi_index(tuple(self.codes[:, axes].T), shape)
         counts = np.bincount(cell, self.weights[child], minlength=int(np.prod(shape)))
         return (counts + self.ess / counts.size).reshape(shape)
+
+
+def distinct_rows(codes: np.ndarray, intervened: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct rows (n, d), how often each counts for each child (d, n), and which of them each row is (rows,)."""
+    found, which = np.unique(codes, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    weights = np.stack([np.bincount(which[~cells], minlength=len(found)) for cells in intervened.T])
+    return found, weights, which

@@ -1,5 +1,6 @@
 """Effects between variables with levels: the law of one when another is set, by exact sums in each graph."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.numerics.memory_limits import refuse_memory
 
+Family = tuple[int, ...]  # a variable, then its parents
 Factor = tuple[tuple[int, ...], np.ndarray]  # variables, and a table with an axis for each
 
 
@@ -28,25 +30,43 @@ def laws_when_set(
         in their place are exact.
     """
     levels = counts.n_levels
-    out = np.empty((len(graphs), levels[cause], levels[effect]))
-    means: dict[tuple[tuple[int, ...], ...], np.ndarray] = {}
-    for law, graph in zip(out, graphs, strict=True):
+
+    def law(families: tuple[Family, ...]) -> np.ndarray:
+        return law_of([table_of_levels(counts, f, rng) for f in families], cause, effect, levels)
+
+    return in_each_graph(graphs, cause, effect, law, rng is None)
+
+
+def in_each_graph(
+    graphs: np.ndarray,
+    cause: int,
+    effect: int,
+    answer: Callable[[tuple[Family, ...]], np.ndarray],
+    is_fixed: bool,
+) -> np.ndarray:
+    """(n, ...): an answer for each graph, from the families of the effect and its ancestors once the cause is set.
+
+    Where it `is_fixed`, graphs of the same families share one answer.
+    """
+    out, known = [], dict[tuple[Family, ...], np.ndarray]()
+    for graph in graphs:
         families = _families(graph, cause, effect)
-        if rng is None and families in means:
-            law[:] = means[families]
-            continue
-        factors = []
-        for child, *parents in families:
-            alpha = counts.dirichlet(child, tuple(parents))
-            table = alpha / alpha.sum(axis=-1, keepdims=True) if rng is None else _draw(alpha, rng)
-            factors.append(((*parents, child), table))
-        law[:] = _law_of(factors, cause, effect, levels)
-        if rng is None:
-            means[families] = law.copy()
-    return out
+        found = known[families] if is_fixed and families in known else answer(families)
+        if is_fixed:
+            known[families] = found
+        out.append(found)
+    return np.array(out)
 
 
-def _families(graph: np.ndarray, cause: int, effect: int) -> tuple[tuple[int, ...], ...]:
+def table_of_levels(counts: LevelCounts, family: Family, rng: np.random.Generator | None) -> Factor:
+    """Probabilities of a variable given its parents: posterior means, or one draw."""
+    child, *parents = family
+    alpha = counts.dirichlet(child, tuple(parents))
+    table = alpha / alpha.sum(axis=-1, keepdims=True) if rng is None else _draw(alpha, rng)
+    return (*parents, child), table
+
+
+def _families(graph: np.ndarray, cause: int, effect: int) -> tuple[Family, ...]:
     """(child, parents...) of the effect and all its ancestors, once the edges into the cause are cut."""
     found, ahead = [], [effect]
     known = {cause, effect}
@@ -59,7 +79,7 @@ def _families(graph: np.ndarray, cause: int, effect: int) -> tuple[tuple[int, ..
     return tuple(sorted(found))
 
 
-def _law_of(factors: list[Factor], cause: int, effect: int, levels: np.ndarray) -> np.ndarray:
+def law_of(factors: list[Factor], cause: int, effect: int, levels: np.ndarray) -> np.ndarray:
     """(levels of the cause, levels of the effect): all other variables are summed out, the cheapest first."""
     hidden = {v for scope, _ in factors for v in scope} - {cause, effect}
     while hidden:

@@ -53,7 +53,7 @@ class LocalScores(ParentSetScores):
     gaussian : GaussianMoments, optional
         Posterior scale matrices of a BGe score, from which causal effects are computed.
     counts : LevelCounts, optional
-        Rows of a BDeu score, from which laws under interventions are computed.
+        Rows of a BDeu or (`MixedRows`) conditional Gaussian score, from which laws under interventions are computed.
     outside : (d, d) float64, optional
         Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent is no
         candidate; zero for the others.
@@ -145,7 +145,7 @@ class LocalScores(ParentSetScores):
         grows = limit is None and widest > ALL_CANDIDATES
         first = FIRST if grows else widest if limit is None else limit
         refuse_table(constraints, MOST if grows else first, max_gigabytes)
-        scorer, score_name, moments = choose_score(score, table, set_cells, _flag("standardize", standardize))
+        scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
             first = max(first, *(mask.bit_count() for mask in constraints.required)) if grows else first
             chosen = choose_candidates(scorer, constraints, first, by_size, by_edge, names, bar)
@@ -154,8 +154,7 @@ class LocalScores(ParentSetScores):
                 tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar, known)  # a bar that is full stays so
                 out = (len(c) < mask.bit_count() for c, mask in zip(chosen, constraints.allowed, strict=True))
                 restricted = tuple(name for name, left in zip(names, out, strict=True) if left)
-                words, rows = (score_name, prior_name), (moments, getattr(scorer, "counts", None))
-                return cls._of_tables(names, chosen, tables, constraints, restricted, *words, *rows)
+                return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, *rows)
 
             scores = made(chosen)
         if grows and scores.restricted:

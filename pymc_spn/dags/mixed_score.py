@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.dags.mixed_rows import MixedRows
 from pymc_spn.dags.scores import LEVELS, BDeu, BDeuScorer, BGe, BGeScorer
 from pymc_spn.tables import Table
 
@@ -53,18 +54,17 @@ class MixedScorer:
         self.names, self.intervened, self.discrete = table.names, intervened, set(discrete)
         self.numeric_place = {i: k for k, i in enumerate(numeric)}
         self.level_place = {i: k for k, i in enumerate(discrete)}
-        self.codes = table.values[:, discrete].astype(np.int64)
-        x = table.values[:, numeric]
-        self.centred = x - x.mean(axis=0) if x.size else x
         self.bdeu: BDeuScorer | None = None
         if discrete:
             levels = Table(tuple(table.columns[i] for i in discrete), table.values[:, discrete], table.index)
             self.bdeu = bdeu.scorer(levels, intervened[:, discrete])
-        self.constants: tuple[float, float, Any] | None = None
+        self.constants: tuple[Any, ...] = ()
         if numeric:
-            numbers = Table(tuple(table.columns[i] for i in numeric), x, table.index)
+            numbers = Table(tuple(table.columns[i] for i in numeric), table.values[:, numeric], table.index)
             bge.scorer(numbers, intervened[:, numeric])  # its refusals and messages
             self.constants = bge.resolve(len(numeric))
+        ess = 1.0 if self.bdeu is None else self.bdeu.counts.ess
+        self.counts = MixedRows.of_rows(table, intervened, numeric, ess, self.constants)
         self.known: dict[tuple[int, tuple[int, ...]], list[BGeScorer]] = {}
 
     def table(self, child, base, candidates):
@@ -95,18 +95,11 @@ class MixedScorer:
         """One scorer for the rows of each configuration that occurs, rows that set the child left out."""
         key = (child if self.intervened[:, child].any() else -1, levels)
         if key not in self.known:
-            kept = ~self.intervened[:, child]
-            codes = self.codes[np.ix_(kept, [self.level_place[j] for j in levels])]
-            group = (
-                np.unique(codes, axis=0, return_inverse=True)[1].reshape(-1) if levels else np.zeros(kept.sum(), int)
-            )
-            rows = self.centred[kept]
-            nothing = np.zeros((1, rows.shape[1]), bool)
             names = [self.names[i] for i in self.numeric_place]
-            assert self.constants is not None
+            alpha_mu, alpha_w, t = self.constants
             self.known[key] = [
-                BGeScorer(part, np.broadcast_to(nothing, part.shape), *self.constants, names)
-                for part in (rows[group == g] for g in range(group.max(initial=0) + 1))
+                BGeScorer(rows, np.zeros(rows.shape, bool), alpha_mu, alpha_w, t, names)
+                for _, rows in self.counts.configurations(child, levels)
             ]
         return self.known[key]
 

@@ -159,23 +159,23 @@ class BDeu:
 
 def choose_score(
     score: Any, table: Table, intervened: np.ndarray, standardize: bool
-) -> tuple[Any, str, GaussianMoments | None]:
-    """Scorer, name and moments of the score that the user gave, or of the one that fits the columns."""
+) -> tuple[Any, str, GaussianMoments | None, LevelCounts | None]:
+    """Scorer, name, moments and counts of the score that the user gave, or of the one that fits the columns."""
     if score is None:
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
     if hasattr(score, "scorer") and not isinstance(score, type):
-        if not standardize:
-            scorer = score.scorer(table, intervened)
-            return scorer, score.name, scorer.gaussian
-        read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS)
+        read, units = table, np.ones(len(table.columns))
+        if standardize:
+            read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS)
         scorer = score.scorer(read, intervened)
-        return scorer, score.name, scorer.gaussian and scorer.gaussian.times(units)
+        moments, counts = scorer.gaussian, getattr(scorer, "counts", None)
+        return scorer, score.name, moments and moments.times(units), counts and counts.times(units)
     if callable(score) and not isinstance(score, type):
         for argument, is_asked in (("interventions", intervened.any()), ("standardize", standardize)):
             if is_asked:
                 raise ValueError(f"{argument} cannot be handed to a callable score: do that inside it")
-        return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__), None
+        return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__), None, None
     raise TypeError(
         f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}"
     )
@@ -277,10 +277,10 @@ class BGeScorer:
         self.same_rows = not intervened.any()
         kept = ~intervened
         counts = kept.sum(axis=0)
-        shared = _scale_matrix(centred, alpha_mu, t)
+        shared = scale_matrix(centred, alpha_mu, t)
         matrices = np.broadcast_to(shared, (d, d, d))
         if not self.same_rows:
-            matrices = np.stack([_scale_matrix(centred[kept[:, i]], alpha_mu, t) for i in range(d)])
+            matrices = np.stack([scale_matrix(centred[kept[:, i]], alpha_mu, t) for i in range(d)])
         self.gaussian = GaussianMoments(matrices, counts, alpha_w)
         self.terms = [bge_terms(int(n), d, alpha_mu, alpha_w, t) for n in counts]
         squares = np.nan_to_num(np.diagonal(shared), nan=np.inf, posinf=np.inf)
@@ -349,7 +349,8 @@ class BGeScorer:
         return best
 
 
-def _scale_matrix(centred, alpha_mu, t):
+def scale_matrix(centred, alpha_mu, t):
+    """(k, k) posterior scale matrix of a normal-Wishart prior with mean zero and scale t."""
     n = len(centred)
     matrix = t * np.eye(centred.shape[1])
     if n:

@@ -10,6 +10,7 @@ from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.labelled_answers import Evidence
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.mixed_rows import MixedRows
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
@@ -49,6 +50,11 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         data["codes"], data["weights"] = (("row", "variable"), counts.codes), (("variable", "row"), counts.weights)
     if scores.outside is not None:
         data["outside"] = (("parent", "child"), scores.outside)
+    if isinstance(counts, MixedRows):
+        data["cell"], data["numeric"] = (("case",), counts.cell), (("number",), counts.numeric)
+        data["numbers"], data["is_set"] = (("case", "number"), counts.numbers), (("case", "number"), counts.is_set)
+        data["units"] = (("unit", "number"), np.stack([counts.centres, counts.units]))
+        data["normal_wishart"] = (("constant",), [counts.alpha_mu, counts.alpha_w, counts.prior_scale])
     if isinstance(post._lattice, TreePaths):
         tree = post._lattice.tree
         data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
@@ -202,7 +208,24 @@ def _counts(d: int, arrays: dict[str, np.ndarray], fields: dict[str, Any]) -> Le
         refuse("codes", "be below the number of levels", codes.max(axis=0, initial=0).tolist())
     weights = checked("weights", arrays["weights"], (d, len(codes)), 0, whole=True)
     ess = float(checked("ess", fields["ess"], (), 0.0))
-    return LevelCounts(codes, weights, tuple(map(tuple, levels)), ess)
+    counts = LevelCounts(codes, weights, tuple(map(tuple, levels)), ess)
+    return _mixed(counts, arrays) if "numbers" in arrays else counts
+
+
+def _mixed(counts: LevelCounts, arrays: dict[str, np.ndarray]) -> MixedRows:
+    """Rows of a conditional Gaussian score."""
+    cell = checked("cell", arrays["cell"], (None,), 0, len(counts.codes) - 1, whole=True)
+    numeric = checked("numeric", arrays["numeric"], (None,), 0, len(counts.levels) - 1, whole=True)
+    if (np.diff(numeric) < 1).any() or (counts.n_levels[numeric] != 1).any():
+        refuse("numeric", "be ascending variables without levels", numeric.tolist())
+    numbers = checked("numbers", arrays["numbers"], (cell.size, numeric.size))
+    is_set = checked("is_set", arrays["is_set"].astype(np.int64), numbers.shape, 0, 1, whole=True).astype(bool)
+    centres, units = checked("units", arrays["units"], (2, numeric.size))
+    alpha_mu, alpha_w, t = checked("normal_wishart", arrays["normal_wishart"], (3,), 0.0).tolist()
+    if not (units > 0.0).all() or min(alpha_mu, alpha_w - numeric.size + 1, t) <= 0.0:
+        refuse("units and normal_wishart", f"be positive, alpha_w above {numeric.size - 1}", (alpha_mu, alpha_w, t))
+    own = counts.codes, counts.weights, counts.levels, counts.ess, cell, numeric, numbers, is_set, centres, units
+    return MixedRows(*own, alpha_mu, alpha_w, t)
 
 
 def _sets(place: str, values: Any, d: int) -> np.ndarray:

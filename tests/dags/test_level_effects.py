@@ -119,5 +119,7 @@ def test_what_has_no_levels_is_refused():
     with pytest.raises(ValueError, match=r"versus must be a level of 'a', \['low', 'mid', 'high'\]; got 'none'"):
         post.sample_when_set("c", "a", 10, "none")
     numbers = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 2)), columns=["x", "y"])
-    with pytest.raises(ValueError, match="laws under interventions need BDeu scores, these are 'BGe'"):
+    with pytest.raises(
+        ValueError, match="answers when a variable is set need BDeu or ConditionalGaussian scores, these are 'BGe'"
+    ):
         ps.OrderSPN.exact(ps.LocalScores.from_data(numbers)).probabilities_when_set("x", "y")

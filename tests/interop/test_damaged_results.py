@@ -59,6 +59,12 @@ def orders(folder):
     return saved(post, folder), ps.OrderSPN.load, lambda p: p.edge_probabilities()
 
 
+def mixed_orders(folder):
+    frame = table().fillna(0.0).assign(d=lambda f: f["a"] ** 2)
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(frame, ps.ConditionalGaussian()))
+    return saved(post, folder), ps.OrderSPN.load, lambda p: p.sample_when_set("d", "b", 20, random_seed=1)
+
+
 def lattice(folder):
     post = ps.OrderSPN.fit(ps.LocalScores.from_data(FRAME), max_prefixes=6, random_seed=1, progressbar=False)
     return saved(post, folder), ps.OrderSPN.load, lambda p: p.edge_probabilities()
@@ -111,7 +117,8 @@ def network(folder):
 
 
 CASES = {
-    f.__name__: f for f in (variational, orders, lattice, regular, imputed, trees, of_numbers, drawn_graphs, network)
+    f.__name__: f
+    for f in (variational, orders, mixed_orders, lattice, regular, imputed, trees, of_numbers, drawn_graphs, network)
 }
 CASES |= {f"circuit {name}": circuit(name) for name in ("missing", "infinite_splits", "infinite_skewed")}
 CASES |= {f"sampled {name}": sampled_as(name) for name in QUESTIONS}
