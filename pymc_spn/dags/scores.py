@@ -42,7 +42,9 @@ class GaussianMoments:
 
     def times(self, units: np.ndarray) -> "GaussianMoments":
         """The same in other units: each column times its number."""
-        return GaussianMoments(self.matrices * np.outer(units, units), self.n_rows, self.alpha_w)
+        shared = self.matrices.strides[0] == 0  # one for all, in the memory of one
+        matrices = (self.matrices[:1] if shared else self.matrices) * np.outer(units, units)
+        return GaussianMoments(np.broadcast_to(matrices, self.matrices.shape), self.n_rows, self.alpha_w)
 
 
 @dataclass(frozen=True)
@@ -165,12 +167,12 @@ def choose_score(
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
     if hasattr(score, "scorer") and not isinstance(score, type):
-        read, units = table, np.ones(len(table.columns))
-        if standardize:
-            read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS)
+        read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS) if standardize else (table, None)
         scorer = score.scorer(read, intervened)
         moments, counts = scorer.gaussian, getattr(scorer, "counts", None)
-        return scorer, score.name, moments and moments.times(units), counts and counts.times(units)
+        if units is not None:
+            moments, counts = moments and moments.times(units), counts and counts.times(units)
+        return scorer, score.name, moments, counts
     if callable(score) and not isinstance(score, type):
         for argument, is_asked in (("interventions", intervened.any()), ("standardize", standardize)):
             if is_asked:
