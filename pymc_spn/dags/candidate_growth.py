@@ -60,7 +60,8 @@ def grown(
             if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
                 break
             scores = remade(chosen, scores)
-    return replace(scores, outside=added)
+    left_out = np.array([[allowed >> j & 1 for allowed in constraints.allowed] for j in range(scores.d)], bool)
+    return replace(scores, outside=np.where(left_out & (scores.slots.T < 0), added, np.nan))
 
 
 def _drawn(scores: "LocalScores", rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

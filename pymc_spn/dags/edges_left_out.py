@@ -24,7 +24,7 @@ def refuse_left_out(scores: ParentSetScores, evidence: Evidence) -> Evidence:
         return evidence
     for child, mask in enumerate(evidence[0]):
         for parent in bits_of(mask & ~scores.candidate_sets[child]):
-            if scores.outside[parent, child] > 0.0:
+            if not np.isnan(scores.outside[parent, child]):
                 one, other = scores.names[parent], scores.names[child]
                 raise ValueError(
                     f"present names {one!r} -> {other!r}, but {one!r} is no candidate parent of {other!r} (its "
@@ -40,7 +40,7 @@ def with_left_out(scores: ParentSetScores, evidence: Evidence, edges: "xr.DataAr
         return edges
     told = [present | absent for present, absent in zip(*evidence, strict=True)]
     known = np.array([[mask >> j & 1 for mask in told] for j in range(scores.d)], bool)
-    estimated = (scores.outside > 0.0) & ~known
+    estimated = ~np.isnan(scores.outside) & ~known
     marks: dict[str, Any] = {"exactness": "monte-carlo"}
     if "mcse" in edges.attrs:
         marks["mcse"] = np.where(estimated, np.nan, edges.attrs["mcse"])

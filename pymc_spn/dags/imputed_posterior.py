@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
+from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
 from pymc_spn.dags.exact_queries import ExactQueries
 from pymc_spn.dags.imputed_tables import Imputations, completed_tables
@@ -218,6 +219,10 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     # ---- questions whose parts are those of one table each
 
+    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+        """Posterior probability of every edge, (parent, child); as `OrderSPN.edge_probabilities`."""
+        return self._given(given)._averaged(lambda post: post.edge_probabilities())
+
     def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
         """Posterior of the parent sets of one variable, most probable first; as `OrderSPN.parent_set_probabilities`.
 
@@ -252,20 +257,6 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`."""
         return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
 
-    def probabilities_when_set(
-        self,
-        effect: str,
-        cause: str,
-        versus: Any = None,
-        draws: int = 1_000,
-        given: Given | None = None,
-        random_seed: Seed = None,
-    ) -> "xr.DataArray":
-        """Posterior mean of P(effect | do(cause)); as `OrderSPN.probabilities_when_set`, draws shared by the tables."""
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        n = max(2, asked._n_of_part(count("draws", draws, 2)))
-        return asked._averaged(lambda post: post.probabilities_when_set(effect, cause, versus, n, None, rng))
-
     def sample_when_set(
         self,
         effect: str,
@@ -274,11 +265,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         versus: Any = None,
         given: Given | None = None,
         random_seed: Seed = None,
+        at: Sequence[float] | None = None,
     ) -> "xr.DataArray":
-        """Draws of P(effect | do(cause)), a table each; as `OrderSPN.sample_when_set`."""
+        """Draws of what `probabilities_when_set` or `mean_when_set` averages, a table each."""
         asked = self._given(given)
         return asked._drawn(
-            draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng)
+            draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng, at)
         )
 
     # ---- below the surface
@@ -299,9 +291,27 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         """Log of the probability of the evidence, a mean over tables."""
         return float(np.logaddexp.reduce(self.log_shares) - np.log(self.log_shares.size))
 
+    def _mean_when_set(
+        self,
+        name: str,
+        effect: str,
+        cause: str,
+        versus: Any,
+        draws: int,
+        given: Given | None,
+        random_seed: Seed,
+        at: Any,
+    ) -> "xr.DataArray":
+        """As `OrderSPN._mean_when_set`; the tables share the draws."""
+        asked, rng = self._given(given), np.random.default_rng(random_seed)
+        n = max(2, asked._n_of_part(count("draws", draws, 2)))
+        return asked._averaged(lambda post: post._mean_when_set(name, effect, cause, versus, n, None, rng, at))
+
     def _with(self, evidence: Evidence) -> Self:
         if evidence == self.evidence:
             return self
+        for post in self.posteriors:
+            refuse_left_out(post.scores, evidence)
         told = [post._with(evidence) for post in self.posteriors]
         logs = np.full(len(told), -np.inf)
         for m, (new, old) in enumerate(zip(told, self.posteriors, strict=True)):

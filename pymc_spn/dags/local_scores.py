@@ -55,8 +55,8 @@ class LocalScores(ParentSetScores):
     counts : LevelCounts, optional
         Rows of a BDeu or (`MixedRows`) conditional Gaussian score, from which laws under interventions are computed.
     outside : (d, d) float64, optional
-        Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent is no
-        candidate; zero for the others.
+        Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent was left
+        out of the candidates; NaN for the others.
     """
 
     @classmethod

@@ -208,4 +208,4 @@ class ParentSetScores:
     @property
     def left_out(self) -> float:
         """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated."""
-        return float("nan") if self.outside is None else float(self.outside.max())
+        return float("nan") if self.outside is None else float(np.nanmax(self.outside))

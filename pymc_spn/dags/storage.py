@@ -119,7 +119,7 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         fields["prior"],
         moments,
         None if fields.get("levels") is None else _counts(len(names), arrays, fields),
-        checked("outside", arrays["outside"], (len(names),) * 2, 0.0, 1.0) if "outside" in arrays else None,
+        checked("outside", arrays["outside"], (len(names),) * 2, 0.0, 1.0, gaps=True) if "outside" in arrays else None,
     )
     if fields["kind"] not in KINDS:
         refuse("the kind of support", f"be one of {KINDS}", fields["kind"])

@@ -69,3 +69,13 @@ def total_variation(masks, graphs, p):
 def expected_total_variation(p, n):
     """Mean over independent draws: 0.5 sum of sqrt(2 p (1 - p) / (pi n))."""
     return 0.5 * np.sqrt(2 * p * (1 - p) / (np.pi * n)).sum()
+
+
+def linear_table(d, n, seed):
+    """Columns that depend on some of those before them."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((n, d))
+    for i in range(d):
+        weights = np.where(rng.random(i) < 0.4, rng.normal(size=i), 0.0)
+        x[:, i] = x[:, :i] @ weights + rng.normal(size=n)
+    return pd.DataFrame((x - x.mean(axis=0)) / x.std(axis=0), columns=list("abcdefghijklmno"[:d]))

@@ -10,20 +10,11 @@ import pytest
 from reference_dags import table
 
 import pymc_spn as ps
+from tests.dags.score_tables import linear_table
 
 # standard errors come from 20 stretches: a difference over its error has a t law with 19 degrees of freedom, beyond
 # which 6 lies with probability 1e-5; those of all edges of one test are some hundred
 FAR = 6.0
-
-
-def linear_table(d, n, seed):
-    """Columns that depend on some of those before them."""
-    rng = np.random.default_rng(seed)
-    x = np.zeros((n, d))
-    for i in range(d):
-        weights = np.where(rng.random(i) < 0.4, rng.normal(size=i), 0.0)
-        x[:, i] = x[:, :i] @ weights + rng.normal(size=n)
-    return pd.DataFrame((x - x.mean(axis=0)) / x.std(axis=0), columns=list("abcdefghijklmno"[:d]))
 
 
 @pytest.fixture(scope="module")
