@@ -95,7 +95,7 @@ class OrderDAG(PosteriorEstimator):
         Parameters
         ----------
         X : DataFrame or (N, D) array_like of numbers
-            No missing cells; at most 64 columns.
+            No missing cells; at most 1,000 columns.
         y : ignored
         interventions : (N, D) bool DataFrame or array, optional
             True where the experimenter set the cell, as in `LocalScores.from_data`.
