@@ -1,5 +1,6 @@
 """Candidate parents grown from sampled graphs until no variable outside matters."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -7,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags import draw_kernels, order_gibbs_kernels
-from pymc_spn.dags.candidates import MOST, best_with_each, bits_of
+from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each, bits_of
 from pymc_spn.dags.constraints import Constraints
 from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.trust_warnings import CoverageWarning
 
 if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores
 
 ROUNDS = 6  # at most
 MATTERS = 0.05  # probability from which a variable becomes a candidate
+LIKELY = 0.2  # from which it may be one beyond the usual number, and is missed where there is no room
 HARDLY = 0.002  # below which a candidate goes
 CHAINS, SETTLE, DRAWS, THIN = 8, 64, 25, 2  # of the orders that each round looks at
 SETS = 10  # most frequent drawn parent sets of each variable that are tried with others
@@ -60,6 +63,15 @@ def grown(
             if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
                 break
             scores = remade(chosen, scores)
+    if (worst := np.nanmax(np.where(scores.slots.T < 0, added, 0.0))) >= LIKELY:
+        parent, child = np.argwhere((added == worst) & (scores.slots.T < 0))[0]
+        warnings.warn(
+            f"{scores.names[parent]!r} was left out of the {scores.n_candidates[child]} candidate parents of "
+            f"{scores.names[child]!r}, of which it is a parent with a probability of about {worst:.2g}: there is no "
+            "room for all that matter, and answers lack such edges; give more room by max_candidates=",
+            CoverageWarning,
+            stacklevel=4,
+        )
     left_out = np.array([[allowed >> j & 1 for allowed in constraints.allowed] for j in range(scores.d)], bool)
     return replace(scores, outside=np.where(left_out & (scores.slots.T < 0), added, np.nan))
 
@@ -146,5 +158,7 @@ def _next_candidates(
         held, now = bits_of(constraints.required[child]), scores.candidate_list(child)
         least = {j: HARDLY if j in now else MATTERS for j in bits_of(constraints.allowed[child]) if j not in held}
         wanted = sorted((j for j, bound in least.items() if value[j, child] >= bound), key=lambda j: -value[j, child])
-        found.append(sorted([*held, *wanted][: max(MOST, len(held))]))
+        probable = sum(inside[j, child] >= LIKELY or outside[j, child] >= LIKELY for j in wanted)
+        most = max(MOST, min(len(held) + probable, LARGEST), len(held) + 1)
+        found.append(sorted([*held, *wanted][:most]))
     return found

@@ -9,7 +9,8 @@ from pymc_spn.dags.constraints import Constraints
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 FIRST = 10  # candidates that the greedy rule chooses by default
-MOST = 16  # of which a default choice has at most
+MOST = 16  # of which a default choice has at most, beside probable ones
+LARGEST = 20  # of which it has at most with these
 _TOGETHER = 6  # last candidates taken at once where every scan asks the data anew
 
 
@@ -21,29 +22,28 @@ def bits_of(mask: int) -> list[int]:
 def choose_candidates(
     scorer: Any,
     constraints: Constraints,
-    max_candidates: int,
+    limits: Sequence[int],
     by_size: np.ndarray,
     by_edge: np.ndarray,
     names: Sequence[str],
     bar: ProgressBar,
 ) -> list[list[int]]:
-    """Candidate parents of each variable, ascending.
+    """Candidate parents of each variable, ascending: at most its limit.
 
     Starts from the required parents and adds, one at a time, the variable u that reaches the highest score of any set
     S + u with S among the candidates so far (Viinikka et al. 2020, arXiv:2010.00684, "greedy"). Only sets that hold
     the newest candidate are looked at: the others' best is remembered.
     """
     chosen = []
-    for child, allowed in enumerate(constraints.allowed):
+    for child, (allowed, most) in enumerate(zip(constraints.allowed, limits, strict=True)):
         required = bits_of(constraints.required[child])
-        if len(required) > max_candidates:
+        if len(required) > most:
             raise ValueError(
-                f"max_candidates = {max_candidates} leaves no room for the {len(required)} required parents of "
-                f"{names[child]!r}"
+                f"max_candidates = {most} leaves no room for the {len(required)} required parents of {names[child]!r}"
             )
         possible = bits_of(allowed)
-        if len(possible) > max_candidates:
-            possible = _greedy(scorer, child, required, possible, max_candidates, by_size, by_edge)
+        if len(possible) > most:
+            possible = _greedy(scorer, child, required, possible, most, by_size, by_edge)
         chosen.append(sorted(possible))
         bar.advance()
     return chosen

@@ -116,6 +116,11 @@ class NamedGraph:
         lines += [may_turn.format(safe(one), safe(other)) for one, other in self.undirected]
         return "\n".join([f"{kind} {{", *(f"  {line};" for line in lines), "}"])
 
+    def __repr__(self) -> str:
+        n_edges, n_turned = len(self.directed), len(self.undirected)
+        turned = f", {n_turned} that may be turned" if n_turned else ""
+        return f"{type(self).__name__}({len(self.names)} variables, {n_edges} edges{turned})"
+
     def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
         return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
 
@@ -129,7 +134,7 @@ class NamedGraph:
 
 
 @own_names
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DAG(NamedGraph):
     """A directed acyclic graph.
 
@@ -270,7 +275,7 @@ class DAG(NamedGraph):
 
 
 @own_names
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CPDAG(NamedGraph):
     """A Markov equivalence class of DAGs.
 
@@ -297,10 +302,17 @@ def to_cpdags(graphs: Any) -> np.ndarray:
     -------
     (n, d, d) bool
         As `CPDAG.adjacency`.
+
+    Raises
+    ------
+    ValueError
+        If one has a cycle.
     """
     from pymc_spn.dags.graph_kernels import equivalence_classes
 
     graphs = np.ascontiguousarray(graphs, bool)
     out = np.empty_like(graphs)
-    equivalence_classes(graphs, out)
+    cyclic = equivalence_classes(graphs, out)
+    if cyclic >= 0:
+        raise ValueError(f"graphs[{cyclic}] has a cycle")
     return out

@@ -115,7 +115,7 @@ class DagPosterior(OrderSPN):
         Warns
         -----
         ConvergenceWarning, CoverageWarning
-            As `from_scores`.
+            As `from_scores`. `CoverageWarning` also as `LocalScores.from_data`.
         """
         check_engine(engine)
         count("lags", lags, 0)
@@ -160,7 +160,8 @@ class DagPosterior(OrderSPN):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of an edge is above 1.1: the chains have not met.
+            If R-hat of an edge is above 1.1, with 50 draws a chain or more: the chains have not met. One chain has no
+            R-hat.
         CoverageWarning
             For "lattice", as `OrderSPN.fit`.
         """
@@ -243,7 +244,7 @@ class DagPosterior(OrderSPN):
         """As `OrderSPN.log_mass`; of sampled orders it is not known."""
         if self._is_sample:
             raise ValueError(
-                "log_mass: a sample of orders does not know the log evidence; "
+                "log_mass: a sample of orders does not know the log evidence; up to 64 variables "
                 "ps.OrderSPN.fit(scores).estimate_log_evidence() estimates it"
             )
         return self._scalar("log_mass", self._log_total)

@@ -14,6 +14,7 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
@@ -303,7 +304,7 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
     """
     from pymc_spn.dags.mcmc_chain import OrderChain
 
-    chain = _chain(OrderChain, scores)
+    chain = _chain("ps.DagOrder", OrderChain, scores)
     arrays = [scores.lookup, scores.offsets, scores.log_sums, scores.precede_sets]
     return _register(name, scores, "order", chain.resting_state(), arrays, chain.ranked)
 
@@ -340,13 +341,14 @@ def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
     """
     from pymc_spn.dags.mcmc_chain import PartitionChain
 
-    chain = _chain(PartitionChain, scores)
+    chain = _chain("ps.DagPartition", PartitionChain, scores)
     arrays = [scores.lookup, scores.offsets, scores.log_sums, chain.ranked, scores.log_scores]
     return _register(name, scores, "partition", chain.resting_state(), arrays, chain.ranked)
 
 
-def _chain(make: Any, scores: Any) -> Any:
+def _chain(what: str, make: Any, scores: Any) -> Any:
     check_scores(scores)
+    refuse_wide(what, scores.d)
     if scores.d < 2:
         raise ValueError(f"scores must have at least two variables; got {quoted(list(scores.names))}")
     return make(scores)

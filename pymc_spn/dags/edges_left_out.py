@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_spn.dags.candidates import bits_of
 from pymc_spn.dags.labelled_answers import Evidence
+from pymc_spn.dags.order_sample import must_stand_before
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 if TYPE_CHECKING:
@@ -34,14 +35,23 @@ def refuse_left_out(scores: ParentSetScores, evidence: Evidence) -> Evidence:
     return evidence
 
 
-def with_left_out(scores: ParentSetScores, evidence: Evidence, edges: "xr.DataArray") -> "xr.DataArray":
-    """Edge probabilities, with the estimates of edges that were left out and of which the evidence tells nothing."""
+def with_left_out(post: Any, edges: "xr.DataArray") -> "xr.DataArray":
+    """Edge probabilities of a posterior, with the estimates of edges that were left out and may still be there.
+
+    The standard errors of these are not known, nor that of an edge that no sampled order allows.
+    """
+    scores, evidence = post.scores, post.evidence
+    told = [present | absent for present, absent in zip(*evidence, strict=True)]
+    possible = ~np.array([[mask >> j & 1 for mask in told] for j in range(scores.d)], bool)
+    before = must_stand_before(post._leaf_tables)
+    possible &= ~(scores.must_precede if before is None else before)  # of what stands in front nothing is a child
+    mcse = edges.attrs.get("mcse")
+    if mcse is not None:
+        mcse = np.where(possible & (edges.values == 0.0) & (scores.slots.T >= 0), np.nan, mcse)
+        edges = edges.assign_attrs(mcse=mcse)
     if scores.outside is None:
         return edges
-    told = [present | absent for present, absent in zip(*evidence, strict=True)]
-    known = np.array([[mask >> j & 1 for mask in told] for j in range(scores.d)], bool)
-    estimated = ~np.isnan(scores.outside) & ~known
-    marks: dict[str, Any] = {"exactness": "monte-carlo"}
-    if "mcse" in edges.attrs:
-        marks["mcse"] = np.where(estimated, np.nan, edges.attrs["mcse"])
-    return edges.copy(data=np.where(estimated, scores.outside, edges.values)).assign_attrs(marks)
+    estimated = ~np.isnan(scores.outside) & possible
+    mcse = np.where(estimated, np.nan, 0.0 if mcse is None else mcse)
+    values = np.where(estimated, scores.outside, edges.values)
+    return edges.copy(data=values).assign_attrs(exactness="monte-carlo", mcse=mcse)

@@ -57,7 +57,7 @@ class ExactQueries:
         asked = self._given(given)
         coords = {"parent": self.names, "child": self.names}
         answer: xr.DataArray = asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
-        return with_left_out(self.scores, asked.evidence, answer)
+        return with_left_out(asked, answer)
 
     def edge_table(self, least: float = 0.0, given: Given | None = None) -> "pd.DataFrame":
         """Edges and their probabilities as a table, most probable first.
@@ -243,7 +243,9 @@ class ExactQueries:
         Returns
         -------
         MaximumAPosteriori
-            ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats.
+            ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats: NaN
+            for sampled orders, which do not know their log evidence. Graphs of one class have the same score under BGe
+            or BDeu and an edge penalty, so arrows may be arbitrary: ``graph.cpdag()`` shows which.
         """
         from pymc_spn.dags.drawing import most_probable
 

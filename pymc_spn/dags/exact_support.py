@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
+from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice, sets_of_rows
 from pymc_spn.numerics.memory_limits import refuse_memory, refuse_size
@@ -24,6 +25,7 @@ def exact_lattice(scores: ParentSetScores, max_gigabytes: float) -> PrefixLattic
         If it would need more than `max_gigabytes`.
     """
     d = scores.d
+    refuse_wide("a sum over all orders", d)
     tables = 16 * scores.log_scores.size
     if not np.any(scores.must_precede):
         needed = tables + (_BYTES_A_PREFIX << d)

@@ -103,6 +103,11 @@ def equivalence_classes(graphs, out):
         Parents by children.
     out : (n, d, d) bool
         Out: True at [j, i] if j -> i or j - i.
+
+    Returns
+    -------
+    int
+        Number of the first graph that has a cycle, -1 if none has.
     """
     n, d = graphs.shape[0], graphs.shape[1]
     order = np.empty(d, np.int64)
@@ -110,12 +115,14 @@ def equivalence_classes(graphs, out):
     unchecked = np.zeros(1, np.int64)
     for s in range(n):
         if must_stop_after(d * d * d, unchecked):
-            return
-        topological_order(graphs[s], order)
+            return -1
+        if not topological_order(graphs[s], order):
+            return s
         equivalence_class(graphs[s], order, compelled)
         for i in range(d):
             for j in range(d):
                 out[s, j, i] = graphs[s, j, i] or (graphs[s, i, j] and not compelled[i, j])
+    return -1
 
 
 @kernel

@@ -26,6 +26,7 @@ from pymc_spn.dags.labelled_answers import (
 )
 from pymc_spn.dags.local_scores import MEMORY_LIMIT
 from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.dags.scores import is_number
 from pymc_spn.dags.storage import FORMAT, IMPUTED, from_tree, to_tree
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
@@ -143,7 +144,10 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         """
         rng = np.random.default_rng(random_seed)
         tables = completed_tables(data, imputations, rng)
-        options["max_gigabytes"] = options.get("max_gigabytes", MEMORY_LIMIT) / len(tables)
+        limit = options.get("max_gigabytes", MEMORY_LIMIT)
+        if not is_number(limit):
+            raise TypeError(f"max_gigabytes must be a number, got {quoted(limit)}")
+        options["max_gigabytes"] = limit / len(tables)
         return cls([DagPosterior.from_data(table, random_seed=rng, **options) for table in tables])
 
     # ---- what it is

@@ -38,8 +38,8 @@ def refuse_unlearnable(must_precede: np.ndarray) -> None:
         )
 
 
-def with_learned_penalty[Scores: ParentSetScores](scores: Scores, progressbar: bool) -> Scores:
-    """Scores with the learned edge penalty, of scores that have no prior but what knowledge rules out.
+def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
+    """The learned edge penalty, of scores that have no prior but what knowledge rules out.
 
     Under a penalty of kappa nats each of the M pairs of variables is an edge with probability
     pi = 1 / (1 + exp(kappa)), given the order. The penalty is the mode of its posterior if pi is uniform: the largest
@@ -68,10 +68,7 @@ def with_learned_penalty[Scores: ParentSetScores](scores: Scores, progressbar: b
         best = grid[int(np.argmin([loss(penalty) for penalty in grid]))]
         step = 2 * most / (PLACES - 1)
         found = minimize_scalar(loss, bounds=(best - step, best + step), options={"xatol": PRECISION})
-    penalty = float(found.x)
-    return replace(
-        scores, log_scores=scores.log_scores - penalty * sizes, prior=f"edge penalty {penalty:.3f}, {LEARNED}"
-    )
+    return float(found.x)
 
 
 def log_evidence(scores: ParentSetScores, log_likelihoods: np.ndarray, log_prior: np.ndarray, cost: np.ndarray) -> Any:

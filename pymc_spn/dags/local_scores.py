@@ -1,7 +1,6 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, su
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.interventions import intervened_cells
 from pymc_spn.dags.lagged_columns import with_lags
-from pymc_spn.dags.learned_penalty import is_learned, refuse_unlearnable, with_learned_penalty
+from pymc_spn.dags.learned_penalty import is_learned, learned_penalty, refuse_unlearnable
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.score_sizes import check_table, n_columns, refuse_many, refuse_table
@@ -122,6 +121,11 @@ class LocalScores(ParentSetScores):
         ValueError
             If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 1,000
             variables, or the table would not fit.
+
+        Warns
+        -----
+        CoverageWarning
+            If a variable that is left out of the default candidates is a parent with a probability of about .2 or more.
         """
         refuse_many(n_columns(data))
         table = read_table(data, kinds)
@@ -143,11 +147,13 @@ class LocalScores(ParentSetScores):
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
         widest = max(mask.bit_count() for mask in constraints.allowed)
         grows = limit is None and widest > ALL_CANDIDATES
-        first = FIRST if grows else widest if limit is None else limit
-        refuse_table(constraints, MOST if grows else first, max_gigabytes)
+        first, most_of = [FIRST if grows else widest if limit is None else limit] * len(names), [0] * len(names)
+        if grows:
+            held = [mask.bit_count() for mask in constraints.required]
+            first, most_of = [max(FIRST, n) for n in held], [max(MOST, n + 1) for n in held]
+        refuse_table(constraints, most_of if grows else first, max_gigabytes)
         scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
-            first = max(first, *(mask.bit_count() for mask in constraints.required)) if grows else first
             chosen = choose_candidates(scorer, constraints, first, by_size, by_edge, names, bar)
 
             def made(chosen: list[list[int]], known: "LocalScores | None" = None) -> "LocalScores":
@@ -157,15 +163,22 @@ class LocalScores(ParentSetScores):
                 return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, *rows)
 
             scores = made(chosen)
-        if grows and scores.restricted:
+
+        def grow(scores: "LocalScores") -> "LocalScores":
             from pymc_spn.dags.candidate_growth import grown
 
-            scores = grown(scores, scorer, constraints, (by_size, by_edge), made, progressbar)
+            return grown(scores, scorer, constraints, (by_size, by_edge), made, progressbar)
+
+        if grows and scores.restricted:
+            scores = grow(scores)
         if not learns:
             return scores
         chosen, ruled_out = [scores.candidate_list(i) for i in range(len(names))], np.isneginf(by_size)
-        tables = _fill(scorer, constraints, chosen, np.where(ruled_out, -np.inf, 0.0), by_edge, bar)
-        return with_learned_penalty(replace(scores, log_scores=tables), progressbar)
+        by_size = np.where(ruled_out, -np.inf, 0.0)
+        penalty = learned_penalty(made(chosen), progressbar)
+        by_size, prior_name = by_size - penalty * np.arange(len(names)), f"edge penalty {penalty:.3f}, learned"
+        scores = made(chosen)
+        return grow(scores) if grows and scores.restricted else scores
 
     @classmethod
     def from_table(

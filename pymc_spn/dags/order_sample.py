@@ -122,29 +122,40 @@ def drawn_anew(post: Any, evidence: Evidence, seed: int) -> Any:
     """The posterior under more evidence, by orders drawn under it, where few of the orders at hand would count.
 
     What is told is added step by step, each as far as a tenth of the orders count, so that the probability of the whole
-    is a product of ones that are known.
+    is a product of ones that are known. Where no order allows a step, its probability is taken for that of half an
+    order, and has no standard error.
     """
     while True:
         left = items(evidence, post.evidence)
         told = [post._reweighted(joined(post.evidence, one)) for one in left]
         probable = np.argsort([-p._log_total for p in told], kind="stable")
         best = told[probable[0]]
-        if best._log_total == -np.inf:
-            return post._reweighted(evidence)
+        seen = best._log_total > -np.inf
         for k in probable[1:]:
             more = post._reweighted(joined(best.evidence, left[k]))
             if more._share_that_counts < LEAST_SHARE:
                 break
             best = more
+        if not seen and not _is_possible(post._reweighted(evidence)):
+            return post._reweighted(evidence)
         if best.evidence == evidence and best._share_that_counts >= LEAST_SHARE:
             return best
         n_chains, n_draws, _ = post._lattice.orders.shape
         rng = np.random.default_rng([seed, *(m for masks in best.evidence for m in masks)])
-        orders, log_weights, mixing = draw_orders(best._leaf_tables, n_chains, n_draws, rng, False)
-        error = best._log_total_error
-        post = post._on(OrderPaths.of(orders, log_weights, mixing, best._log_total, error), best.evidence)
+        try:
+            orders, log_weights, mixing = draw_orders(best._leaf_tables, n_chains, n_draws, rng, False)
+        except ValueError:  # no order was found
+            return post._reweighted(evidence)
+        log_total = best._log_total if seen else post._log_total - np.log(2.0 * n_chains * n_draws)
+        error = best._log_total_error if seen else np.nan
+        post = post._on(OrderPaths.of(orders, log_weights, mixing, log_total, error), best.evidence)
         if post.evidence == evidence:
             return post
+
+
+def _is_possible(post: Any) -> bool:
+    """Whether the evidence closes no circle and leaves every variable a parent set."""
+    return post._leaf_tables.possible and must_stand_before(post._leaf_tables) is not None
 
 
 def items(evidence: Evidence, known: Evidence) -> list[Evidence]:

@@ -267,7 +267,8 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     def log_mass(self) -> "xr.DataArray":
         """Log of the summed weight of all pairs of order and graph on the support that agree with the evidence.
 
-        For `exact` this is the log evidence, log Z.
+        For `exact` this is log Z, the log evidence but for the prior, which is not normalised: it does not compare
+        priors, as `dag_log_evidence` does.
         """
         return self._scalar("log_mass", self._log_total)
 
@@ -405,6 +406,8 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         """What every answer says of the posterior that it belongs to."""
         limits: dict[str, Any] = {
             "target": "order-modular",
+            "score": self.scores.score,
+            "prior": self.scores.prior,
             "support": "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}",
         }
         if self._measured is not None:

@@ -51,7 +51,9 @@ class SampledQueries:
     def estimate_log_evidence(
         self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Log evidence of the data: `log_mass` less the log of `coverage`, with the standard error in nats.
+        """Log Z, the log evidence under a prior that is not normalised, as in `log_mass`, with its error in nats.
+
+        It is `log_mass` less the log of `coverage`. It does not compare priors, as `dag_log_evidence` does.
 
         Parameters
         ----------
@@ -259,9 +261,10 @@ class SampledQueries:
         """
         import xarray as xr
 
-        from pymc_spn.dags.dag import MOST_IDEALS
+        from pymc_spn.dags.dag import MOST_IDEALS, refuse_wide
         from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
 
+        refuse_wide("structure_modular", self.scores.d)
         asked, rng = self._given(given), np.random.default_rng(random_seed)
         parents = np.empty(self.scores.d, np.int64)
 

@@ -63,7 +63,7 @@ def check_table(table: Table) -> None:
         )
 
 
-def refuse_table(constraints: Constraints, max_candidates: int, max_gigabytes: float) -> None:
+def refuse_table(constraints: Constraints, limits: Sequence[int], max_gigabytes: float) -> None:
     """Refuse a table of all parent sets that needs more memory than it may take.
 
     Raises
@@ -71,6 +71,7 @@ def refuse_table(constraints: Constraints, max_candidates: int, max_gigabytes: f
     ValueError
         It says how much.
     """
-    entries = sum(1 << min(mask.bit_count(), max_candidates) for mask in constraints.allowed)
-    advice = "fewer candidates, tiers or forbidden edges make it smaller"
-    refuse_memory(f"max_candidates = {max_candidates}: the score table", 8 * entries, advice, max_gigabytes)
+    sizes = zip(constraints.allowed, limits, strict=True)
+    entries = sum(1 << min(mask.bit_count(), most) for mask, most in sizes)
+    advice = "fewer candidates or required parents, tiers or forbidden edges make it smaller"
+    refuse_memory(f"up to {max(limits)} candidate parents: the score table", 8 * entries, advice, max_gigabytes)

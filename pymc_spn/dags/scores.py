@@ -167,7 +167,7 @@ def choose_score(
         kinds = [c.kind for c in table.columns]
         score = BDeu() if all(k in LEVELS for k in kinds) else BGe()
     if hasattr(score, "scorer") and not isinstance(score, type):
-        read, units = _standardised(table, () if isinstance(score, BGe) else LEVELS) if standardize else (table, None)
+        read, units = _standardised(table, isinstance(score, BGe)) if standardize else (table, None)
         scorer = score.scorer(read, intervened)
         moments, counts = scorer.gaussian, getattr(scorer, "counts", None)
         if units is not None:
@@ -183,12 +183,13 @@ def choose_score(
     )
 
 
-def _standardised(table: Table, kept: tuple[str, ...]) -> tuple[Table, np.ndarray]:
-    """The table with columns in units of their standard deviations, and the units; 1 for kinds kept and constants."""
+def _standardised(table: Table, numbers_alone: bool) -> tuple[Table, np.ndarray]:
+    """The table in units of standard deviations, and these; 1 for constants, columns with levels and what is no number."""
     x = table.values
     largest = np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(float).tiny)
     units = (x / largest).std(axis=0) * largest if len(x) else largest
-    is_kept = np.array([c.kind in kept for c in table.columns]) | (np.ptp(x, axis=0) == 0.0 if len(x) else True)
+    no_number = [c.kind not in NUMBERS if numbers_alone else c.kind in LEVELS for c in table.columns]
+    is_kept = np.array(no_number) | (np.ptp(x, axis=0) == 0.0 if len(x) else True)
     units = np.where(is_kept, 1.0, units)
     columns = tuple(
         c if keep else Column(c.name, "real", None, "float64") for c, keep in zip(table.columns, is_kept, strict=True)
@@ -198,10 +199,11 @@ def _standardised(table: Table, kept: tuple[str, ...]) -> tuple[Table, np.ndarra
 
 def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
     kinds = {c.name: c.kind for c in table.columns if c.name in wrong}
+    pair = next((name for name in wrong if kinds[name] == "binary"), None)
     hint = (
         "for mixed tables use score=ps.ConditionalGaussian(), in which no numeric column causes a discrete one, "
-        "bin the numeric columns and use BDeu, or take 0 and 1 as numbers, as by "
-        f"kinds={{{wrong[0]!r}: 'real'}}"
+        "bin the numeric columns and use BDeu"
+        + (f", or, if its values are 0 and 1, take it as a number: kinds={{{pair!r}: 'real'}}" if pair else "")
         if len(wrong) < len(table.columns)
         else "use " + ("BDeu" if rule.startswith("BGe") else "BGe, or declare levels with kinds=")
     )
@@ -222,7 +224,7 @@ def _warn_of_units(table: Table, usual_sd: float) -> None:
     _warn(
         f"BGe's prior scale stands for columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
         f"{sd[far]:.3g}, so that the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
-        "standardise the columns, as by (df - df.mean()) / df.std(), or choose prior_scale"
+        "score them with standardize=True, or choose prior_scale"
     )
 
 
@@ -247,8 +249,8 @@ def _warn_of_columns(table: Table, t: float) -> bool:
         )
         _warn(
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
-            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}), so that the prior moves edges; bring them to "
-            "like units, as by (df - df.mean()) / df.std(), or choose prior_scale"
+            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}), so that the prior moves edges; score them "
+            "with standardize=True, or choose prior_scale"
         )
     small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
     faint = [n for n, v in zip(names, small, strict=True) if v]

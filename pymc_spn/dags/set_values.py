@@ -1,6 +1,6 @@
 """What is asked when a variable is set: effect, cause, the values that it takes, and the one to compare with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +112,10 @@ def read_setting(
 
 def _numbers(argument: str, values: Any) -> list[float]:
     """Finite numbers, at least one."""
+    if isinstance(values, Mapping):
+        raise ValueError(f"{argument} must be finite numbers, got {quoted(values)}")
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
     found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     wrong = [
         v

@@ -224,3 +224,29 @@ def test_chains_that_have_not_met_warn(sampled):
     paths = replace(sampled._lattice, r_hat=1.4)
     with pytest.warns(ps.ConvergenceWarning, match="R-hat of an edge is 1.40 over 4 chains of 500 orders"):
         sampled._on(paths, sampled.evidence)._warned()
+
+
+def test_a_condition_that_no_sampled_order_allows_is_drawn_anew():
+    """Of b before a there is one order in some 10,000, so that 50 hold none."""
+    scores = ps.LocalScores.from_table(
+        {
+            "a": {(): 0.0, ("b",): -1.0, ("c",): -1.0},
+            "b": {(): -9.0, ("a",): 0.0, ("c",): -9.5, ("a", "c"): -0.5},
+            "c": {(): 0.0, ("b",): 0.5},
+        }
+    )
+    exact = ps.OrderSPN.exact(scores)
+    few = ps.DagPosterior.from_scores(scores, engine="orders", draws=25, chains=2, random_seed=3)
+    edges, place = few.edge_probabilities(), (1, 0)  # b -> a
+    assert edges.values[place] == 0.0 and np.isnan(edges.attrs["mcse"][place])
+    assert not edges.attrs["mcse"].diagonal().any()
+    told, theirs = few.condition(present=[("b", "a")]), exact.condition(present=[("b", "a")]).edge_probabilities()
+    found = told.edge_probabilities()
+    away, mcse = np.abs(found - theirs).values, np.nan_to_num(found.attrs["mcse"])
+    assert found.values[place] == pytest.approx(1.0)
+    assert (away <= FAR * mcse + 1e-9).all()
+    assert np.abs(edges - theirs).max() > 0.9
+    p = few.probability(present=[("b", "a")])
+    assert float(p) == pytest.approx(1 / 100) and np.isnan(p.attrs["mcse"])
+    assert float(exact.probability(present=[("b", "a")])) < 1e-4
+    assert few.probability(present=[("a", "b"), ("b", "a")]) == 0.0

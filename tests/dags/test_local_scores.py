@@ -248,6 +248,17 @@ def test_variables_of_no_tier_may_stand_anywhere():
     assert list(scores.candidate_sets) == [0b1110, 0b1101, 0b1011, 0b0101]
 
 
+def test_levels_are_refused_standardised_or_not():
+    df = gaussian_table(3).assign(town=["a", "b", "c"] * 20)
+    for standardize in (False, True):
+        with pytest.raises(ValueError, match=r"BGe needs numeric columns, got \{'town': 'categorical'\}"):
+            ps.LocalScores.from_data(df, standardize=standardize)
+    of_town = ps.LocalScores.from_data(df, ps.ConditionalGaussian(), standardize=True)
+    renamed = df.assign(town=df.town.replace({"b": "z"}))
+    again = ps.LocalScores.from_data(renamed, ps.ConditionalGaussian(), standardize=True)
+    np.testing.assert_allclose(of_town.log_scores, again.log_scores, rtol=1e-12)
+
+
 def test_standardised_scores_are_those_of_the_standardised_table():
     """Up to a constant for each variable; moments stay in the units of the data."""
     df = gaussian_table(4) * [1.0, 1e-3, 50.0, 1.0] + [0.0, 0.0, 7.0, 0.0]
@@ -368,8 +379,16 @@ def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
     [
         (1e-8, 1.0, "sd of 'v.' .* is more than 10 times that of 'v1'.* so that the prior moves edges"),
         (1e3, 1.0, "sd of 'v1' .* is more than 10 times that of 'v.'.* so that the prior moves edges"),
-        (1.0, 0.03, "stands for columns whose sd is about 0.71, .* makes edges more probable; standardise the columns"),
-        (1.0, 1e3, "stands for columns whose sd is about 0.71, .* makes edges less probable; standardise the columns"),
+        (
+            1.0,
+            0.03,
+            "stands for columns whose sd is about 0.71, .* makes edges more probable; score them with standardize=True",
+        ),
+        (
+            1.0,
+            1e3,
+            "stands for columns whose sd is about 0.71, .* makes edges less probable; score them with standardize=True",
+        ),
         (1.0, 1e-8, "have sums of squares below BGe's prior_scale"),
     ],
 )
@@ -380,7 +399,7 @@ def test_units_that_the_prior_feels_are_warned_of(one, all_columns, message):
     df = df.assign(v1=df.v1 * one) * all_columns
     with pytest.warns(UserWarning, match=message):
         ps.LocalScores.from_data(df)
-    ps.LocalScores.from_data((df - df.mean()) / df.std())  # as the message says: no warning is left
+    ps.LocalScores.from_data(df, standardize=True)  # as the message says: no warning is left
 
 
 @pytest.mark.filterwarnings("ignore:BGe's prior scale stands for:UserWarning")
