@@ -126,7 +126,7 @@ def exact(sizes, repeats):
 
 def queries(d, repeats):
     df = simulated(d, 0)
-    scores = ps.LocalScores.from_data(df)
+    scores = ps.LocalScores.from_data(df, max_candidates=16)
     rng = np.random.default_rng(0)
     rows = []
     for name, post in (("exact", ps.OrderSPN.exact(scores)), ("lattice", ps.OrderSPN.fit(scores, random_seed=0))):
@@ -181,8 +181,8 @@ def large_lattice(seeds, orders):
     rows = []
     for seed in range(seeds):
         df = simulated(32, seed)
-        candidates = seconds(lambda df=df: ps.LocalScores.from_data(df))[1]
-        scores = ps.LocalScores.from_data(df)
+        candidates = seconds(lambda df=df: ps.LocalScores.from_data(df, max_candidates=16))[1]
+        scores = ps.LocalScores.from_data(df, max_candidates=16)
         scores.log_sums  # noqa: B018
         found = []
         for size, options in ((240_000, {"refine": 0}), (2_300_000, {"refine": 0})):
@@ -208,7 +208,7 @@ def large_lattice(seeds, orders):
 
 def widest(seed=0):
     df = simulated(64, seed)
-    scores = ps.LocalScores.from_data(df)
+    scores = ps.LocalScores.from_data(df, max_candidates=16)
     cpu = {}
     post = None
 

@@ -249,7 +249,7 @@ class Results:
 def problem_of(d, seed):
     problem = simulated(d, seed)
     frame = pd.DataFrame(problem.train, columns=[f"v{i}" for i in range(d)])
-    scores = ps.LocalScores.from_data(frame)
+    scores = ps.LocalScores.from_data(frame, max_candidates=16)
     scores.log_sums  # noqa: B018  before the clock
     return problem, scores
 

@@ -63,6 +63,9 @@ def test_graph_refusals_and_views(monkeypatch):
         ps.DAG(("a", "a"), np.zeros((2, 2), bool))
     with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
         ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool)).log_linear_extensions()
+    with pytest.raises(ValueError, match=r"graphs\[1\] has a cycle"):
+        to_cpdags(np.array([[[0, 1], [0, 0]], [[0, 1], [1, 0]]]))
+    assert repr(ps.DAG.from_edges("abc", [("a", "b")])) == "DAG(3 variables, 1 edges)"
     monkeypatch.setattr("pymc_spn.dags.dag.MOST_IDEALS", 10_000)
     with pytest.raises(ValueError, match="more than 10,000 order ideals"):
         star = np.zeros((40, 40), bool)

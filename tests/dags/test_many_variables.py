@@ -190,6 +190,44 @@ def test_a_parent_that_only_matters_with_another_is_found(module_patch, few):
     assert (few_joined.sel(parent="y").values + few_joined.sel(child="y").values)[1:5].min() < 0.9
 
 
+def test_more_parents_than_there_is_room_for_are_warned_of(monkeypatch):
+    """Of 19 parents all are found; where 16 is the most, one that is left out is named."""
+    for room, names in (
+        (candidates, ("FIRST", "MOST")),
+        (local_scores, ("FIRST", "MOST")),
+        (candidate_growth, ("MOST",)),
+    ):
+        for name in names:
+            monkeypatch.setattr(room, name, {"FIRST": 10, "MOST": 16}[name])
+    x = np.random.default_rng(0).normal(size=(500, 20))
+    x[:, 19] += x[:, :19].sum(axis=1)
+    df = pd.DataFrame(x, columns=[f"x{i}" for i in range(20)])
+    assert ps.LocalScores.from_data(df).candidate_list(19) == list(range(19))
+    monkeypatch.setattr(candidate_growth, "LARGEST", 16)
+    with pytest.warns(ps.CoverageWarning, match="was left out of the 16 candidate parents of 'x19'.*max_candidates="):
+        scores = ps.LocalScores.from_data(df)
+    assert scores.left_out > 0.2
+
+
+def test_required_parents_of_one_variable_are_no_candidates_of_others():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame(rng.normal(size=(200, 24)), columns=[f"x{i}" for i in range(24)])
+    required = [(f"x{i}", "x23") for i in range(17)]
+    scores = ps.LocalScores.from_data(df, required=required)
+    assert scores.n_candidates[23] == 18 and scores.n_candidates[:23].max() <= 16
+    with pytest.raises(ValueError, match="up to 18 candidate parents: the score table"):
+        ps.LocalScores.from_data(df, required=required, max_gigabytes=0.002)
+
+
+def test_a_learned_prior_has_estimates_of_its_own(module_patch, few):
+    df, grown, _ = few
+    learned = ps.LocalScores.from_data(df, prior="learned")
+    penalty = ps.dags.EdgePenalty(float(learned.prior.split()[2].rstrip(",")))
+    given = ps.LocalScores.from_data(df, prior=penalty)
+    assert not np.array_equal(learned.outside, grown.outside, equal_nan=True)
+    np.testing.assert_allclose(np.nanmax(learned.outside), np.nanmax(given.outside), rtol=0.5)
+
+
 def test_the_search_from_sampled_orders_finds_the_best_graph():
     for seed in range(3):
         scores = ps.LocalScores.from_data(linear_table(10, 80, seed))
