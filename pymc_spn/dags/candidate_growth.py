@@ -12,7 +12,7 @@ from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each, bits_of
 from pymc_spn.dags.constraints import Constraints
 from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.numerics.progress_bars import ProgressBar
-from pymc_spn.numerics.trust_warnings import CoverageWarning
+from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
 
 if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores
@@ -70,7 +70,7 @@ def grown(
             f"{scores.names[child]!r}, of which it is a parent with a probability of about {worst:.2g}: there is no "
             "room for all that matter, and answers lack such edges; give more room by max_candidates=",
             CoverageWarning,
-            stacklevel=4,
+            skip_file_prefixes=OWN_FILES,
         )
     left_out = np.array([[allowed >> j & 1 for allowed in constraints.allowed] for j in range(scores.d)], bool)
     return replace(scores, outside=np.where(left_out & (scores.slots.T < 0), added, np.nan))

@@ -147,11 +147,9 @@ class LocalScores(ParentSetScores):
                     raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
         widest = max(mask.bit_count() for mask in constraints.allowed)
         grows = limit is None and widest > ALL_CANDIDATES
-        first, most_of = [FIRST if grows else widest if limit is None else limit] * len(names), [0] * len(names)
-        if grows:
-            held = [mask.bit_count() for mask in constraints.required]
-            first, most_of = [max(FIRST, n) for n in held], [max(MOST, n + 1) for n in held]
-        refuse_table(constraints, most_of if grows else first, max_gigabytes)
+        held = [mask.bit_count() for mask in constraints.required]
+        first = [max(FIRST, n) for n in held] if grows else [widest if limit is None else limit] * len(names)
+        refuse_table(constraints, [max(MOST, n + 1) for n in held] if grows else first, max_gigabytes)
         scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
             chosen = choose_candidates(scorer, constraints, first, by_size, by_edge, names, bar)

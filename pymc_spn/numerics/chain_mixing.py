@@ -1,23 +1,20 @@
 """How well chains have met: R-hat and effective sizes, in words, as a warning and as a table."""
 
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import ConvergenceWarning
+from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-_OURS = (str(Path(__file__).parents[1]) + os.sep,)
 LARGEST_R_HAT = 1.1
 SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a mean is a guess itself
 MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
@@ -111,7 +108,7 @@ class Mixing:
             f"{name!r}: R-hat of the {self.what} is {self.r_hat:.3f} and its effective size {self.size:,.0f} over "
             f"{self.n_chains} chains of {self.n_draws} draws: {finding}. {advice}",
             ConvergenceWarning,
-            skip_file_prefixes=_OURS,  # at the user's line
+            skip_file_prefixes=OWN_FILES,  # at the user's line
         )
 
 

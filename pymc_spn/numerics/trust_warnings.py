@@ -1,8 +1,13 @@
 """Warnings that answers can be far from those of the posterior."""
 
+import os
+from pathlib import Path
+
+OWN_FILES = (str(Path(__file__).parents[1]) + os.sep,)  # which a warning passes over, so that it names the user's line
+
 
 class CoverageWarning(UserWarning):
-    """The support of a posterior over graphs holds less than half of it."""
+    """A posterior over graphs lacks much: its support less than half of it, or candidates a probable parent."""
 
 
 class ConvergenceWarning(UserWarning):

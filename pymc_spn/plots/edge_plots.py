@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+FEW = 12  # variables that stand on a circle
 _INK = "#1f2933"
 _FILL = "#e8eef4"
 _LABEL = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
@@ -85,7 +86,8 @@ def plot_graph(
     ax : matplotlib axes, optional
     title : str, optional
     positions : mapping, optional
-        (x, y) by variable name, as from a layout of networkx; variables that it leaves out stand on a circle.
+        (x, y) by variable name, as from a layout of networkx. Variables that it leaves out stand on a circle or, of a
+        `DAG` with more than 12, in layers below their parents, those without edges in rows at the bottom.
     probabilities : DataArray, optional
         (parent, child), as from `OrderSPN.edge_probabilities`: edges are as wide as they are probable, and say how
         probable. A line that may point either way has the probability of both directions together.
@@ -122,17 +124,17 @@ def plot_graph(
         known = set(chance.parent.values) & set(chance.child.values)
         if lacking := [name for name in graph.names if name not in known]:
             raise ValueError(f"probabilities must name every variable of the graph; {lacking[0]!r} is missing")
+    place = (_in_layers(graph) if isinstance(graph, DAG) and len(graph.names) > FEW else _on_a_circle(graph)) | given
     if ax is None:
-        _, ax = plt.subplots(figsize=(5, 5), layout="constrained")
-    angles = np.pi / 2 - 2 * np.pi * np.arange(len(graph.names)) / max(len(graph.names), 1)
-    place = {n: (np.cos(a), np.sin(a)) for n, a in zip(graph.names, angles, strict=True)} | given
+        size = np.ptp(np.array(list(place.values())), axis=0) if len(graph.names) > FEW else np.full(2, 4.0)
+        _, ax = plt.subplots(figsize=tuple(np.maximum(size + 1.0, 5.0)), layout="constrained")
     for pairs, style in ((graph.directed, "-|>"), (graph.undirected, "-")):
         for parent, child in pairs:
             width = 1.0
             if chance is not None:
                 p = float(chance.loc[parent, child] + (chance.loc[child, parent] if style == "-" else 0.0))
                 width = 0.5 + 3.0 * p
-                x, y = (np.add(place[parent], place[child]) / 2).tolist()
+                x, y = (0.6 * np.asarray(place[parent]) + 0.4 * np.asarray(place[child])).tolist()  # clear of the head
                 ax.text(x, y, f"{p:.2f}", ha="center", va="center", fontsize="small", color=_INK, bbox=_LABEL, zorder=3)
             away = np.subtract(place[child], place[parent])
             room = [_half_box(name, away) for name in (parent, child)]
@@ -154,6 +156,34 @@ def plot_graph(
     if title:
         ax.set_title(title)
     return ax
+
+
+def _on_a_circle(graph: DAG | CPDAG) -> dict[str, tuple[float, float]]:
+    """Positions on a circle that grows with the number of variables."""
+    n = len(graph.names)
+    angles, radius = np.pi / 2 - 2 * np.pi * np.arange(n) / max(n, 1), max(1.0, n / FEW)
+    return {name: (radius * np.cos(a), radius * np.sin(a)) for name, a in zip(graph.names, angles, strict=True)}
+
+
+def _in_layers(graph: DAG) -> dict[str, tuple[float, float]]:
+    """Positions of each variable one layer below the last of its parents, near the middle of these."""
+    linked = graph.adjacency.any(axis=0) | graph.adjacency.any(axis=1)
+    at = {name: i for i, name in enumerate(graph.names)}
+    depth, x = np.zeros(len(graph.names), int), np.zeros(len(graph.names))
+    for i in (at[name] for name in graph.order):
+        parents = np.flatnonzero(graph.adjacency[:, i])
+        depth[i] = depth[parents].max() + 1 if parents.size else 0
+    layers = [np.flatnonzero(linked & (depth == k)) for k in range(depth.max() + 1)]
+    for layer in layers:
+        near = [x[np.flatnonzero(graph.adjacency[:, i])].mean() if depth[i] else 0.0 for i in layer]
+        ranked = layer[np.argsort(near, kind="stable")]
+        x[ranked] = 1.2 * (np.arange(layer.size) - (layer.size - 1) / 2)
+    y = -1.2 * depth
+    alone = np.flatnonzero(~linked)
+    per_row = max(*(layer.size for layer in layers), 6)
+    x[alone] = 1.2 * (np.arange(alone.size) % per_row - (min(per_row, alone.size) - 1) / 2)
+    y[alone] = -1.2 * (depth.max() + 1 + np.arange(alone.size) // per_row)
+    return {name: (float(a), float(b)) for name, a, b in zip(graph.names, x, y, strict=True)}
 
 
 def _by_parent(argument: str, edges: "xr.DataArray") -> "xr.DataArray":

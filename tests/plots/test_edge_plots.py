@@ -102,3 +102,17 @@ def test_variables_with_the_names_of_arguments_have_positions():
             plot_graph(graph, positions={"graph": wrong})
     with pytest.raises(TypeError, match="positions must be a mapping from names"):
         plot_graph(graph, positions=[(0.0, 1.0)])
+
+
+def test_many_variables_stand_in_layers_below_their_parents():
+    names = [f"x{i}" for i in range(20)]
+    edges = [(names[i], names[i + 3]) for i in range(0, 12)] + [("x0", "x9")]
+    graph = ps.DAG.from_edges(names, edges)
+    place = {t.get_text(): t.get_position() for t in plot_graph(graph).texts}
+    assert len(set(place.values())) == 20
+    assert all(place[parent][1] > place[child][1] for parent, child in edges)
+    alone = {place[name][1] for name in names[15:]}
+    assert max(alone) < min(place[name][1] for name in names[:15])
+    ring = {t.get_text(): t.get_position() for t in plot_graph(graph.cpdag()).texts}
+    np.testing.assert_allclose(np.hypot(*np.array(list(ring.values())).T), 20 / 12)
+    plot_graph(ps.DAG(tuple(names), np.zeros((20, 20), bool)))
