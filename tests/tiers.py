@@ -54,7 +54,7 @@ REST = {
         combined_results damaged_results estimators interrupts saved_posteriors scikit_checks
     """,
     "tests": """
-        threads
+        readme threads
     """,
     "numerics": """
         progress_bars

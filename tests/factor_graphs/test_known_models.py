@@ -82,11 +82,11 @@ def test_a_potts_ring_equals_its_transfer_matrix():
         assert ring.log_z == pytest.approx(known, rel=1e-13)
 
 
-def test_the_model_of_the_readme_runs_and_its_chains_agree(monkeypatch):
+def test_the_model_of_the_page_runs_and_its_chains_agree(monkeypatch):
     """Its states switched labels: R-hat was 1.5 to 2.4."""
-    readme = (Path(ps.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    (block,) = [one for one in blocks if "FactorGraph" in one]
+    page = (Path(ps.__file__).parents[1] / "docs" / "factor_graphs.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (block,) = [one for one in blocks if "FactorGraph.hmm(series" in one]
     sample = pm.sample
     few = {"draws": 250, "tune": 250, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
     monkeypatch.setattr(pm, "sample", lambda: sample(**few, compute_convergence_checks=False))

@@ -48,7 +48,7 @@ REFUSED = {
     "beam": (lambda: refuse_prefixes(40, 1000, 1e9), "max_prefixes = 1,000 with 40 variables needs 16,000 gigabytes"),
     "columns": (
         lambda: ps.LocalScores.from_data(pd.DataFrame(np.broadcast_to(np.nan, (2, 10_000)))),
-        "at most 64 variables are possible, got 10,000; choose some columns",
+        "at most 1,000 variables are possible, got 10,000; choose some columns",
     ),
     "nodes": (
         lambda: ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["x"], max_nodes=BIG),
