@@ -1,13 +1,14 @@
 """Tables from the prior of leaves over several columns."""
 
 import numpy as np
-from scipy.stats import invwishart
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 
 
 def fill_joint_leaves(rng, sampler, table):
     """Draw the coded cells (N, D) of rows in leaves over several columns, whose parameters come from their prior."""
+    from scipy.stats import invwishart  # takes a second to load, and tables from the prior are rare
+
     net, joints = sampler.net, sampler.net.joints
     for r in np.flatnonzero(joints.split >= 0):
         own = slice(joints.column_ptr[r], joints.column_ptr[r + 1])

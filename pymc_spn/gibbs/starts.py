@@ -9,7 +9,7 @@ from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
-from pymc_spn.numerics.kernel_options import bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_kernel
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -83,7 +83,6 @@ def _points(structure, compiled, coded):
     return join_points(columns)
 
 
-@kernel
 def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, min_rows, stride, points, digits):
     """Split the rows of every sum node by k-means, from the root down."""
     n_rows, n_regions = digits.shape
@@ -91,28 +90,22 @@ def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, m
     for r in range(n_regions):
         group = edge[parent[r]] if r > 0 else np.zeros(n_rows, np.int64)
         is_reached = ~missing[r]
-        if r > 0 and n_splits[parent[r]] > 1:
-            is_reached &= digits[:, parent[r]] % n_splits[parent[r]] == split[r]
         if r > 0:
-            is_reached &= digits[:, parent[r]] >= 0
+            above = digits[:, parent[r]]
+            is_reached &= above >= 0
+            if n_splits[parent[r]] > 1:
+                is_reached &= above % n_splits[parent[r]] == split[r]
         rows = np.flatnonzero(is_reached)
-        rows = rows[np.argsort(group[rows], kind="mergesort")]
-        begin = 0
-        fresh = 0  # first unused edge number of the region
-        while begin < rows.size:
-            end = begin + 1
-            while end < rows.size and group[rows[end]] == group[rows[begin]]:
-                end += 1
-            members = rows[begin:end]
-            labels = np.zeros(members.size, np.int64)
-            k = min(n_clusters[r], members.size // 2)
-            if members.size >= min_rows and k > 1:
-                labels = k_means(rng, points, members, first[r], last[r], k, ROUNDS)
-            for i in range(members.size):
-                digits[members[i], r] = labels[i] * stride[r]
-                edge[r, members[i]] = fresh + labels[i]
-            fresh += n_clusters[r]
-            begin = end
+        rows = rows[np.argsort(group[rows], kind="stable")]
+        _, begin, sizes = np.unique(group[rows], return_index=True, return_counts=True)
+        labels = np.zeros(rows.size, np.int64)
+        for start, size in zip(begin, sizes, strict=True):
+            k = min(int(n_clusters[r]), int(size) // 2)
+            if size >= min_rows and k > 1:
+                members = rows[start : start + size]
+                labels[start : start + size] = k_means(rng, points, members, first[r], last[r], k, ROUNDS)
+        digits[rows, r] = labels * stride[r]
+        edge[r, rows] = np.repeat(np.arange(sizes.size), sizes) * n_clusters[r] + labels
 
 
 @bare_kernel

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
+from pytensor.graph.traversal import graph_inputs
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -116,6 +118,7 @@ class _SPNDistribution(Distribution):
         missing,
     ):
         refuse_a_fixed_ticket(ticket)
+        _install_first_state(state)
         priors = (concentration, scale, shape, ratio, covariance)
         return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, joint, missing)[0]
 
@@ -308,12 +311,13 @@ def SPN(
     schema = replace(draft, hyperparameters=hyperparameters)
     compiled = draft.compiled
     gaps, completed = _missing_cells(name, draft, table, model) if missing == "draw" else (np.zeros(0), table.values)
-    state = Chain(draft, completed).statistics_of_one_cluster()
+    state = pytensor.shared(np.zeros(0), name=f"{name}_state", shape=(None,))
+    state.tag.spn_first = partial(_first_state, draft, completed)
     data = pytensor.shared(np.array(table.values), name=f"{name}_table", shape=table.values.shape)
     _, rv = SPNRandomVariable(schema=schema.to_json())(
         *(vectors[group] for group in HYPERPARAMETERS),
         ticket,
-        pytensor.shared(state, name=f"{name}_state", shape=(None,)),
+        state,
         compiled.family,
         compiled.constants,
         compiled.n_levels,
@@ -330,6 +334,18 @@ def SPN(
         rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
     report_choices(schema, chosen, rounded, joint_leaves)
     return rv
+
+
+def _first_state(schema: NetworkSchema, completed: np.ndarray) -> np.ndarray:
+    return Chain(schema, completed).statistics_of_one_cluster()
+
+
+def _install_first_state(state: TensorVariable) -> None:
+    """Fill the state that is to be read, if it is still empty: this compiles for seconds, and `SPN` does not wait."""
+    for variable in graph_inputs([state]):
+        first = getattr(variable.tag, "spn_first", None)
+        if first is not None and variable.get_value(borrow=True).size == 0:
+            variable.set_value(first(), borrow=True)
 
 
 def _missing_cells(

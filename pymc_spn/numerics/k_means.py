@@ -1,14 +1,13 @@
 """k-means on rows of numbers and levels.
 
 A column of K levels counts as K indicators. A row has one of them, so that its squared distance from a centre depends
-on its code alone: centres are kept as tables of distances by code, and no indicator is ever written down.
+on its code alone: centres are kept as tables of distances by code, and no indicator is ever written down. This is NumPy
+on whole columns, since it runs before anything is sampled, where compiling would take longer.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 class ClusteredRows(NamedTuple):
@@ -47,7 +46,6 @@ def join_points(columns):
     )
 
 
-@kernel
 def k_means(rng, points, rows, begin, end, k, rounds):
     """Clusters of some rows by Lloyd's algorithm from a start by k-means++ (Arthur and Vassilvitskii 2007).
 
@@ -68,104 +66,81 @@ def k_means(rng, points, rows, begin, end, k, rounds):
     (n,) int64
         Below k. Some clusters may be empty, all but the first where all rows are alike.
     """
+    columns = [_column(points, rows, d) for d in range(begin, end)]
     labels = np.zeros(rows.size, np.int64)
-    place = np.zeros(end - begin + 1, np.int64)
-    for d in range(begin, end):
-        place[d - begin + 1] = place[d - begin] + points.n_levels[d] + 1
-    centres = np.zeros((k, place[end - begin]))
     nearest = np.full(rows.size, np.inf)
+    centres = []
     for c in range(k):
-        pick = rng.integers(0, rows.size)  # the first centre; of others where rounding leaves none chosen
+        pick = int(rng.integers(0, rows.size))  # the first centre; of others where rounding leaves none chosen
         if c > 0:
-            total = nearest.sum()
-            if total <= 0.0:
+            reached = np.cumsum(nearest)
+            if reached[-1] <= 0.0:
                 return labels
-            u = rng.random() * total
-            for i in range(rows.size):
-                u -= nearest[i]
-                if u < 0.0:
-                    pick = i
-                    break
-        count_row(points, rows[pick], begin, end, place, centres[c])
-        settle_centre(points, begin, end, place, 1, centres[c])
-        for i in range(rows.size):
-            distance = max(squared_distance(points, rows[i], begin, end, place, centres[c]), 0.0)
-            if distance < nearest[i]:
-                nearest[i] = distance
-                labels[i] = c
-    sizes = np.zeros(k, np.int64)
+            beyond = np.searchsorted(reached, rng.random() * reached[-1], side="right")
+            pick = int(beyond) if beyond < rows.size else pick
+        centres.append([column.centre(np.zeros(1, np.int64), np.array([pick]))[0] for column in columns])
+        distance = np.maximum(_squared_distances(columns, centres[c], rows.size), 0.0)
+        closer = distance < nearest
+        nearest[closer], labels[closer] = distance[closer], c
     for _ in range(rounds):
-        sizes[:] = 0
-        for i in range(rows.size):
-            sizes[labels[i]] += 1
-        for c in range(k):
-            if sizes[c] > 0:  # an empty one stays where it was
-                centres[c] = 0.0
-        for i in range(rows.size):
-            count_row(points, rows[i], begin, end, place, centres[labels[i]])
-        for c in range(k):
-            if sizes[c] > 0:
-                settle_centre(points, begin, end, place, sizes[c], centres[c])
-        changed = False
-        for i in range(rows.size):
-            best = np.inf
-            chosen = labels[i]
-            for c in range(k):
-                distance = squared_distance(points, rows[i], begin, end, place, centres[c])
-                if distance < best:
-                    best = distance
-                    chosen = c
-            changed |= chosen != labels[i]
-            labels[i] = chosen
-        if not changed:
+        members = np.arange(rows.size)
+        occupied = np.unique(labels)
+        for place, column in enumerate(columns):
+            found = column.centre(labels, members)
+            for c in occupied:  # an empty one stays where it was
+                centres[c][place] = found[c]
+        chosen = np.argmin([_squared_distances(columns, centre, rows.size) for centre in centres], axis=0)
+        if np.array_equal(chosen, labels):
             break
+        labels = chosen
     return labels
 
 
-@inner_kernel
-def count_row(points, n, begin, end, place, out):
-    """Add a row to sums of numbers and counts of codes (W,)."""
-    for d in range(begin, end):
-        at = place[d - begin]
-        if points.n_levels[d] > 0:
-            out[at + int(points.at[n, d])] += 1.0
-        else:
-            out[at] += points.at[n, d]
-
-
-@inner_kernel
-def settle_centre(points, begin, end, place, size, out):
-    """From sums and counts (W,) of ``size`` rows to means of numbers, and squared distances from each code."""
-    for d in range(begin, end):
-        at = place[d - begin]
-        k = points.n_levels[d]
-        if k == 0:
-            out[at] /= size
-            continue
-        missing = out[at + k]
-        square = 0.0
-        away = 0.0
-        for level in range(k):
-            share = points.shares[points.first[d] + level]
-            mean = (out[at + level] + missing * share) / size
-            square += mean * mean
-            away += (mean - share) * (mean - share)
-            out[at + level] = mean
-        for level in range(k):
-            out[at + level] = points.weight[d] * (1.0 - 2.0 * out[at + level] + square)
-        out[at + k] = points.weight[d] * away
-
-
-@inner_kernel
-def squared_distance(points, n, begin, end, place, centre):
-    """Of a row from a centre."""
-    total = 0.0
-    for d in range(begin, end):
-        at = place[d - begin]
-        x = points.at[n, d]
-        if points.n_levels[d] > 0:
-            total += centre[at + int(x)]
-        else:
-            t = x - centre[at]
-            total += t * t
+def _squared_distances(columns, centre, n):
+    total = np.zeros(n)
+    for column, at in zip(columns, centre, strict=True):
+        total += column.squares(at)
     return total
+
+
+def _column(points, rows, d):
+    x, k = points.at[rows, d], points.n_levels[d]
+    if k == 0:
+        return _NumberColumn(x)
+    return _LevelColumn(x.astype(np.int64), points.shares[points.first[d] : points.first[d] + k], points.weight[d])
+
+
+class _NumberColumn:
+    """A column of numbers; a centre is a mean."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def centre(self, labels, members):
+        """Of each label the centre of its members; of labels without any it is not a number."""
+        with np.errstate(invalid="ignore"):
+            return np.bincount(labels, self.x[members]) / np.bincount(labels)
+
+    def squares(self, mean):
+        return (self.x - mean) ** 2
+
+
+class _LevelColumn:
+    """A column of levels; a centre is a table of squared distances from each code, the last that of missing ones."""
+
+    def __init__(self, codes, shares, weight):
+        self.codes, self.shares, self.weight = codes, shares, weight
+
+    def centre(self, labels, members):
+        width = self.shares.size + 1
+        counts = np.bincount(labels * width + self.codes[members], minlength=(labels.max() + 1) * width)
+        counts = counts.reshape(-1, width)
+        with np.errstate(invalid="ignore"):
+            means = (counts[:, :-1] + counts[:, -1:] * self.shares) / counts.sum(1, keepdims=True)
+        out = np.empty(counts.shape)
+        out[:, :-1] = 1.0 - 2.0 * means + (means**2).sum(1, keepdims=True)
+        out[:, -1] = ((means - self.shares) ** 2).sum(1)
+        return self.weight * out
+
+    def squares(self, table):
+        return table[self.codes]

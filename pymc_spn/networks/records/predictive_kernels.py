@@ -123,10 +123,10 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
         else:
             logs = evaluate_joints(tree, palette, edges, joints, scratch, y)
     if not logs:
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints)
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
         logs = not scratch.node_value[0] > SAFE
     if logs:
-        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints)
+        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         total = scratch.node_value[0]
     else:
         total = shift + math.log(scratch.node_value[0])

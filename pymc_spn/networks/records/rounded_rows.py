@@ -151,10 +151,10 @@ def rounded_sweep(
         shift_leaves(tree, palette, edges, scratch)
         logs = joints is not None and evaluate_joints(tree, palette, edges, joints, scratch, y[n])
         if not logs:
-            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints)
+            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
             logs = scratch.node_value[0] <= SAFE
         if logs:
-            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints)
+            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs, joints)
         enter_leaves(rng, tree, palette, edges, leaves, distinct, given, cells, row, y[n])
         if joints is not None:
