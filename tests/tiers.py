@@ -51,7 +51,7 @@ REST = {
         predictive_quantiles tree_models
     """,
     "interop": """
-        combined_results damaged_results estimators interrupts saved_posteriors scikit_checks
+        combined_results damaged_results estimators interrupts precompiled saved_posteriors scikit_checks
     """,
     "tests": """
         readme threads
@@ -112,6 +112,7 @@ LONG = [
     r"indian_chefs/test_(network_geweke|network_kernels|network_models|tempered_chains)\.py",
     r"examples/test_convolutional\.py",
     r"interop/test_(combined|damaged)_results\.py",
+    r"test_precompiled\.py::test_families_run",
     r"leaves/test_(beta|scipy|skewed|triangular|weibull)_leaves\.py",
     r"maxima/test_rows_of_ellipses\.py",
     r"networks/test_(added_family|alternation|bottom_up|calibration|changed_models|hyperparameters|log_space)\.py",
