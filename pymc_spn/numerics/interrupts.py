@@ -106,7 +106,7 @@ def _announce() -> None:
 
 
 def _call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    if _Note.handler is None or not _in_main_thread():
+    if getsignal(_SIGINT) is not _take_note or not _in_main_thread():
         return call(*arguments, **named)
     found: list[Any] = []
 
