@@ -9,6 +9,7 @@ from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
+from pymc_spn.numerics.inner_libraries import InnerCache, InnerPipeline, set_environments
 from pymc_spn.numerics.interrupts import compile_beside, hold_back_interrupts
 
 # Division by zero gives inf as in NumPy: the check that Python's model asks for is a branch, and a branch stops
@@ -57,6 +58,11 @@ class KernelCompiler(_FunctionCompiler):
     def _customize_flags(self, flags: Flags) -> KernelFlags:
         return KernelFlags(flags)
 
+    def _compile_core(self, args: Any, return_type: Any) -> Any:
+        compiled = super()._compile_core(args, return_type)
+        set_environments(compiled)
+        return compiled
+
 
 class KernelDispatcher(CPUDispatcher):
     """A kernel that other kernels call with whole numbers of one type.
@@ -93,6 +99,9 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
         if isinstance(made, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
             made.__class__ = dispatcher
             made._compiler.__class__ = KernelCompiler  # type: ignore[attr-defined]
+            if issubclass(dispatcher, InnerDispatcher):
+                made._compiler.pipeline_class = InnerPipeline
+                made._cache = InnerCache(made.py_func)
         return made
 
     return compile_with_dispatcher
