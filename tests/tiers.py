@@ -34,8 +34,8 @@ REST = {
         wide_circuit_density
     """,
     "dags": """
-        dag_posterior dag_steps forward_draws imputed_posterior lattice learned_penalty level_effects log_evidence many_variables
-        mixed_effects partition_mcmc regular sampled_queries subset_kernels
+        dag_posterior dag_steps forward_draws imputed_posterior lattice learned_penalty level_effects log_evidence
+        many_variables mixed_effects partition_mcmc regular sampled_queries subset_kernels
     """,
     "factor_graphs": """
         bif extremes fields junction_tree known_models
