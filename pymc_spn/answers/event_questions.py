@@ -1,6 +1,7 @@
 """Questions about events: probabilities, conditions and marginals, new rows, the most probable one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ from pymc_spn.numerics.draw_averages import effective_draws, log_average, relati
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
+from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import EventLike
+from pymc_spn.tables.table import kind_of_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -223,7 +226,8 @@ def sample(
     DataFrame
         (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
         numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting``
-        where a condition weights the draws.
+        where a condition weights the draws. A table of polars or pyarrow, without ``attrs``, where the training
+        table was one.
 
     Raises
     ------
@@ -235,7 +239,7 @@ def sample(
     rows = _filled(self, known, known.law.draw(count, np.random.default_rng(random_seed)))
     frame = decode(rows, schema)
     frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._weight_mark(known.law))
-    return frame
+    return frame_of_kind(frame, kind_of_columns(schema))
 
 
 def mpe(
@@ -290,7 +294,8 @@ def mpe(
     n = int(np.count_nonzero(law.log_weights > -np.inf)) if max_draws is not None else law.n_circuits
     attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n))
     gap = found.upper_bound - found.log_density
-    return marked_row(value, found.log_density, gap, found.n_boxes, tolerance, attrs)
+    row = marked_row(value, found.log_density, gap, found.n_boxes, tolerance, attrs)
+    return replace(row, value=frame_of_kind(value, kind_of_columns(self.columns)))
 
 
 def _filled(self: AskedLaw, known: Known, rows: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -105,6 +106,7 @@ def explain(
 
 def _one_row(self: AskedLaw, row: Any) -> np.ndarray:
     """Values (D,) of a row that is possible."""
+    row = pandas_frame(row, "row")
     if isinstance(row, pd.DataFrame):
         if len(row) != 1:
             raise ValueError(f"row must hold one row, got {len(row)}")

@@ -13,7 +13,9 @@ from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relati
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import decode, row_labels
+from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import TableLike
+from pymc_spn.tables.table import kind_of_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,7 +130,7 @@ def impute(
 
     Parameters
     ----------
-    df : DataFrame, mapping, array or Table
+    df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
         missing.
     n : int
@@ -141,7 +143,8 @@ def impute(
     DataFrame, or list of n DataFrame where n is not 1
         Index and order of columns of `df`. Observed cells are unchanged; a column with gaps has the dtype of the
         training table, or float64 where a leaf of real numbers drew for a column of integers. The ``attrs`` hold
-        the marks of an answer, ``draws_after_weighting`` that of the row for which the fewest draws count.
+        the marks of an answer, ``draws_after_weighting`` that of the row for which the fewest draws count. Tables of
+        polars or pyarrow, without index and ``attrs``, where `df` is one.
 
     Raises
     ------
@@ -154,23 +157,26 @@ def impute(
     UserWarning
         If the density of some rows is zero under every draw; it names them. Their gaps stay.
     """
-    table = self._table(df)
+    asked = pandas_frame(df, "df")
+    table = self._table(asked)
     values = table.values
     count = checked_count("n", n, bytes_each=16.0 * values.size)
     self._refuse_rows(~self._law.possible(values), values, table.index)
     found = self._law.complete(values, count, np.random.default_rng(random_seed))
     self._warn_of_rows(found.impossible, values, table.index, "Their gaps are not filled in", 3)
     frames = [decode(completed, self.columns, table.index) for completed in found.values]
-    if isinstance(df, pd.DataFrame):
-        frames = [frame[[str(c) for c in df.columns]] for frame in frames]
-        for c in df.columns:
-            if not df[c].isna().any():
+    if isinstance(asked, pd.DataFrame):
+        frames = [frame[[str(c) for c in asked.columns]] for frame in frames]
+        for c in asked.columns:
+            if not asked[c].isna().any():
                 for frame in frames:
-                    frame[str(c)] = df[c]
+                    frame[str(c)] = asked[c]
     effective = {"draws_after_weighting": found.effective} if self._law.marks.has_error else {}
     attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **effective)
     for frame in frames:
         frame.attrs = dict(attrs)
+    kind = frame_kind(df) if isinstance(asked, pd.DataFrame) else kind_of_columns(self.columns)
+    frames = [frame_of_kind(frame, kind) for frame in frames]
     return frames[0] if count == 1 else frames
 
 

@@ -84,7 +84,7 @@ class DagPosterior(OrderSPN):
 
         Parameters
         ----------
-        data : DataFrame, mapping, array or Table
+        data : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Rows are observations. No missing cells.
         score, prior
             As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.

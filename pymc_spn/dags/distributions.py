@@ -383,6 +383,7 @@ def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arr
         scores.restricted,
         digest_of_candidates(scores),
         summary_of_scores(scores),
+        scores.frame,
     )
     pm.Data(f"{name}_schema", schema.to_vector())
     return rv

@@ -1,18 +1,16 @@
 """Edge probabilities summed up: as a table, and as one graph."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pymc_spn.dags.dag import DAG
 from pymc_spn.numerics.quoted_values import quoted
-
-if TYPE_CHECKING:
-    import pandas as pd
+from pymc_spn.tables.frame_kinds import frame_of_kind
 
 
-def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: float) -> "pd.DataFrame":
+def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: float, kind: str | None) -> Any:
     """Edges and their probabilities, most probable first.
 
     Parameters
@@ -25,6 +23,8 @@ def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: fl
         Their standard errors.
     least : float
         Edges of smaller probability are left out.
+    kind : {"polars", "pyarrow"} or None
+        What the table is to be, None for pandas.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: fl
         "mcse": errors[parents, children],
         "reversed": edges[children, parents],
     }
-    return pd.DataFrame(columns)
+    return frame_of_kind(pd.DataFrame(columns), kind)
 
 
 def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float) -> DAG:

@@ -71,7 +71,7 @@ class ExactQueries:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the data were
             Columns ``parent``, ``child``, ``probability``, ``mcse`` (zero where nothing is sampled) and ``reversed``,
             the probability of the edge from the child to the parent.
 
@@ -81,7 +81,7 @@ class ExactQueries:
             If `least` is no number from 0 to 1; as for `edge_probabilities`.
         """
         edges = self.edge_probabilities(given)
-        return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least)
+        return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least, self.scores.frame)
 
     def consensus(self, threshold: float = 0.5, given: Given | None = None) -> DAG:
         """One graph: the edges above a threshold, without those that would close a circle.

@@ -116,7 +116,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
         Parameters
         ----------
-        data : DataFrame
+        data : DataFrame of pandas, polars or pyarrow
             With gaps.
         imputations : sequence of DataFrame, or an object with ``impute``
             At least two completed copies of `data`, with its index and columns, as the ``impute(df, n=20)`` of a

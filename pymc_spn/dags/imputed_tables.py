@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 DRAWN = 20  # tables that an imputer is asked for
 
@@ -40,11 +41,13 @@ def completed_tables(data: pd.DataFrame, imputations: Imputations, rng: np.rando
         If there are fewer than two, or one has other rows or columns than `data`, a gap, or another value in an
         observed cell.
     """
-    if not isinstance(data, pd.DataFrame):
+    frame = pandas_frame(data)
+    if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"data must be a DataFrame with gaps, got {type(data).__name__}")
     if hasattr(imputations, "impute"):
         imputations = imputations.impute(data, n=DRAWN, random_seed=rng)
-    if isinstance(imputations, pd.DataFrame | str) or not isinstance(imputations, Sequence):
+    one = pandas_frame(imputations, "imputations")
+    if isinstance(one, pd.DataFrame | str) or not isinstance(imputations, Sequence):
         raise TypeError(
             "imputations must be a sequence of completed DataFrames, as impute(df, n=20) returns, or an object with "
             f"such a method; got {type(imputations).__name__}"
@@ -52,7 +55,7 @@ def completed_tables(data: pd.DataFrame, imputations: Imputations, rng: np.rando
     if len(imputations) < 2:
         raise ValueError(f"imputations must be at least two tables, got {len(imputations)}; take 20")
     for m, table in enumerate(imputations):
-        _check(f"imputations[{m}]", table, data)
+        _check(f"imputations[{m}]", pandas_frame(table, f"imputations[{m}]"), frame)
     return list(imputations)
 
 

@@ -20,6 +20,7 @@ from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.inputs import TableLike
+from pymc_spn.tables.table import kind_of_columns
 
 ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by default
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
@@ -56,6 +57,8 @@ class LocalScores(ParentSetScores):
     outside : (d, d) float64, optional
         Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent was left
         out of the candidates; NaN for the others.
+    frame : {"polars", "pyarrow"}, optional
+        What the data were, if not a table of pandas; tables of edges are such tables, too.
     """
 
     @classmethod
@@ -80,7 +83,7 @@ class LocalScores(ParentSetScores):
 
         Parameters
         ----------
-        data : DataFrame, mapping, array or Table
+        data : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Rows are observations. No missing cells.
         score : BGe, BDeu or callable, optional
             By default BDeu if all columns have levels (ordinal ones, too), else BGe. A callable takes the child's name
@@ -129,6 +132,7 @@ class LocalScores(ParentSetScores):
         """
         refuse_many(n_columns(data))
         table = read_table(data, kinds)
+        kind = kind_of_columns(table.columns)
         check_table(table)
         limit = None if max_candidates is None else _whole("max_candidates", max_candidates, 0)
         most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
@@ -158,7 +162,8 @@ class LocalScores(ParentSetScores):
                 tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar, known)  # a bar that is full stays so
                 out = (len(c) < mask.bit_count() for c, mask in zip(chosen, constraints.allowed, strict=True))
                 restricted = tuple(name for name, left in zip(names, out, strict=True) if left)
-                return cls._of_tables(names, chosen, tables, constraints, restricted, score_name, prior_name, *rows)
+                words = restricted, score_name, prior_name
+                return cls._of_tables(names, chosen, tables, constraints, *words, *rows, None, kind)
 
             scores = made(chosen)
 

@@ -265,7 +265,7 @@ class DagDraws:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the data were
             Columns as those of `OrderSPN.edge_table`. ``mcse`` is NaN for an edge that is in no draw or in all.
 
         Raises
@@ -280,7 +280,7 @@ class DagDraws:
         ...     idata = pm.sample()
         >>> ps.DagDraws.from_idata(idata).edge_table(least=0.5)
         """
-        return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least)
+        return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least, self.schema.frame)
 
     def consensus(self, threshold: float = 0.5, scores: LocalScores | None = None) -> "DAG":
         """One graph: the edges above a threshold, without those that would close a circle.

@@ -32,6 +32,7 @@ class ParentSetScores:
     gaussian: GaussianMoments | None = None
     counts: LevelCounts | None = None
     outside: np.ndarray | None = None
+    frame: str | None = None
 
     def __post_init__(self) -> None:
         d = len(self.names)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.stored_arrays import checked, json_of, refuse, schema_fields
+from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse, schema_fields
 from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class DagSchema:
         `data_digest` of the candidate parents and of the parent sets that knowledge rules out.
     scores : tuple of float
         From `summary_of_scores`.
+    frame : {"polars", "pyarrow"} or None
+        What the data were, None for pandas.
     """
 
     name: str
@@ -48,6 +50,7 @@ class DagSchema:
     restricted: tuple[str, ...]
     candidates: str
     scores: tuple[float, ...]
+    frame: str | None = None
 
     @property
     def target(self) -> str:
@@ -72,6 +75,7 @@ class DagSchema:
         fields = schema_fields(vector, place, FORMAT)
         if fields.pop("kind", None) != "dag":
             raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
+        fields["frame"] = checked_kind(fields.get("frame"))
         if fields.keys() != cls.__dataclass_fields__.keys() or fields["state"] not in ("order", "partition"):
             refuse(place, f"have {list(cls.__dataclass_fields__)}", fields)
         for key in ("variables", "restricted"):

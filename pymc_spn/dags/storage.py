@@ -17,7 +17,7 @@ from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.score_sizes import MOST_SCORED
 from pymc_spn.dags.scores import GaussianMoments
-from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,6 +71,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         "restricted": list(scores.restricted),
         "score": scores.score,
         "prior": scores.prior,
+        "frame": scores.frame,
         "alpha_w": None if scores.gaussian is None else scores.gaussian.alpha_w,
         "ess": None if counts is None else counts.ess,
         "levels": None if counts is None else [list(levels) for levels in counts.levels],
@@ -120,6 +121,7 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
         moments,
         None if fields.get("levels") is None else _counts(len(names), arrays, fields),
         checked("outside", arrays["outside"], (len(names),) * 2, 0.0, 1.0, gaps=True) if "outside" in arrays else None,
+        checked_kind(fields.get("frame")),
     )
     if fields["kind"] not in KINDS:
         refuse("the kind of support", f"be one of {KINDS}", fields["kind"])

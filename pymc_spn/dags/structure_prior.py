@@ -60,7 +60,10 @@ def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
 
 def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:
     if not isinstance(log_odds, pd.DataFrame):
-        raise TypeError(f"prior: EdgeLogOdds needs a DataFrame (parents, children), got {type(log_odds).__name__}")
+        kind = f"{type(log_odds).__module__.partition('.')[0]}.{type(log_odds).__name__}"
+        raise TypeError(
+            f"prior: EdgeLogOdds needs a pandas DataFrame (parents, children), whose rows have names; got {kind}"
+        )
     for axis, labels in (("rows", log_odds.index), ("columns", log_odds.columns)):
         if sorted(map(str, labels)) != sorted(names):
             raise ValueError(

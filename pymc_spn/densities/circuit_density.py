@@ -147,7 +147,7 @@ def CircuitDensity(
         See `ParameterisedCircuit` for the parameters of each family. Numbers are checked at once; where a tensor takes
         values outside its bounds, or weights do not add up to 1, the log density is ``-inf``: of all rows, or of the
         row alone where they are its own.
-    observed : DataFrame, Table, (N, D) array or tensor, optional
+    observed : DataFrame of pandas, polars or pyarrow, Table, (N, D) array or tensor, optional
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
         `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero. With
         `given` these are the targets alone, in the circuit's order, and a row without any has log density 0.

@@ -31,6 +31,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.frame_kinds import column_array, frame_kind, pandas_frame
 
 
 class SameRows(Assert):
@@ -164,6 +165,7 @@ def given_cells(circuit: Circuit, given: Any) -> GivenCells:
     TypeError, ValueError
         See `CircuitDensity`.
     """
+    given, is_labelled = pandas_frame(given, "given"), frame_kind(given) is None
     parts = _parts(given)
     names = [name for part in parts for name in part]
     for name in names:
@@ -185,7 +187,7 @@ def given_cells(circuit: Circuit, given: Any) -> GivenCells:
     blocks = [cells for cells, _ in read.values()]
     n_rows = {argument: cells.type.shape[0] for argument, cells in zip(arguments, blocks, strict=True)}
     check_n_rows(n_rows)
-    labelled = {argument: index for argument, (_, index) in zip(arguments, read.values(), strict=True)}
+    labelled = {a: index if is_labelled else None for a, (_, index) in zip(arguments, read.values(), strict=True)}
     order = np.full(len(circuit.columns), len(names))  # of a column, its place among the given ones; else the last
     order[[circuit.names.index(name) for name in names]] = np.arange(len(names))
     first, *others = blocks
@@ -243,6 +245,7 @@ def _parts(given: Any) -> dict[tuple[str, ...], Any]:
             raise TypeError(f"given must map names of columns, or tuples of them, to cells; got the key {key!r}")
         if part in out:
             raise ValueError(f"given must hold a column once, got {quoted(key)} beside {part[0]!r}")
+        cells = column_array(pandas_frame(cells))
         if isinstance(cells, pd.DataFrame | Table):
             raise TypeError(
                 f"{_entry(part)} must be an array or a tensor; give a table as given=table, got {quoted(key)}"
@@ -266,7 +269,7 @@ def _read_part(circuit: Circuit, part: Sequence[str], cells: Any) -> tuple[Any, 
     index = cells.index if isinstance(cells, pd.DataFrame | pd.Series | Table) else None
     own_codes = any(isinstance(c, str) for c in circuit.columns)  # of an array, see `coded_rows`
     if isinstance(cells, Table):
-        cells = frame_of_table(circuit.columns, cells) if own_codes else cells.to_frame()
+        cells = frame_of_table(circuit.columns, cells) if own_codes else cells.to_pandas()
     elif isinstance(cells, pd.DataFrame):
         cells = cells.set_axis(list(part), axis=1)
     else:

@@ -153,7 +153,7 @@ def network_parameters(
     circuit : Circuit
     covariates : (N, n_inputs) array or tensor
         Of the size of one. With ``pm.Data`` they are exchanged for predictions, with ``pm.Minibatch`` drawn.
-    observed : DataFrame, Table or (N, D) array, optional
+    observed : DataFrame of pandas, polars or pyarrow, Table or (N, D) array, optional
         All rows, whose columns tell where leaves are when outputs are 0: Gaussian, Laplace and Student leaves at the
         mean with the standard deviation of the column (those of logs at these of its logs), other ones at its mean,
         levels at their shares. Cells that a leaf cannot take do not count. Without it columns are taken to have mean 0

@@ -113,7 +113,7 @@ def SumOfSquaresDensity(
         circuits divides columns alike (see `log_inner_product`).
     coefficients : (n_squares, n_components) or (n_components,) array or tensor
         One row for each square.
-    observed : DataFrame, Table or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, Table or (N, D) array
         NaN is missing and summed out, through the products of pairs of circuits: where terms of opposite signs cancel
         in them, their rounding counts.
     dims : str or tuple of str, optional

@@ -22,6 +22,7 @@ from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 from pymc_spn.tables.inputs import Dims
 
 
@@ -250,7 +251,7 @@ def FieldEmission(
     components : mapping of str to unregistered distributions
         ``pm.Normal.dist(mu, sigma)`` and the like, univariate, with the states of the field's variables on the last
         axis: shape (K,), (n_sites, K) or (n_rows, n_sites, K). Given the field, components are independent.
-    observed : mapping or DataFrame
+    observed : mapping or DataFrame of pandas, polars or pyarrow
         For each component data of shape (n_sites,), or (n_rows, n_sites) for independent copies of the field with
         common parameters; NaN is missing and summed out, and so is what an array masks. Other keys are variables of
         the field, observed directly, as labels with gaps: one column of n_rows labels, or a single label.
@@ -294,7 +295,7 @@ def FieldEmission(
 
 
 def _specify(name: str, field: DiscreteField, components: Any, observed: Any, sites: Any, dims: Any) -> EmissionSpec:
-    graph = field.graph
+    graph, observed = field.graph, pandas_frame(observed, "observed")
     if not isinstance(observed, Mapping | pd.DataFrame):
         raise TypeError(f"observed must be a mapping or a DataFrame, got {type(observed).__name__}")
     for key in components:
@@ -320,7 +321,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
     parameters: list[Any] = []
     at = len(direct)
     for key in direct:
-        column = observed[key]
+        column = column_array(observed[key])
         scalar = np.ndim(column) == 0 or isinstance(column, str)
         values = column if isinstance(column, pd.Series | np.ma.MaskedArray) else [column] if scalar else list(column)
         codes = code_values(values, graph.states[graph.number[key]], key).astype(np.float64)

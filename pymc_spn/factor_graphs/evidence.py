@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame
+
 
 class Variables(Protocol):
     """Variables and their states, as a `FactorGraph` has them."""
@@ -95,11 +97,13 @@ def code_evidence(fg: Variables, given: Any, soft_evidence: Any, state_start: np
 
 
 def _columns(given: Any) -> tuple[dict[str, Any], Any]:
+    given = pandas_frame(given, "given")
     if given is None:
         return {}, None
     if isinstance(given, pd.Series):
         given = given.to_dict()
     if isinstance(given, Mapping):
+        given = {name: column_array(x) for name, x in given.items()}
         scalar = [name for name, x in given.items() if np.ndim(x) == 0 or isinstance(x, str)]
         if len(scalar) == len(given):
             return {name: [x.item() if hasattr(x, "item") else x] for name, x in given.items()}, None

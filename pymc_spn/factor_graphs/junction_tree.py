@@ -111,7 +111,7 @@ class JunctionTree:
 
         Parameters
         ----------
-        given : DataFrame, mapping of names to columns or to scalars, optional
+        given : DataFrame of pandas, polars or pyarrow, mapping of names to columns or to scalars, optional
             Observed states by label; NaN, None and pd.NA are unobserved and summed out. With scalars, answers have no
             ``row`` dimension.
         soft_evidence : mapping of str to (K,) or (rows, K) array, optional

@@ -24,6 +24,7 @@ from pymc_spn.numerics.chain_mixing import Questions, diagnosis
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -184,7 +185,7 @@ class BeliefNetworkPosterior:
 
     # ---- data
 
-    def sample(self, n: int = 1000, random_seed: Seed | None = None) -> "pd.DataFrame":
+    def sample(self, n: int = 1000, random_seed: Seed | None = None) -> Any:
         """Fantasy data from the posterior predictive, in the units of the training data.
 
         Each row comes from a draw of its own, taken at random from all chains.
@@ -197,7 +198,7 @@ class BeliefNetworkPosterior:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the training data were
             (n, D) float64, the columns of the training data.
 
         Raises
@@ -226,7 +227,8 @@ class BeliefNetworkPosterior:
             )
             out[rows] = nodes[: out.shape[1]].T
         frame = pd.DataFrame(out, columns=list(self.schema.columns))
-        return frame if self.schema.scaling is None else self.schema.scaling.inverse(frame)
+        frame = frame if self.schema.scaling is None else self.schema.scaling.inverse(frame)
+        return frame_of_kind(frame, self.schema.frame)
 
     def log_density(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
-from pymc_spn.tables.stored_arrays import refuse, schema_fields
+from pymc_spn.tables.stored_arrays import checked_kind, refuse, schema_fields
 
 FORMAT = 2
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
@@ -31,6 +31,8 @@ class BeliefNetworkSchema:
     max_nodes : int
     data : str, optional
         `data_digest` of the observed table as PyMC holds it; None where it was not written down.
+    frame : {"polars", "pyarrow"} or None
+        What the observed table was, None for pandas and arrays.
     """
 
     name: str
@@ -41,6 +43,7 @@ class BeliefNetworkSchema:
     scaling: UnitScaling | None
     max_nodes: int
     data: str | None = None
+    frame: str | None = None
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
@@ -57,7 +60,10 @@ class BeliefNetworkSchema:
             If it is of another format version.
         """
         place = "the schema of a belief network"
-        fields = schema_fields(vector, place, FORMAT, cls.__dataclass_fields__)
+        fields = schema_fields(vector, place, FORMAT)
+        fields["frame"] = checked_kind(fields.get("frame"))
+        if fields.keys() != cls.__dataclass_fields__.keys():
+            refuse(place, f"have {list(cls.__dataclass_fields__)}", list(fields))
         if fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
             refuse(f"kind in {place}", f"be {NONLINEAR}, {LINEAR} or {SIGMOID}", fields["kind"])
         fields["columns"] = tuple(fields["columns"])

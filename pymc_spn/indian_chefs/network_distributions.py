@@ -27,6 +27,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.dimensions import refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
 from pymc_spn.tables.inputs import Dims, TableLike
 
 STALE = (
@@ -109,7 +110,7 @@ def NLGBN(
     name : str
     graph : GraphVariable
         From `IndianChefsProcess`; a graph has one likelihood.
-    observed : DataFrame or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, or (N, D) array
         Columns are the observed nodes, by name where it is a frame that has them. Values inside (0, 1), or in their
         own units where `scaling` is given.
     scaling : UnitScaling, optional
@@ -132,6 +133,7 @@ def NLGBN(
     TypeError, ValueError
         Values outside (0, 1) or gaps, with their place; a graph that has a likelihood already.
     """
+    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names = _node_columns(graph, observed)
     if scaling is not None:
         if not isinstance(scaling, UnitScaling):
@@ -154,7 +156,7 @@ def NLGBN(
             f"observed must lie strictly between 0 and 1: row {r}, column {names[c]!r} is {values[r, c]:g}; "
             "give scaling=ps.indian_chefs.UnitScaling.from_data(X)"
         )
-    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims)
+    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims, kind)
 
 
 def LinearGaussianNetwork(
@@ -176,7 +178,7 @@ def LinearGaussianNetwork(
     name : str
     graph : GraphVariable
         From `IndianChefsProcess`; a graph has one likelihood.
-    observed : DataFrame or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, or (N, D) array
         Columns are the observed nodes, by name where it is a frame that has them. Any real numbers, so standardise
         columns whose scale is far from one.
     weight_sd, bias_sd, precision
@@ -194,6 +196,7 @@ def LinearGaussianNetwork(
     TypeError, ValueError
         Values beyond 1e18 or gaps, with their place; a graph that has a likelihood already.
     """
+    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
     far = np.abs(values) > LARGEST_VALUE
     if far.any():
@@ -202,7 +205,7 @@ def LinearGaussianNetwork(
             f"observed must lie within {LARGEST_VALUE:g} of 0, whose precisions the draws can record: row {r}, column "
             f"{names[c]!r} is {values[r, c]:g}; standardise the column"
         )
-    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims)
+    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind)
 
 
 def SigmoidBeliefNetwork(
@@ -223,7 +226,7 @@ def SigmoidBeliefNetwork(
     name : str
     graph : GraphVariable
         From `IndianChefsProcess`; a graph has one likelihood.
-    observed : DataFrame or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, or (N, D) array
         Columns are the observed nodes, by name where it is a frame that has them; cells are 0 and 1.
     weight_sd, bias_sd : float
         Standard deviations of the normal priors, in logits.
@@ -240,12 +243,13 @@ def SigmoidBeliefNetwork(
     TypeError, ValueError
         Values other than 0 and 1 or gaps, with their place; a graph that has a likelihood already.
     """
+    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
     wrong = (values != 0.0) & (values != 1.0)
     if wrong.any():
         r, c = np.argwhere(wrong)[0]
         raise ValueError(f"observed must be 0 or 1: row {r}, column {names[c]!r} is {values[r, c]:g}")
-    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims)
+    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims, kind)
 
 
 def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
@@ -271,7 +275,7 @@ def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     return nodes
 
 
-def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims):
+def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims, frame):
     model = pm.modelcontext(None)
     full = model.name_for(name)
     claimed = getattr(graph.packed.tag, "graph_likelihood", None)
@@ -313,6 +317,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
             v.tag.graph_likelihood, v.tag.network_kind = full, kind
     graph.packed.tag.graph_likelihood = full
     digest = data_digest(columns, values.astype(pytensor.config.floatX))
-    schema = BeliefNetworkSchema(full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest)
+    own = full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest, frame
+    schema = BeliefNetworkSchema(*own)
     pm.Data(f"{name}{NETWORK_SCHEMA}", schema.to_vector())
     return rv

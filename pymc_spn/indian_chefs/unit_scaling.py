@@ -9,6 +9,7 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import TableLike
 
 
@@ -74,17 +75,17 @@ class UnitScaling:
         minimum, maximum = (tuple(ends[p] for p in places) for ends in (self.minimum, self.maximum))
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
-    def transform(self, data: TableLike) -> pd.DataFrame:
+    def transform(self, data: TableLike) -> Any:
         """Data on the unit scale.
 
         Parameters
         ----------
-        data : DataFrame or (N, D) array
+        data : DataFrame of pandas, polars or pyarrow, or (N, D) array
             In the units of the training data.
 
         Returns
         -------
-        DataFrame
+        DataFrame, of the kind of `data`
             With the index of `data`. Values outside (0, 1) are not clipped; `NLGBN` refuses them.
 
         Raises
@@ -94,18 +95,19 @@ class UnitScaling:
         """
         names, values = table_of(data, "data", self.columns)
         index = data.index if isinstance(data, pd.DataFrame) else None
-        return pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
+        unit = pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
+        return frame_of_kind(unit, frame_kind(data))
 
-    def inverse(self, unit: TableLike) -> pd.DataFrame:
+    def inverse(self, unit: TableLike) -> Any:
         """Data in their own units from the unit scale.
 
         Parameters
         ----------
-        unit : DataFrame or (N, D) array
+        unit : DataFrame of pandas, polars or pyarrow, or (N, D) array
 
         Returns
         -------
-        DataFrame
+        DataFrame, of the kind of `unit`
             In the units of the training data, with the index of `unit`.
 
         Raises
@@ -115,7 +117,8 @@ class UnitScaling:
         """
         names, values = table_of(unit, "unit", self.columns)
         index = unit.index if isinstance(unit, pd.DataFrame) else None
-        return pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
+        data = pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
+        return frame_of_kind(data, frame_kind(unit))
 
 
 def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> tuple[tuple[str, ...], np.ndarray]:
@@ -134,6 +137,7 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
     ValueError, TypeError
         If it is no table of numbers, has gaps, or lacks columns; the message names the place.
     """
+    data = pandas_frame(data, argument)
     if isinstance(data, pd.DataFrame):
         found = [str(c) for c in data.columns]
         if columns is not None:

@@ -17,6 +17,7 @@ from pymc_spn.interop.estimator_inputs import (
     read_rows,
     read_training_rows,
     seed_of,
+    training_table,
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, DensityMixin, check_is_fitted
@@ -27,6 +28,7 @@ from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.frame_kinds import frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
@@ -126,7 +128,7 @@ class NetworkEstimator(PosteriorEstimator):
 
     def _learn_with(self, rows: pd.DataFrame, y: Any, kind: str | None = None) -> None:
         """Set ``target_``, and learn the rows with a target beside them, of the usual kind or another."""
-        features = Table.from_frame(rows, self.kinds)
+        features = training_table(self, rows)
         self.target_ = TARGET
         while self.target_ in features.names:
             self.target_ += "_"
@@ -233,7 +235,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
             Data that `Table.from_frame` refuses, parameters out of range.
         """
         rows = read_training_rows(self, X)
-        self._learn(Table.from_frame(rows, self.kinds))
+        self._learn(training_table(self, rows))
         return self
 
     def score_samples(self, X: TableLike) -> np.ndarray:
@@ -277,8 +279,10 @@ class SPNDensity(DensityMixin, NetworkEstimator):
             raise ValueError(f"n_samples must be an integer of at least 1, got {quoted(n_samples)}")
         seed = seed_of(self.random_state if random_state is None else random_state)
         drawn = self.posterior_.sample(int(n_samples), random_seed=seed)
-        drawn = drawn[[str(label) for label in self._columns]]
-        return drawn.to_numpy() if self._from_array else drawn.set_axis(self._columns, axis="columns")
+        drawn = pandas_frame(drawn)[[str(label) for label in self._columns]]
+        if self._from_array:
+            return drawn.to_numpy()
+        return frame_of_kind(drawn.set_axis(self._columns, axis="columns"), self._frame)
 
 
 @own_names

@@ -12,10 +12,14 @@ from pymc_spn.interop.scikit_learn import (
     check_consistent_length,
     check_is_fitted,
     check_random_state,
+    get_config,
     get_tags,
     validate_data,
 )
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
+from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
+from pymc_spn.tables.table import table_of_kind
 
 
 def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
@@ -25,7 +29,7 @@ def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
     ----------
     estimator : estimator
         Gets ``n_features_in_`` and, for a frame whose column names are all str, ``feature_names_in_``.
-    X : DataFrame or (N, D) array_like of numbers
+    X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         A frame keeps its dtypes. The columns of an array are called ``x0``, ``x1``, ...; its masked cells are missing.
 
     Raises
@@ -34,20 +38,33 @@ def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:
         If an array is not two-dimensional or holds strings, complex or infinite numbers, or NaN where the estimator
         takes none. Frames are checked by `Table.from_frame`.
     """
+    estimator._frame, X = frame_kind(X), pandas_frame(X, "X")
     frame = _as_frame(estimator, X, reset=True)
     estimator._columns = frame.columns
     estimator._from_array = not isinstance(X, pd.DataFrame)
     return frame
 
 
+def training_table(estimator: Any, rows: pd.DataFrame) -> Table:
+    """Rows that `read_training_rows` gave, coded; of the kind of table that the user gave."""
+    return table_of_kind(Table.from_frame(rows, estimator.kinds), estimator._frame)
+
+
 def read_rows(estimator: Any, X: Any) -> pd.DataFrame:
     """New rows with the columns of the training rows; an array's columns are matched by position."""
     check_is_fitted(estimator)
+    X = pandas_frame(X, "X")
     frame = _as_frame(estimator, X, reset=False)
     if isinstance(X, pd.DataFrame) and not estimator._from_array:
         return frame
     # positions become names here: a structure may hold the columns in another order than the training rows
     return frame.set_axis(estimator._columns, axis="columns")
+
+
+def output_kind(estimator: Any, X: Any) -> str | None:
+    """What kind of table a transformer answers for one: that of `X`, or what ``set_output`` asks for."""
+    asked = getattr(estimator, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+    return frame_kind(X) if asked == "default" else None if asked == "pandas" else asked
 
 
 def read_classes(estimator: Any, y: Any, X: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,8 @@ from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.scores import BDeu, BGe
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty
-from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
+from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of, training_table
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
-from pymc_spn.tables import Table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 
 
@@ -118,7 +117,7 @@ class OrderDAG(PosteriorEstimator):
         one_of("method", self.method, ENGINES)
         rows = read_training_rows(self, X)
         scores = LocalScores.from_data(
-            Table.from_frame(rows, self.kinds),
+            training_table(self, rows),
             score=self.local_score,
             prior=self.prior,
             max_candidates=self.max_candidates,

@@ -9,10 +9,18 @@ import pandas as pd
 
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
-from pymc_spn.interop.estimator_inputs import one_of, read_rows, read_training_rows, seed_of
+from pymc_spn.interop.estimator_inputs import (
+    one_of,
+    output_kind,
+    read_rows,
+    read_training_rows,
+    seed_of,
+    training_table,
+)
 from pymc_spn.interop.scikit_learn import OneToOneFeatureMixin, TransformerMixin
 from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.tables import Table
+from pymc_spn.tables.frame_kinds import frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
 from pymc_spn.tables.unseen_levels import known_levels
 
@@ -114,7 +122,7 @@ draws, tune, chains, cores, random_state, progressbar
         """
         one_of("strategy", self.strategy, STRATEGIES)
         rows = read_training_rows(self, X)
-        self._learn(Table.from_frame(rows, self.kinds))
+        self._learn(training_table(self, rows))
         return self
 
     def transform(self, X: TableLike) -> Any:
@@ -122,14 +130,15 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
 
         Returns
         -------
         DataFrame or (N, D) array
-            What was given, with its dtypes, frames with their index and names; means of integers are floats, arrays of
-            integers and bools become float64, and categories that a batch lacks are added. A level that the training
-            rows did not have stays where it is observed; with ``unseen="missing"`` it says nothing of other cells.
+            What was given, or what ``set_output`` asks for, with its dtypes, frames with their index and names; means
+            of integers are floats, arrays of integers and bools become float64, and categories that a batch lacks are
+            added. A level that the training rows did not have stays where it is observed; with ``unseen="missing"`` it
+            says nothing of other cells.
         """
         rows = read_rows(self, X)
         known = known_levels(rows, self.posterior_.columns, self.unseen)
@@ -139,8 +148,8 @@ draws, tune, chains, cores, random_state, progressbar
             completed = _with_observed(completed, rows, known)
         else:
             completed = self._with_means(rows, known)
-        if isinstance(X, pd.DataFrame):
-            return completed
+        if isinstance(pandas_frame(X), pd.DataFrame):
+            return frame_of_kind(completed, output_kind(self, X))
         dtype = rows.dtypes.iloc[0]
         return completed.to_numpy(dtype=dtype if dtype.kind == "f" else np.float64)
 

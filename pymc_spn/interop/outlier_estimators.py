@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pymc_spn.answers.reference_rows import check_comparison
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.interop.circuit_estimators import NetworkEstimator
-from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of
+from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of, training_table
 from pymc_spn.interop.scikit_learn import OutlierMixin
 from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.numerics.asked_numbers import check_prob
@@ -135,7 +135,7 @@ draws, tune, chains, cores, random_state, progressbar
         else:
             check_prob(self.level, "level")
         rows = read_training_rows(self, X)
-        table = Table.from_frame(rows, self.kinds)
+        table = training_table(self, rows)
         self._learn(table)
         seed = seed_of(self.random_state)
         self._reference_seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed

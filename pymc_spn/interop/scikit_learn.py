@@ -1,6 +1,7 @@
 """What the estimators take from scikit-learn, in one place, so that its absence is said in one sentence."""
 
 try:
+    from sklearn import get_config as get_config
     from sklearn.base import BaseEstimator as BaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import DensityMixin as DensityMixin

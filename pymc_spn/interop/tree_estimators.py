@@ -14,11 +14,11 @@ from pymc_spn.interop.estimator_inputs import (
     read_rows,
     read_training_rows,
     seed_of,
+    training_table,
 )
 from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import Table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN
 from pymc_spn.trees.fit import fit_tree
@@ -39,7 +39,7 @@ class TreeEstimator(PosteriorEstimator):
         """Set ``posterior_``."""
         one_of("unseen", self.unseen, UNSEEN)
         self.posterior_ = fit_tree(
-            Table.from_frame(rows, self.kinds),
+            training_table(self, rows),
             y,
             family,
             particles=self.particles,

@@ -157,7 +157,7 @@ def SPN(
         or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None learns
         the splits from the table, by `learn_tree` with seed 0: the same tree for all chains and each time the model is
         built. A line reports it. The posterior is one given this tree and does not know that it was learned.
-    observed : DataFrame, Table, dict of columns or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
         The data, which must be given; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy
         datetimes or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text,
         ``str(label)``.

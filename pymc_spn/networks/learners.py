@@ -59,7 +59,7 @@ def fit_variational(
 
     Parameters
     ----------
-    df : DataFrame, Table, dict of columns or (N, D) array
+    df : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
         The data; missing cells are summed out.
     structure : RegionTree or Circuit, optional
         As in `SPN`: of finite or infinite width, with any splits. None learns the splits from the table.

@@ -16,7 +16,8 @@ from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
-from pymc_spn.tables.table import mark_gaps, names_of_marked
+from pymc_spn.tables.frame_kinds import frame_kind
+from pymc_spn.tables.table import kind_of_columns, mark_gaps, names_of_marked, of_kind
 
 type JointLeaves = MultivariateGaussian | Literal["auto"]
 """Leaves over several columns as `SPN` takes them, or None."""
@@ -98,8 +99,10 @@ def table_of_network(structure: RegionTree, observed: Any, kinds: Any, name: str
         if kinds is not None:
             raise ValueError("kinds: the columns of the structure have their kinds; give kinds where it is made")
         if isinstance(observed, Table):
-            observed = observed.to_frame()
-        table = Table.from_frame(observed, schema=structure.columns)
+            kind, observed = kind_of_columns(observed.columns), observed.to_pandas()
+        else:
+            kind = frame_kind(observed)
+        table = Table.from_frame(observed, schema=of_kind(structure.columns, kind))
         _refuse_unusable(table)
         return table
     table = read_table(observed, kinds, name)

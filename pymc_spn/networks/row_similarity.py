@@ -20,6 +20,7 @@ from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables.frame_kinds import pandas_frame
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def _with_training_rows(
 ) -> tuple[Rows, TrainingRows, np.ndarray | None]:
     """Rows that are asked about, all training rows, and the places of the former if they are training rows."""
     self._refuse_condition(query)
+    rows = pandas_frame(rows, "rows")
     states, record = self._states, self._states.record
     index = pd.Index(record.rows, tupleize_cols=False)
     is_table = isinstance(rows, pd.DataFrame | Table | Mapping) or (isinstance(rows, np.ndarray) and rows.ndim == 2)

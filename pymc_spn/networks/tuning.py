@@ -61,7 +61,7 @@ def tune_leaf_priors(
 
     Parameters
     ----------
-    train, validation : DataFrame, Table, dict of columns or (N, D) array
+    train, validation : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
         Validation rows are coded by the training table's columns.
     structure : RegionTree or Circuit
         As in `SPN`.

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,6 +52,7 @@ def plot_cells(
     if isinstance(n_rows, bool) or not isinstance(n_rows, int | np.integer) or n_rows < 1:
         raise ValueError(f"n_rows must be an integer of at least 1, got {quoted(n_rows)}")
     names, p = cells["column"].values.tolist(), cells.values
+    data = pandas_frame(data)
     if data is not None:
         lacking = [name for name in names if name not in data.columns.map(str)]
         if len(data) != len(p) or lacking:

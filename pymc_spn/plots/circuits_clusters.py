@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -40,7 +41,7 @@ def plot_cluster_profile(
     ValueError
         If `clusters` does not label the rows of `data`, a column holds no value, or no cluster is asked for.
     """
-    labels = np.asarray(clusters)
+    data, labels = pandas_frame(data), np.asarray(clusters)
     if labels.shape != (len(data),):
         raise ValueError(f"clusters must label the {len(data)} rows of data, got shape {labels.shape}")
     if max_clusters < 1:

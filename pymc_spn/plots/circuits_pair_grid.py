@@ -9,6 +9,7 @@ import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 MOST_LABELS = 8  # of levels on one axis of these small drawings
 
@@ -45,6 +46,7 @@ def plot_pairs(
         If `columns` names none, or one that `data` or `drawn` lacks or that holds nothing in `data`, or `axes` has
         another shape.
     """
+    data, drawn = pandas_frame(data), pandas_frame(drawn, "drawn")
     for argument, table in (("data", data), ("drawn", drawn)):
         if not isinstance(table, pd.DataFrame):
             raise TypeError(f"{argument} must be a DataFrame; got {type(table).__name__}")

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
+from pymc_spn.tables.frame_kinds import pandas_frame
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -259,6 +260,7 @@ def plot_fantasies(
     import matplotlib.pyplot as plt
     import pandas as pd
 
+    data, fantasies = pandas_frame(data), pandas_frame(fantasies, "fantasies")
     for argument, table in (("data", data), ("fantasies", fantasies)):
         if not isinstance(table, pd.DataFrame):
             raise TypeError(f"{argument} must be a DataFrame; got {type(table).__name__}")

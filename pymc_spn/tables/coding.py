@@ -208,6 +208,8 @@ def family_of(series, name):
         return "category"
     if isinstance(dtype, pd.StringDtype):
         return "string"
+    if str(dtype) == "null[pyarrow]":
+        return "missing"
     if not isinstance(dtype, pd.SparseDtype):
         if pdt.is_bool_dtype(dtype):
             return "bool"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categoric
 NOMINAL_KINDS = ("binary", "categorical")  # of an ordinal column the levels are numbers, of these labels
 DENSITY_KINDS = ("real", "positive")
 LEVEL_KINDS = ("ordinal", *NOMINAL_KINDS)
+FRAMES = ("polars", "pyarrow")  # kinds of tables beside those of pandas
 WHOLE_KINDS = ("integer", "count")  # whole numbers, each with a mass of its own
 
 
@@ -33,6 +34,9 @@ class Column:
     indicates : str, optional
         Name of the column whose gaps this one marks: True where that column has no value. `Table.from_frame` fills it
         in from the gaps.
+    frame : {"polars", "pyarrow"}, optional
+        What the table was that the column was read from, if not one of pandas: rows drawn by a posterior are such
+        tables, too. Columns that differ in it alone are equal.
 
     Raises
     ------
@@ -47,6 +51,7 @@ class Column:
     levels: tuple | None
     dtype: str
     indicates: str | None = None
+    frame: str | None = field(default=None, compare=False)
 
     @property
     def holds_numbers(self) -> bool:
@@ -61,6 +66,8 @@ class Column:
         if not isinstance(self.dtype, str):
             raise TypeError(f"column {self.name!r}: dtype must be a str, got {quoted(self.dtype)}")
         check_kind(self.kind, self.name)
+        if self.frame is not None and self.frame not in FRAMES:
+            raise ValueError(f"column {self.name!r}: frame must be one of {FRAMES} or None, got {quoted(self.frame)}")
         is_flag = self.levels == (False, True) and all(isinstance(level, bool) for level in self.levels)
         if self.indicates is not None and not (is_flag and isinstance(self.indicates, str)):
             raise ValueError(
@@ -103,18 +110,21 @@ class Column:
         """Return a dict that ``json.dumps`` accepts and `from_json` reads."""
         levels = None if self.levels is None else list(self.levels)
         fields = {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
-        return fields if self.indicates is None else fields | {"indicates": self.indicates}
+        more = {"indicates": self.indicates, "frame": self.frame}
+        return fields | {key: value for key, value in more.items() if value is not None}
 
     @classmethod
     def from_json(cls, fields):
         """Rebuild a column from the dict of `to_json`; levels keep their types."""
         needed = {"name", "kind", "levels", "dtype"}
-        if not isinstance(fields, Mapping) or set(fields) - {"indicates"} != needed:
+        if not isinstance(fields, Mapping) or set(fields) - {"indicates", "frame"} != needed:
             raise ValueError(f"a column needs name, kind, levels and dtype, got {quoted(fields)}")
         if not isinstance(fields["levels"], list | tuple | None):
             raise TypeError(f"column {fields['name']!r}: levels must be a list or null, got {quoted(fields['levels'])}")
         levels = None if fields["levels"] is None else tuple(fields["levels"])
-        return cls(fields["name"], fields["kind"], levels, fields["dtype"], fields.get("indicates"))
+        return cls(
+            fields["name"], fields["kind"], levels, fields["dtype"], fields.get("indicates"), fields.get("frame")
+        )
 
 
 def as_name(label):

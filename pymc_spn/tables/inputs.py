@@ -1,15 +1,18 @@
 """Types of what users give, as annotations name them."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from pymc_spn.tables.table import Table
 
-type TableLike = pd.DataFrame | Table | Mapping[str, npt.ArrayLike] | np.ndarray | Sequence[Sequence[object]]
-"""DataFrame, Table, columns by name or rows and columns of an array."""
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+type TableLike = IntoDataFrame | Table | Mapping[str, npt.ArrayLike] | np.ndarray | Sequence[Sequence[object]]
+"""DataFrame of pandas, polars or pyarrow, Table, columns by name or rows and columns of an array."""
 
 type EventLike = Mapping[str, object] | Sequence[Mapping[str, object]] | str
 """What columns satisfy, alternatives of it, or text such as ``"height > 1.5 and colour == 'red'"``."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pymc_spn.numerics.quoted_values import clipped
+from pymc_spn.tables.column import FRAMES
 
 ALTERED = "the results were altered or damaged"
 
@@ -101,6 +102,13 @@ def json_of(vector: Any, place: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         refuse(place, rule, f"the JSON text of a {type(fields).__name__}")
     return fields
+
+
+def checked_kind(stored: Any) -> str | None:
+    """What kind of table is given back, as a file says: one of `FRAMES`, or None for pandas."""
+    if stored is not None and stored not in FRAMES:
+        refuse("the kind of table", f"be one of {FRAMES} or null", stored)
+    return stored
 
 
 def schema_fields(stored: Any, place: str, form: int, names: Any = None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
+from pymc_spn.tables.frame_kinds import column_array, frame_kind, frame_of_kind, pandas_frame, refuse_duplicates
 from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
 
 
@@ -75,8 +76,9 @@ class Table:
 
         Parameters
         ----------
-        data : DataFrame, mapping of column name to 1-D values, 2-D array, or Table
-            Integer labels become str; those of a bare array are ``x0``, ``x1``, ...
+        data : DataFrame of pandas, polars or pyarrow, mapping of column name to 1-D values, 2-D array, or Table
+            Integer labels become str; those of a bare array are ``x0``, ``x1``, ... Rows of polars and pyarrow are
+            numbered from 0. An Enum of polars is an ordered category, a Categorical an unordered one.
         kinds : mapping of column name to kind, optional
             Overrides: ``real``, ``positive`` (values > 0), ``integer`` (whole), ``count`` (whole, >= 0), ``ordinal``
             (whole numbers whose probabilities are learned one by one), ``binary``
@@ -104,6 +106,12 @@ class Table:
         -----
         UserWarning
             If text whose kind is not given has nearly as many levels as cells.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, pymc_spn as ps
+        >>> ps.Table.from_frame(pa.table({"age": [31.5, None, 47.2], "smoker": [True, False, None]}))
+        Table(3 rows; age: real, smoker: binary(2))
         """
         if schema is not None:
             if kinds is not None:
@@ -115,12 +123,15 @@ class Table:
                 raise TypeError("names is for 2-D arrays, got it with a Table")
             if kinds is None and (schema is None or schema == data.columns):
                 return data
-            data = data.to_frame()
+            kind, data = kind_of_columns(data.columns), data.to_pandas()
+        else:
+            kind = frame_kind(data)
         frame = _as_frame(data, names, schema)
         if schema is not None:
             frame = _with_gaps_marked(frame, schema)
         if schema is None:
             schema = _infer_schema(frame, {} if kinds is None else kinds, not isinstance(data, np.ndarray))
+            schema = of_kind(schema, kind)
         else:
             frame = known_levels(_match(frame, schema), schema, unseen)
         coded = np.empty((len(frame), len(schema)), order="F")
@@ -131,7 +142,11 @@ class Table:
         return cls(schema, values, frame.index)
 
     def to_frame(self):
-        """Decode to a DataFrame; see `decode` for the dtypes."""
+        """Decode to what the table was: a DataFrame of pandas or polars, or a pyarrow table; dtypes as by `decode`."""
+        return frame_of_kind(self.to_pandas(), kind_of_columns(self.columns))
+
+    def to_pandas(self):
+        """Decode to a DataFrame of pandas with the row labels; see `decode` for the dtypes."""
         return decode(self.values, self.columns, self.index)
 
     def __repr__(self):
@@ -143,7 +158,7 @@ class Table:
 
 
 def decode(values, columns, index=None):
-    """Decode an array of codes to a DataFrame with the original dtypes.
+    """Decode an array of codes to a pandas DataFrame with the original dtypes.
 
     A bool or integer column with missing cells gets the nullable dtype (``boolean``, ``Int64``),
     an integer column with fractions ``float64`` (``Float64`` if it was nullable), and one beyond
@@ -180,13 +195,27 @@ def decode(values, columns, index=None):
     return pd.DataFrame(decoded, index=index)
 
 
+def of_kind(columns, kind):
+    """The columns as those of a table of polars, pyarrow or pandas (None)."""
+    return tuple(replace(column, frame=kind) for column in columns)
+
+
+def table_of_kind(table, kind):
+    """The table as one of polars, pyarrow or pandas (None)."""
+    return table if kind is None else replace(table, columns=of_kind(table.columns, kind))
+
+
+def kind_of_columns(columns):
+    """What table rows of the columns are given back in: "polars", "pyarrow" or None for pandas."""
+    return next((column.frame for column in columns if column.frame is not None), None)
+
+
 def ordinals_as_integers(table):
     """The table with its ordinal columns as the numbers that they hold, for what does not learn level by level."""
     if all(column.kind != "ordinal" for column in table.columns):
         return table
     columns = tuple(
-        Column(column.name, "integer", None, column.dtype) if column.kind == "ordinal" else column
-        for column in table.columns
+        replace(column, kind="integer", levels=None) if column.kind == "ordinal" else column for column in table.columns
     )
     return Table(columns, table.values + [column.origin for column in table.columns], table.index)
 
@@ -199,20 +228,15 @@ def check_columns(columns, argument):
             raise TypeError(f"{argument} must hold Column objects, got {quoted(column)}")
     if not columns:
         raise ValueError(f"{argument} must hold at least one column, got none")
-    _refuse_duplicates([column.name for column in columns])
+    refuse_duplicates([column.name for column in columns])
     return columns
-
-
-def _refuse_duplicates(names):
-    if len(set(names)) < len(names):
-        first = next(name for position, name in enumerate(names) if name in names[:position])
-        raise ValueError(f"column names must be unique, got {quoted(first)} {names.count(first)} times")
 
 
 def _as_frame(data, names, schema):
     """DataFrame with unique str names from anything that `Table.from_frame` accepts."""
     if names is not None and not isinstance(data, np.ndarray):
         raise TypeError(f"names is for 2-D arrays, got it with a {type(data).__name__}")
+    data = pandas_frame(data)
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, Mapping):
@@ -245,13 +269,13 @@ def _as_frame(data, names, schema):
     if frame.shape[1] == 0:
         raise ValueError("data has no columns")
     labels = [_name(label) for label in frame.columns]
-    _refuse_duplicates(labels)
+    refuse_duplicates(labels)
     return frame.set_axis(pd.Index(labels, dtype=object), axis="columns")
 
 
 def _frame_of_mapping(data):
     """DataFrame of a dict of columns; pandas alone would align or broadcast in silence."""
-    lengths, index = {}, None
+    lengths, index, data = {}, None, {name: column_array(cells) for name, cells in data.items()}
     for name, cells in data.items():
         if np.ndim(cells) != 1 and not isinstance(cells, pd.Series | pd.Index | list | tuple):
             raise ValueError(
@@ -264,7 +288,7 @@ def _frame_of_mapping(data):
             index = cells.index
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns must have equal lengths, got {lengths}")
-    return pd.DataFrame(dict(data), index=index)
+    return pd.DataFrame(data, index=index)
 
 
 def _name(label):

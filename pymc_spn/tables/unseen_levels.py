@@ -9,6 +9,7 @@ import pandas as pd
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.coding import raise_at, unseen_cells
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 
 UNSEEN = ("error", "missing")
 
@@ -27,17 +28,19 @@ def known_levels(data: Any, columns: Sequence[Column], unseen: str) -> Any:
 
     Returns
     -------
-    DataFrame, or the data
+    DataFrame of pandas, or the data
 
     Raises
     ------
     ValueError
         If `unseen` is neither.
     """
-    is_missing = is_unseen_missing(unseen)
+    is_missing, data = is_unseen_missing(unseen), pandas_frame(data)
     if not is_missing or not isinstance(data, pd.DataFrame | Mapping):
         return data
-    frame = pd.DataFrame(data)
+    if isinstance(data, Mapping):
+        data = pd.DataFrame({label: column_array(cells) for label, cells in data.items()})
+    frame: pd.DataFrame = data
     levels = {column.name: column for column in columns if column.kind in LEVEL_KINDS}
     if frame.columns.has_duplicates:
         return data  # refused where it is coded

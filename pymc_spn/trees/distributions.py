@@ -67,7 +67,7 @@ class TreeHandle(NoTensor):
 
         Parameters
         ----------
-        X : DataFrame, mapping, array or Table
+        X : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Checked by the columns of the training table; NaN is missing.
         unseen : {"error", "missing"}
             What becomes of levels that the training table did not have.
@@ -106,7 +106,7 @@ def DecisionTree(
     Parameters
     ----------
     name : str
-    X : DataFrame, mapping, array, Table or pm.Data
+    X : DataFrame of pandas, polars or pyarrow, mapping, array, Table or pm.Data
         Features as in `fit_tree`. An integer data container holds -1 where a cell is missing. Otherwise the model
         gets the containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
     alpha_s, beta_s : float or PyMC variable

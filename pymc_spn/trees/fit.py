@@ -126,7 +126,7 @@ def fit_tree(
 
     Parameters
     ----------
-    X : DataFrame, mapping of columns, (N, D) array or Table
+    X : DataFrame of pandas, polars or pyarrow, mapping of columns, (N, D) array or Table
         Features. Strings and categories are levels, ordered categories are cut in their order; NaN is missing.
     y : sequence of N
         The response.

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.coding import FEW_LEVELS
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, ConjugatePrior, Response
 
 LOG_2_PI = float(np.log(2.0 * np.pi))
@@ -293,11 +294,12 @@ def _plain(value: Any) -> Any:
 
 def _series(y: Any) -> pd.Series:
     """The response as a Series without missing values."""
+    y = column_array(pandas_frame(y, "y"))
     if isinstance(y, pd.DataFrame):
         if y.shape[1] != 1:
             raise ValueError(f"y must have one column, got {y.shape[1]}")
         y = y.iloc[:, 0]
-    if not isinstance(y, pd.Series | pd.Index | pd.Categorical):
+    if not isinstance(y, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         cells = np.asanyarray(y)  # a mask stays: what it covers is missing
         if cells.dtype.kind in "US" and isinstance(y, list | tuple):
             cells = np.array(y, dtype=object)  # numbers among strings stay numbers, and are refused

@@ -255,7 +255,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
         Parameters
         ----------
-        X : DataFrame, mapping, array or Table
+        X : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Columns of the training table.
         soft : bool
             Average over the place of each cut in its gap; else cuts are at the middle.

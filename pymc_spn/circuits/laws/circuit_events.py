@@ -27,6 +27,7 @@ from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 from pymc_spn.tables.column import NOMINAL_KINDS, by_name
+from pymc_spn.tables.frame_kinds import column_array
 
 ROWS = 256  # at a time; the values of all nodes are held
 ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
@@ -325,7 +326,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
     for name, value in by_name(argument, what or {}).items():
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
-        d = number[name]
+        d, value = number[name], column_array(value)
         if isinstance(value, list) and (columns[d].levels is None or not columns[d].holds_numbers):
             out[d] = _union(argument, columns[d], value, bool(is_density[d]))
         elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pymc_spn.circuits.evaluation.parameters import array_values, frame_values
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 
 
 def coded_rows(
@@ -48,8 +49,9 @@ def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str =
     ValueError
         If columns differ.
     """
+    rows = pandas_frame(rows, argument)
     if isinstance(rows, Mapping):
-        rows = pd.DataFrame(rows)
+        rows = pd.DataFrame({label: column_array(cells) for label, cells in rows.items()})
     if isinstance(rows, Table) or hasattr(rows, "columns"):
         frame = frame_of_table(columns, rows) if isinstance(rows, Table) else rows
         return frame_values(columns, frame, argument, known), frame.index
@@ -64,7 +66,7 @@ def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str =
 
 def frame_of_table(columns: Sequence[Any], table: Table) -> pd.DataFrame:
     """Its rows, with levels where a circuit's column knows these; columns that are names only hold codes."""
-    frame, decoded = pd.DataFrame(table.values, table.index, table.names), table.to_frame()
+    frame, decoded = pd.DataFrame(table.values, table.index, table.names), table.to_pandas()
     for column in columns:
         if isinstance(column, Column) and column.name in table.names:
             frame[column.name] = decoded[column.name]

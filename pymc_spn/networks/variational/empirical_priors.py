@@ -42,7 +42,7 @@ def empirical_leaf_priors(
 
     Parameters
     ----------
-    table : DataFrame, Table, dict of columns or (N, D) array
+    table : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
         Training rows; missing cells are left out.
     structure : RegionTree or Circuit
         As in `SPN`.
