@@ -51,7 +51,8 @@ REST = {
         particle_gibbs particles predictive_quantiles tree_models tree_posterior
     """,
     "interop": """
-        combined_results damaged_results estimators interrupts precompiled saved_posteriors scikit_checks
+        combined_results damaged_results estimators frames_in_answers interrupts precompiled saved_posteriors
+        scikit_checks
     """,
     "tests": """
         readme reference structures_in_models threads

@@ -151,7 +151,7 @@ def CircuitDensity(
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
         `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero. With
         `given` these are the targets alone, in the circuit's order, and a row without any has log density 0.
-    given : DataFrame, Table or dict, optional
+    given : DataFrame of pandas, polars or pyarrow, Table or dict, optional
         Cells of some columns of the circuit, whose rows are those of the variable. A dict has a column's name and its
         cells (N,), or a tuple of names and their cells (N, n), arrays or tensors, which hold levels as codes: so
         ``pm.set_data`` exchanges what ``pm.Data`` has, and ``pm.Minibatch`` draws them with the rows observed. NaN is

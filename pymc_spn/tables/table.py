@@ -123,10 +123,9 @@ class Table:
                 raise TypeError("names is for 2-D arrays, got it with a Table")
             if kinds is None and (schema is None or schema == data.columns):
                 return data
-            kind, data = kind_of_columns(data.columns), data.to_pandas()
+            frame, kind = data.to_pandas(), kind_of_columns(data.columns)
         else:
-            kind = frame_kind(data)
-        frame = _as_frame(data, names, schema)
+            frame, kind = _as_frame(data, names, schema), frame_kind(data)
         if schema is not None:
             frame = _with_gaps_marked(frame, schema)
         if schema is None:
