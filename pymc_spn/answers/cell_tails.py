@@ -29,7 +29,7 @@ def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
 
     Parameters
     ----------
-    df : DataFrame, mapping, array or Table
+    df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         Checked by the schema of the training table; missing cells are summed out.
 
     Returns

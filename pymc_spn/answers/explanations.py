@@ -35,7 +35,7 @@ def explain(
 
     Parameters
     ----------
-    row : mapping, Series or DataFrame of one row
+    row : mapping, Series or DataFrame (of pandas, polars or pyarrow) of one row
         Missing cells take no part.
     target : str, optional
         Explain log p(target's value | other cells) instead of log p(row).

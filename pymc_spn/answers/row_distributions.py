@@ -27,7 +27,7 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         As in `predict_proba`.
     target : str
     unseen : {"error", "missing"}
@@ -77,7 +77,7 @@ def predict_quantile(
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         As in `predict_proba`.
     target : str
     q : float or sequence of float
@@ -131,7 +131,7 @@ def predict_cdf(
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         As in `predict_proba`.
     target : str
         A numeric column.

@@ -25,7 +25,7 @@ def predict_proba(
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         Rows; missing cells are summed out, and the target's own cells are not looked at.
     target : str
     per_draw : bool
@@ -67,7 +67,7 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         As in `predict_proba`.
     target : str
     unseen : {"error", "missing"}

@@ -30,7 +30,7 @@ def log_density(
 
     Parameters
     ----------
-    df : DataFrame, mapping, array or Table
+    df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
     per_draw : bool
         Whether each draw's own density is wanted instead of the log of their mean.
@@ -73,7 +73,7 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
 
     Parameters
     ----------
-    df : DataFrame, mapping or array
+    df : DataFrame of pandas, polars or pyarrow, mapping or array
         Missing cells are summed out.
 
     Returns
@@ -196,7 +196,7 @@ def predictive_p_value(
 
     Parameters
     ----------
-    df : DataFrame, mapping, array or Table
+    df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         Checked by the schema of the training table; missing cells are summed out.
     n : int
         Number of rows that are drawn, each from the mixture over draws and recorded as the table does: on the

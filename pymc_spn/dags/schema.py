@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.dags.dag import MOST_VARIABLES
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse, schema_fields
+from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse, schema_fields, without_pandas
 from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class DagSchema:
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps({"format": FORMAT, "kind": "dag", **asdict(self)})
+        text = json.dumps(without_pandas({"format": FORMAT, "kind": "dag", **asdict(self)}))
         return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
 
     @classmethod

@@ -246,7 +246,7 @@ def integral_circuit(
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes; only the columns, and for "chow_liu" the tree, are learned from it.
     n_points : int
         Points for each hidden variable, at least 2.

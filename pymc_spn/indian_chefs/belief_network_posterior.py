@@ -152,7 +152,7 @@ class BeliefNetworkPosterior:
         questions : mapping of str to callable, optional
             Each takes the posterior and gives an array with the dimensions ``chain`` and ``draw``, such as ``{"nodes":
             lambda post: post.graphs.n_nodes()}``.
-        X : DataFrame or (rows, D) array, optional
+        X : DataFrame of pandas, polars or pyarrow, or (rows, D) array, optional
             Rows whose log density is asked for; the training rows are not kept.
         n_pool, max_draws, random_seed
             As in `log_density`. The noise of the pools is in the log densities, and makes chains look more alike.
@@ -243,7 +243,7 @@ class BeliefNetworkPosterior:
 
         Parameters
         ----------
-        X : DataFrame or (rows, D) array
+        X : DataFrame of pandas, polars or pyarrow, or (rows, D) array
             In the units of the training data.
         n_pool : int
             Ancestral draws of the hidden nodes for each network; the log of their mean is biased low by about half

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
-from pymc_spn.tables.stored_arrays import checked_kind, refuse, schema_fields
+from pymc_spn.tables.stored_arrays import checked_kind, refuse, schema_fields, without_pandas
 
 FORMAT = 2
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
@@ -47,7 +47,7 @@ class BeliefNetworkSchema:
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps({"format": FORMAT, **asdict(self)})
+        text = json.dumps(without_pandas({"format": FORMAT, **asdict(self)}))
         return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
 
     @classmethod

@@ -38,7 +38,7 @@ class UnitScaling:
 
         Parameters
         ----------
-        data : DataFrame or (N, D) array
+        data : DataFrame of pandas, polars or pyarrow, or (N, D) array
         low, high : float
             With ``0 < low < high < 1``; what lies beyond the training range needs the rest.
 
@@ -126,7 +126,7 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
 
     Parameters
     ----------
-    data : DataFrame or array
+    data : DataFrame of pandas, polars or pyarrow or array
     argument : str
         Its name in messages.
     columns : sequence of str, optional

@@ -220,7 +220,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : ignored
 
@@ -245,7 +245,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         """
         rows = self._rows(X)
         return self.posterior_.log_density(rows).values
@@ -255,7 +255,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         y : ignored
         """
         return float(self.score_samples(X).mean())
@@ -319,7 +319,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : (N,) array_like
             Classes: str, integers, bools, or floats that are whole; none missing.
@@ -356,7 +356,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is unknown and summed out.
         """
         rows = self._rows(X)

@@ -93,7 +93,7 @@ class OrderDAG(PosteriorEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             No missing cells; at most 1,000 columns.
         y : ignored
         interventions : (N, D) bool DataFrame or array, optional

@@ -106,7 +106,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : ignored
 

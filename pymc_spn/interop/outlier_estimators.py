@@ -114,7 +114,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : ignored
 
@@ -152,7 +152,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is unknown and summed out.
         """
         return self._scores(Table.from_frame(self._rows(X), schema=self.posterior_.columns))
@@ -162,7 +162,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         """
         return self.score_samples(X) - self.offset_
 
@@ -171,7 +171,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         """
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 

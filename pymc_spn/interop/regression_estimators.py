@@ -96,7 +96,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : (N,) array_like of numbers
             None missing.
@@ -139,7 +139,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is unknown and summed out.
         return_std : bool
             Whether ``posterior_.predict_sd`` is wanted too.
@@ -158,7 +158,7 @@ draws, tune, chains, cores, random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is unknown and summed out.
         q : float or sequence of float
             Between 0 and 1.

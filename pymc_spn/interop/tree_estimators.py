@@ -133,7 +133,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : (N,) array_like
             Classes: str, integers, bools, or floats that are whole; none missing.
@@ -164,7 +164,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         """
         rows = read_rows(self, X)
         return self.posterior_.predict_proba(rows, unseen=self.unseen).values
@@ -232,7 +232,7 @@ random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is missing.
         y : (N,) array_like of numbers
             At least two; finite, and whole and at least 0 for counts.
@@ -270,7 +270,7 @@ random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         return_std : bool
             Whether ``posterior_.predict_sd`` is wanted too.
 
@@ -288,7 +288,7 @@ random_state, progressbar
 
         Parameters
         ----------
-        X : DataFrame or (N, D) array_like of numbers
+        X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         q : float or sequence of float
             Between 0 and 1.
 

@@ -170,7 +170,7 @@ class SPNPosterior(TrainingRowSimilarity):
         questions : mapping of str to callable, optional
             Each takes the posterior and gives one value for each draw, as in ``{"P(old)": lambda post:
             post.probability("age > 60", per_draw=True)}``; with other dimensions each of their labels has a row.
-        df : DataFrame, mapping, array or Table, optional
+        df : DataFrame of pandas, polars or pyarrow, mapping, array or Table, optional
             Rows whose log density is asked for. By default the training rows.
         max_rows : int
             Rows that are shown, taken evenly. The mean over all rows is always there.
@@ -259,7 +259,7 @@ class SPNPosterior(TrainingRowSimilarity):
 
         Parameters
         ----------
-        df : DataFrame, mapping, array or Table, optional
+        df : DataFrame of pandas, polars or pyarrow, mapping, array or Table, optional
             As for `log_density`.
 
         Returns

@@ -118,7 +118,7 @@ class RowSimilarity(NetworkPosterior):
 
         Parameters
         ----------
-        rows, others : DataFrame, mapping, array or Table
+        rows, others : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Each row is assigned by itself.
 
         Returns
@@ -138,7 +138,7 @@ class RowSimilarity(NetworkPosterior):
 
         Parameters
         ----------
-        rows, others : DataFrame, mapping, array or Table
+        rows, others : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             As for `row_similarity`. A row that stands in both tables is compared with itself as with any other.
         k : int
             Neighbours of each row.

@@ -111,7 +111,7 @@ class VariationalPosterior(RowSimilarity):
 
         Parameters
         ----------
-        df : DataFrame, mapping, array or Table
+        df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             As for `log_density`.
 
         Returns
@@ -129,7 +129,7 @@ class VariationalPosterior(RowSimilarity):
 
         Parameters
         ----------
-        df : DataFrame, mapping, array or Table
+        df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
 
         Returns
         -------

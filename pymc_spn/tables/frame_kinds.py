@@ -54,8 +54,8 @@ def pandas_frame(data: Any, argument: str = "data") -> Any:
     if isinstance(frame, nw.LazyFrame):
         kind = type(data)
         raise TypeError(
-            f"{argument} must be a table in memory, got a {kind.__module__.partition('.')[0]} {kind.__name__}; call "
-            "its collect()"
+            f"{argument} must be a table in memory, got a {kind.__module__.partition('.')[0]} {kind.__name__}; collect "
+            "it first"
         )
     if not isinstance(frame, nw.DataFrame):
         return data

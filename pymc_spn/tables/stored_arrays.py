@@ -111,6 +111,11 @@ def checked_kind(stored: Any) -> str | None:
     return stored
 
 
+def without_pandas(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a schema, without the kind of table where it is pandas: fingerprints stay those of earlier files."""
+    return {key: value for key, value in fields.items() if key != "frame" or value is not None}
+
+
 def schema_fields(stored: Any, place: str, form: int, names: Any = None) -> dict[str, Any]:
     """The fields of a schema in a vector of bytes, or in text, with the number of their format left out.
 

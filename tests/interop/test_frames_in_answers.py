@@ -8,6 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
+from pymc_spn.dags.schema import DagSchema
 from pymc_spn.tables.frame_kinds import pandas_frame
 from tests.indian_chefs.small_graphs import graph, ring
 from tests.modes import PLAIN
@@ -245,3 +246,12 @@ def test_refusals_name_the_argument():
             ask()
     with pytest.raises(TypeError, match=r"needs a pandas DataFrame .*, whose rows have names; got polars.DataFrame"):
         ps.LocalScores.from_data(TABLE[["z"]], prior=ps.dags.EdgeLogOdds(pl.DataFrame({"z": [0.0]})))
+
+
+def test_schemas_of_pandas_are_those_of_earlier_files():
+    """Fingerprints of recorded draws are made of these bytes."""
+    own = "graph", "order", ("a",), "BGe", "fair", (), "digest", (0.0, 0.0)
+    for frame in (None, "polars"):
+        vector = DagSchema(*own, frame).to_vector()
+        assert DagSchema.from_vector(vector).frame == frame
+        assert (b"frame" in vector.astype(np.uint8).tobytes()) == (frame is not None)

@@ -26,7 +26,7 @@ def chow_liu_tree(data: TableLike, *, prior_rows: float = 1.0, kinds: Mapping[st
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes, binary and categorical columns. Rows with a gap in one of two columns are left
         out of what these two say of each other; `fit_em` with ``leaf_prior_rows=0``, started here, sums gaps out.
     prior_rows : float

@@ -41,7 +41,7 @@ def cutset_network(
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes, binary and categorical columns. Rows with a gap in one of two columns are left
         out of what these two say of each other, and rows with a gap in a column that divides them of all that stands
         below it; `fit_em` with ``leaf_prior_rows=0``, started here, sums gaps out.

@@ -52,7 +52,7 @@ def fit_em(
         declared supports. Of binomial leaves the number of trials stays as `start` gives it, of negative binomial ones
         alpha, of the last three all, but see `learn_ends`. Laplace and Weibull leaves take a number for each leaf and
         row.
-    observed : DataFrame, Table or (N, D) array
+    observed : DataFrame of pandas, polars or pyarrow, Table or (N, D) array
         As for `CircuitDensity`; NaN is missing and summed out.
     edge_prior_rows : float
         Prior of a sum's weights: Dirichlet with one plus this number for every edge. 0 for none.

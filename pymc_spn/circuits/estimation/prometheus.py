@@ -51,7 +51,7 @@ def prometheus(
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes; missing cells are left out of what they would say.
     leaves : mapping of str to str or sequence, optional
         For each column a family or several, each of which is weighed in every univariate distribution. By default by

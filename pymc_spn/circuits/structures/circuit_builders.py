@@ -113,7 +113,7 @@ def hidden_chow_liu_tree(
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes; only the tree is learned from it.
     n_states : int
     leaves : mapping of str to str or sequence, optional

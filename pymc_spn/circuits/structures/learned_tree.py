@@ -46,7 +46,7 @@ def learn_tree(
 
     Parameters
     ----------
-    data : DataFrame, Table, dict or array
+    data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes.
     n_children : int or "infinite"
         Children of every sum node; at least `n_clusters` if finite.

@@ -233,7 +233,7 @@ class ParameterisedCircuit(Answers):
 
         Parameters
         ----------
-        df : DataFrame, mapping, array or Table
+        df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         covariance : bool
             False leaves the covariances out.
 
