@@ -1,11 +1,13 @@
 """Every front door takes tables of pandas, polars and pyarrow, answers the same, and gives back what it was given."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pymc as pm
 import pytest
+import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema
@@ -255,3 +257,18 @@ def test_schemas_of_pandas_are_those_of_earlier_files():
         vector = DagSchema(*own, frame).to_vector()
         assert DagSchema.from_vector(vector).frame == frame
         assert (b"frame" in vector.astype(np.uint8).tobytes()) == (frame is not None)
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_pictures_take_the_tables_that_answers_give(kind):
+    numbers, p = (
+        of_kind(TABLE[["x", "z"]], kind),
+        xr.DataArray(np.full((N, 2), 0.5), {"column": ["x", "z"]}, ["row", "column"]),
+    )
+    p = p.assign_coords(row=np.arange(N))
+    axes = ps.plots.plot_pairs(of_kind(TABLE, kind), of_kind(TABLE, kind), columns=["x", "g", "s"])
+    assert axes.shape == (3, 3)
+    ps.plots.plot_cells(p, of_kind(TABLE, kind))
+    ps.plots.plot_cluster_profile(of_kind(TABLE, kind), np.arange(N) % 2)
+    ps.plots.plot_fantasies(numbers, numbers)
+    plt.close("all")

@@ -196,7 +196,7 @@ def test_columns_of_a_mapping():
         (
             pl.LazyFrame({"a": [1]}),
             TypeError,
-            "data must be a table in memory, got a polars LazyFrame; call its collect",
+            "data must be a table in memory, got a polars LazyFrame; collect it first",
         ),
         (
             pa.table([pa.array([1]), pa.array([2])], ["a", "a"]),
