@@ -40,6 +40,7 @@ SHOWS_BARS = "numerics.progress_bars"  # asks for PyMC's bar when it first draws
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}
 LONGEST_MODULE = 450
+EXAMPLES = re.compile(r"\n\n *Examples\n *-{8}\n(?: *\S(?!\"\").*\n)+(?: *\n(?= *References\n))?")
 ROLES = {  # of the table's rows that begin with the name of a file
     name
     for row in table_rows(CONTRIBUTING, "| File | Holds |")
@@ -56,7 +57,7 @@ def violations(package: Path) -> list[str]:
     doors = doors_of(imports, root)
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
-        n_lines = len(path.read_text(encoding="utf-8").splitlines())
+        n_lines = lines_without_examples(path.read_text(encoding="utf-8"))
         if n_lines > LONGEST_MODULE:
             found.append(f"{place}: {n_lines} lines, more than {LONGEST_MODULE}")
         found += [
@@ -87,6 +88,11 @@ def violations(package: Path) -> list[str]:
             elif other == room and part and part_of(name) not in {part, *(f"{room}/{p}" for p in INSIDE[part])}:
                 found.append(f"{place}: '{part}' may not import this file of its room ({name})")
     return found + circle_violations(imports, root) + kernel_violations(imports, root) + alike(package)
+
+
+def lines_without_examples(source: str) -> int:
+    """Lines of a module, those of ``Examples`` in its docstrings not counted: they are for readers of the reference."""
+    return len(EXAMPLES.sub("", source).splitlines())
 
 
 def module_of(name: str, imports: dict[str, set[str]]) -> str:

@@ -55,7 +55,7 @@ REST = {
         scikit_checks
     """,
     "tests": """
-        readme reference structures_in_models threads
+        docstrings readme reference structures_in_models threads
     """,
     "numerics": """
         progress_bars

@@ -70,7 +70,13 @@ class AskedLaw:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that the answers are about: not those marginalised or fixed at a value."""
+        """Columns that the answers are about: not those marginalised or fixed at a value.
+
+        Examples
+        --------
+        >>> [column.name for column in post.columns]
+        ['age', 'income', 'job']
+        """
         return self._law.columns
 
     # ---- what is read

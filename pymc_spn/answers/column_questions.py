@@ -43,6 +43,11 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
     TypeError, ValueError
         If x are no numbers, the column is unknown, given at a value or has levels without an order, or what is given
         has probability zero.
+
+    Examples
+    --------
+    >>> post.cdf([45.0], "age").round(1).values
+    array([0.5])
     """
     self = self._each_draw(per_draw)
     points, known = checked_points(x), self._known(given)
@@ -83,6 +88,11 @@ def quantile(
     TypeError, ValueError
         If q is not within 0 and 1, the column is unknown, given at a value or has levels without an order, or what
         is given has probability zero.
+
+    Examples
+    --------
+    >>> post.quantile([0.1, 0.9], "income", given={"age": 60.0}).dims
+    ('quantile',)
     """
     self = self._each_draw(per_draw)
     level, known = checked_levels(q), self._known(given)
@@ -139,6 +149,11 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
     ------
     ValueError
         If all columns are categorical, or `given` is impossible under every draw.
+
+    Examples
+    --------
+    >>> post.mean(given={"age": 60.0}).sel(column="income").round(-1).item()
+    50.0
     """
     self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
@@ -181,6 +196,11 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
     ------
     ValueError
         If all columns are categorical, or `given` is impossible under every draw.
+
+    Examples
+    --------
+    >>> post.cov().sel(column="age", other="income").item() > 0
+    True
     """
     self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
@@ -239,6 +259,11 @@ def moment(
     ------
     TypeError, ValueError
         If the order is another, no column is numeric, or what is given has probability zero.
+
+    Examples
+    --------
+    >>> post.moment(2, central=True).sel(column="age").item() > 100
+    True
     """
     self = self._each_draw(per_draw)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:

@@ -68,6 +68,13 @@ def probability(
     in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of NumPy:
     where an expression is undefined a comparison is false and its negation true. For a continuous column
     ``x != 3`` always holds and ``x == 3`` is a point, with a density.
+
+    Examples
+    --------
+    >>> post.probability({"age": (None, 45)}).round(1).item()
+    0.5
+    >>> post.probability("age > 45", given={"job": "clerk"}).item() > 0.7
+    True
     """
     self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
@@ -102,6 +109,11 @@ def log_probability(
     ------
     TypeError, ValueError
         As `probability`.
+
+    Examples
+    --------
+    >>> post.log_probability({"job": "clerk"}).item() < 0
+    True
     """
     self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
@@ -169,6 +181,12 @@ def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
         If it is None or no condition.
     ValueError
         If it names no column or no level, or has probability or density zero under every draw.
+
+    Examples
+    --------
+    >>> adults = post.condition({"age": (50, None)})
+    >>> adults.mean().sel(column="income").round(-1).item()
+    50.0
     """
     if given is None:
         raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
@@ -193,6 +211,11 @@ def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Aske
         If it is no name and no sequence of names.
     ValueError
         If one is no column, or there is none.
+
+    Examples
+    --------
+    >>> [column.name for column in post.marginal(["age", "job"]).columns]
+    ['age', 'job']
     """
     names = [c.name for c in self.columns]
     asked = names_of("columns", columns)
@@ -233,6 +256,11 @@ def sample(
     ------
     TypeError, ValueError
         As `condition`, or if `n` is no integer of at least 0.
+
+    Examples
+    --------
+    >>> post.sample(3, given={"job": "nurse"}, random_seed=1)["job"].tolist()
+    ['nurse', 'nurse', 'nurse']
     """
     known, schema = self._known(given), self._schema
     count = checked_count("n", n, bytes_each=16.0 * len(schema))
@@ -283,6 +311,12 @@ def mpe(
     ValueError
         If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
         positive and finite, or `max_boxes` or `max_draws` is below 1.
+
+    Examples
+    --------
+    >>> best = post.mpe(given={"age": 60.0}, max_draws=2)
+    >>> best.value["job"].tolist()
+    ['clerk']
     """
     tolerance, max_boxes = checked_limits(tolerance, max_boxes)
     known = self._known(given)

@@ -54,6 +54,11 @@ def explain(
         v(all but the cell); ``shapley``, the average of that over all orders in which cells become known,
         which adds up to ``total`` - ``baseline``; ``hdi`` of the Shapley values over draws. Marginals are
         exact, nothing is imputed for the cells left out.
+
+    Examples
+    --------
+    >>> list(post.explain(df.iloc[0]).data_vars)
+    ['log_ratio', 'shapley', 'hdi', 'total', 'baseline']
     """
     import xarray as xr
 

@@ -44,6 +44,11 @@ def dependence(
         ``mutual_information`` (column, other), the mean of the draws' own; ``hdi`` (column, other, bound);
         ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
         a continuous column has infinite information about itself.
+
+    Examples
+    --------
+    >>> list(post.dependence(max_draws=5).data_vars)
+    ['mutual_information', 'hdi', 'p_dependent']
     """
     self = self._each_draw(per_draw)
     import xarray as xr

@@ -44,6 +44,11 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
     ValueError
         If the target is unknown or has levels, the rows are not those of the other columns, or the posterior's
         condition excludes one. Rows whose density is zero have NaN and a warning.
+
+    Examples
+    --------
+    >>> post.predict_sd(df.head(2), "income").dims
+    ('row',)
     """
     d = _number_asked(self, target)
     asked = AskedRows.of_table(self, df, d, unseen)
@@ -95,6 +100,11 @@ def predict_quantile(
     ------
     TypeError, ValueError
         If q is not within 0 and 1; else as `predict_sd`.
+
+    Examples
+    --------
+    >>> post.predict_quantile(df.head(2), "income", [0.05, 0.95]).dims
+    ('row', 'quantile')
     """
     levels, d = checked_levels(q), _number_asked(self, target)
     asked = AskedRows.of_table(self, df, d, unseen)
@@ -151,6 +161,12 @@ def predict_cdf(
     ------
     TypeError, ValueError
         If x is no number, or None and the target is not among the columns; else as `predict_sd`.
+
+    Examples
+    --------
+    >>> post.predict_cdf(df.head(2), "income", [42.0]).round(0).values
+    array([[0.],
+           [1.]])
     """
     at, d = None if x is None else checked_points(x), _number_asked(self, target)
     asked = AskedRows.of_table(self, df, d, unseen)

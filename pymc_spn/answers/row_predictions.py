@@ -47,6 +47,11 @@ def predict_proba(
     -----
     UserWarning
         If the density of some rows is zero under every draw; it names them.
+
+    Examples
+    --------
+    >>> post.predict_proba(df.head(2), "job").round(0).sel(level="clerk").values
+    array([1., 0.])
     """
     self = self._each_draw(per_draw)
     d = self._number("target", target)
@@ -81,6 +86,11 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
         ``infinite_mean`` does (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
         its error. Rows whose density is zero under every draw have NaN, or None instead of a level, and a warning
         names them.
+
+    Examples
+    --------
+    >>> post.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
     """
     d = self._number("target", target)
     column = self.columns[d]

@@ -46,6 +46,11 @@ def log_density(
     DataArray
         (row,) or (chain, draw, row), in nats; densities are in the units of the data. ``-inf`` outside of what is
         known.
+
+    Examples
+    --------
+    >>> post.log_density(df.head(2)).dims
+    ('row',)
     """
     self = self._each_draw(per_draw)
     law, table = self._law, self._table(df, unseen)
@@ -85,6 +90,12 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
         others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the
         other cells of its row have none. Surprises are comparable between rows, and between columns of like kind
         only.
+
+    Examples
+    --------
+    >>> odd = post.anomaly(df.assign(age=df["age"].where(df.index != 7, 5.0)))
+    >>> int(odd["log_density"].to_series().idxmin())
+    7
     """
     import xarray as xr
 
@@ -156,6 +167,13 @@ def impute(
     -----
     UserWarning
         If the density of some rows is zero under every draw; it names them. Their gaps stay.
+
+    Examples
+    --------
+    >>> int(df.isna().sum().sum()), int(post.impute(df, random_seed=1).isna().sum().sum())
+    (1, 0)
+    >>> len(post.impute(df, n=5, random_seed=1))
+    5
     """
     asked = pandas_frame(df, "df")
     table = self._table(asked)
@@ -229,6 +247,11 @@ def predictive_p_value(
     -----
     It costs n log densities for each pattern of gaps in `df`. A change of units leaves p-values as they are, a
     change of scale such as taking logs does not.
+
+    Examples
+    --------
+    >>> list(post.predictive_p_value(df.head(2), n=100, random_seed=1).data_vars)
+    ['p_value', 'log_density', 'threshold']
     """
     import xarray as xr
 

@@ -44,12 +44,24 @@ class NamedGraph:
 
     @property
     def directed(self) -> list[tuple[str, str]]:
-        """(parent, child) pairs whose direction is known."""
+        """(parent, child) pairs whose direction is known.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b", "c"], [("a", "c"), ("b", "c")]).cpdag().directed
+        [('a', 'c'), ('b', 'c')]
+        """
         return self._named(self.adjacency & ~self.adjacency.T)
 
     @property
     def undirected(self) -> list[tuple[str, str]]:
-        """Edges that may be turned, each once; a `DAG` has none."""
+        """Edges that may be turned, each once; a `DAG` has none.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).cpdag().undirected
+        [('a', 'b')]
+        """
         return self._named(np.triu(self.adjacency & self.adjacency.T))
 
     def to_networkx(self) -> "nx.DiGraph":
@@ -59,6 +71,11 @@ class NamedGraph:
         -------
         networkx.DiGraph
             The names are its nodes. An edge that may be turned is there both ways.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).to_networkx().edges
+        OutEdgeView([('a', 'b')])
         """
         import networkx as nx
 
@@ -99,6 +116,11 @@ class NamedGraph:
         ------
         ValueError
             If a name holds a double quote, which dagitty cannot read.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).to_dagitty()
+        'dag {\\n  "a";\\n  "b";\\n  "a" -> "b";\\n}'
         """
         for name in self.names:
             if '"' in name:
@@ -149,6 +171,12 @@ class DAG(NamedGraph):
     ------
     ValueError
         If the shape does not fit, names repeat, or there is a cycle.
+
+    Examples
+    --------
+    >>> dag = ps.DAG.from_edges(["a", "b", "c"], [("a", "b"), ("a", "c")])
+    >>> dag.edges
+    [('a', 'b'), ('a', 'c')]
     """
 
     names: tuple[str, ...]
@@ -185,6 +213,11 @@ class DAG(NamedGraph):
         ------
         ValueError
             If an edge has an unknown end, or there is a cycle.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).edges
+        [('a', 'b')]
         """
         from pymc_spn.dags.constraints import edge_list
 
@@ -213,6 +246,12 @@ class DAG(NamedGraph):
             If it is no directed graph, or may hold an edge several times.
         ValueError
             As `from_edges`.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> ps.DAG.from_networkx(nx.DiGraph([("a", "b")])).edges
+        [('a', 'b')]
         """
         if not hasattr(graph, "is_directed") or not graph.is_directed() or graph.is_multigraph():
             raise TypeError(f"graph must be a networkx.DiGraph; got {type(graph).__name__}")
@@ -230,7 +269,13 @@ class DAG(NamedGraph):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """An order in which parents stand before their children."""
+        """An order in which parents stand before their children.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("b", "a")]).order
+        ('b', 'a')
+        """
         from pymc_spn.dags.graph_kernels import topological_order
 
         out = np.empty(len(self.names), np.int64)
@@ -240,7 +285,13 @@ class DAG(NamedGraph):
 
     @property
     def edges(self) -> list[tuple[str, str]]:
-        """(parent, child) pairs."""
+        """(parent, child) pairs.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).edges
+        [('a', 'b')]
+        """
         return self._named(self.adjacency)
 
     def log_linear_extensions(self) -> float:
@@ -254,6 +305,12 @@ class DAG(NamedGraph):
         ------
         ValueError
             If it has more than 64 variables, or a connected part of it more than ten million order ideals.
+
+        Examples
+        --------
+        >>> dag = ps.DAG.from_edges(["a", "b", "c"], [("a", "b")])
+        >>> round(np.exp(dag.log_linear_extensions()))
+        3
         """
         from pymc_spn.dags.graph_kernels import log_linear_extensions
 
@@ -263,12 +320,24 @@ class DAG(NamedGraph):
         return float(value)
 
     def cpdag(self) -> "CPDAG":
-        """The equivalence class of the graph."""
+        """The equivalence class of the graph.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).cpdag().undirected
+        [('a', 'b')]
+        """
         (matrix,) = to_cpdags(self.adjacency[None])
         return CPDAG(self.names, matrix)
 
     def to_array(self) -> "xr.DataArray":
-        """Labelled adjacency (parent, child)."""
+        """Labelled adjacency (parent, child).
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).to_array().sel(parent="a", child="b").item()
+        True
+        """
         import xarray as xr
 
         return xr.DataArray(self.adjacency, {"parent": list(self.names), "child": list(self.names)}, name="dag")
@@ -284,6 +353,11 @@ class CPDAG(NamedGraph):
     names : tuple of str
     adjacency : (d, d) bool
         True at [j, i] if j -> i in every graph of the class, and at both [j, i] and [i, j] if the edge may be turned.
+
+    Examples
+    --------
+    >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).cpdag().undirected
+    [('a', 'b')]
     """
 
     names: tuple[str, ...]

@@ -116,6 +116,11 @@ class DagPosterior(OrderSPN):
         -----
         ConvergenceWarning, CoverageWarning
             As `from_scores`. `CoverageWarning` also as `LocalScores.from_data`.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_data(numbers, forbidden=[("debt", "age")]).engine
+        'exact'
         """
         check_engine(engine)
         count("lags", lags, 0)
@@ -164,6 +169,11 @@ class DagPosterior(OrderSPN):
             R-hat.
         CoverageWarning
             For "lattice", as `OrderSPN.fit`.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_scores(scores).engine
+        'exact'
         """
         check_engine(engine)
         check_scores(scores)
@@ -209,6 +219,11 @@ class DagPosterior(OrderSPN):
         -----
         ConvergenceWarning
             If R-hat of an edge is above 1.1.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_idata(order_idata, scores).engine
+        'orders'
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat of the edges is warned of below
@@ -223,7 +238,13 @@ class DagPosterior(OrderSPN):
 
     @property
     def engine(self) -> str:
-        """Which engine answers: "exact", "orders", "lattice" or "regular"."""
+        """Which engine answers: "exact", "orders", "lattice" or "regular".
+
+        Examples
+        --------
+        >>> dags.engine
+        'exact'
+        """
         return self.kind
 
     @property
@@ -231,17 +252,36 @@ class DagPosterior(OrderSPN):
         """Effective number of sampled orders: by their log weights along the chains, times the share that counts.
 
         Infinite for the other engines.
+
+        Examples
+        --------
+        >>> sampled = ps.DagPosterior.from_idata(order_idata, scores)
+        >>> float(sampled.effective_orders) > 1
+        True
         """
         return self._paths.size * self._share_that_counts if self._is_sample else np.inf
 
     @property
     def r_hat(self) -> float:
-        """Largest R-hat of the edges with probability .01 to .99 and of the log weight; NaN for other engines."""
+        """Largest R-hat of the edges with probability .01 to .99 and of the log weight; NaN for other engines.
+
+        Examples
+        --------
+        >>> sampled = ps.DagPosterior.from_idata(order_idata, scores)
+        >>> float(sampled.r_hat) > 0.9
+        True
+        """
         return self._paths.r_hat if self._is_sample else np.nan
 
     @property
     def log_mass(self) -> "xr.DataArray":
-        """As `OrderSPN.log_mass`; of sampled orders it is not known."""
+        """As `OrderSPN.log_mass`; of sampled orders it is not known.
+
+        Examples
+        --------
+        >>> float(dags.condition(present=[("income", "debt")]).log_mass) < float(dags.log_mass)
+        True
+        """
         if self._is_sample:
             raise ValueError(
                 "log_mass: a sample of orders does not know the log evidence; up to 64 variables "
@@ -257,12 +297,24 @@ class DagPosterior(OrderSPN):
         return words + (f", given {given})" if given else ")")
 
     def order_probability(self, order: Any, given: Any = None) -> "xr.DataArray":
-        """As `OrderSPN.order_probability`; refused for sampled orders, of which a single one says little."""
+        """As `OrderSPN.order_probability`; refused for sampled orders, of which a single one says little.
+
+        Examples
+        --------
+        >>> round(float(dags.order_probability(["age", "income", "debt"])), 2)
+        0.18
+        """
         self._refuse_sample("order_probability", "before_probabilities answers for pairs of variables")
         return super().order_probability(order, given)
 
     def coverage(self, *arguments: Any, **named: Any) -> "xr.DataArray":
-        """As `OrderSPN.coverage`; refused for sampled orders, which are drawn from all."""
+        """As `OrderSPN.coverage`; refused for sampled orders, which are drawn from all.
+
+        Examples
+        --------
+        >>> support = ps.OrderSPN.fit(scores, max_prefixes=10, random_seed=1)
+        >>> share = support.coverage(orders=200, random_seed=1)
+        """
         self._refuse_sample("coverage", "sampled orders come from the whole posterior; see r_hat and effective_orders")
         return super().coverage(*arguments, **named)
 

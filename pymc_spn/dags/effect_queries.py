@@ -42,6 +42,12 @@ class EffectQueries:
         ------
         ValueError
             If the scores are not BGe, or more memory would be needed; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> effects = dags.causal_effects()
+        >>> effects.dims
+        ('cause', 'effect')
         """
         from pymc_spn.dags.causal_effects import mean_effects
 
@@ -71,6 +77,11 @@ class EffectQueries:
         ------
         ValueError
             If the scores are not BGe.
+
+        Examples
+        --------
+        >>> dags.sample_effects(5, random_seed=1).dims
+        ('draw', 'cause', 'effect')
         """
         from pymc_spn.dags.causal_effects import draw_effects
 
@@ -118,6 +129,12 @@ class EffectQueries:
         ValueError
             If the scores are others, the effect is numeric, the two are one variable, `versus` is no level of the
             cause, or `at` does not fit the cause; as in `sample`.
+
+        Examples
+        --------
+        >>> mixed = ps.DagPosterior.from_data(full[["job"]].assign(old=full["age"] > 45), ps.BDeu())
+        >>> mixed.probabilities_when_set("job", "old", draws=50, random_seed=1).dims
+        ('set_to', 'level')
         """
         return self._mean_when_set("probability_when_set", effect, cause, versus, draws, given, random_seed, at)
 
@@ -197,6 +214,12 @@ class EffectQueries:
         ------
         ValueError
             As `probabilities_when_set`, but any effect will do.
+
+        Examples
+        --------
+        >>> mixed = ps.DagPosterior.from_data(full, ps.ConditionalGaussian(), standardize=True)
+        >>> mixed.sample_when_set("income", "job", draws=5, random_seed=1).dims
+        ('draw', 'set_to')
         """
         asked, rng = self._given(given), np.random.default_rng(random_seed)
         setting = read_setting(self.scores, effect, cause, versus, at)

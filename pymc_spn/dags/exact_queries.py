@@ -53,6 +53,12 @@ class ExactQueries:
         ------
         ValueError
             If `given` has another key, names no variable, or has probability zero on the support.
+
+        Examples
+        --------
+        >>> edges = dags.edge_probabilities()
+        >>> bool(edges.sel(parent="income", child="debt") + edges.sel(parent="debt", child="income") > 0.99)
+        True
         """
         asked = self._given(given)
         coords = {"parent": self.names, "child": self.names}
@@ -79,6 +85,11 @@ class ExactQueries:
         ------
         ValueError
             If `least` is no number from 0 to 1; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> dags.edge_table(least=0.1).columns.tolist()
+        ['parent', 'child', 'probability', 'mcse', 'reversed']
         """
         edges = self.edge_probabilities(given)
         return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least, self.scores.frame)
@@ -104,6 +115,11 @@ class ExactQueries:
         ------
         ValueError
             If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> dags.consensus(threshold=0.3).names
+        ('age', 'income', 'debt')
         """
         return consensus_of_edges(self.names, self.edge_probabilities(given).values, threshold)
 
@@ -129,6 +145,11 @@ class ExactQueries:
         ValueError
             If an edge names no variable, leads to its own parent, or is both present and absent; as for
             `edge_probabilities`.
+
+        Examples
+        --------
+        >>> round(float(dags.probability(present=[("income", "debt")])), 1)
+        0.5
         """
         asked = self._given(given)
         both = joined(asked.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
@@ -159,6 +180,11 @@ class ExactQueries:
         ------
         ValueError
             If there is no such variable, or `most` is no integer of at least 1; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> dags.parent_set_probabilities("debt", most=2).dims
+        ('parents',)
         """
         asked = self._given(given)
         i = self.scores.position(child)
@@ -184,6 +210,12 @@ class ExactQueries:
         -------
         DataArray
             (before, after) float64, zero on the diagonal.
+
+        Examples
+        --------
+        >>> before = dags.before_probabilities()
+        >>> round(float(before.sel(before="age", after="debt") + before.sel(before="debt", after="age")), 6)
+        1.0
         """
 
         def ask(post: Any) -> np.ndarray:
@@ -211,6 +243,12 @@ class ExactQueries:
         ------
         ValueError
             If `order` lacks a variable or holds another; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> exact = ps.OrderSPN.exact(scores)
+        >>> round(float(exact.order_probability(["age", "income", "debt"])), 2)
+        0.18
         """
         from pymc_spn.dags import order_mcmc_kernels
 
@@ -246,6 +284,12 @@ class ExactQueries:
             ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats: NaN
             for sampled orders, which do not know their log evidence. Graphs of one class have the same score under BGe
             or BDeu and an edge penalty, so arrows may be arbitrary: ``graph.cpdag()`` shows which.
+
+        Examples
+        --------
+        >>> best = dags.most_probable()
+        >>> best.graph.names
+        ('age', 'income', 'debt')
         """
         from pymc_spn.dags.drawing import most_probable
 

@@ -141,6 +141,14 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         -----
         ConvergenceWarning, CoverageWarning
             As `DagPosterior.from_data`.
+
+        Examples
+        --------
+        >>> gaps = numbers.mask(rng.random(numbers.shape) < 0.1)
+        >>> tables = ps.fit_variational(gaps, random_seed=1).impute(gaps, n=3, random_seed=1)
+        >>> imputed = ps.dags.ImputedDagPosterior.from_data(gaps, tables)
+        >>> imputed.edge_probabilities().dims
+        ('parent', 'child')
         """
         rng = np.random.default_rng(random_seed)
         tables = completed_tables(data, imputations, rng)
@@ -159,7 +167,13 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     @property
     def engine(self) -> str:
-        """Which engine answers for each table: "exact", "orders" or "lattice"."""
+        """Which engine answers for each table: "exact", "orders" or "lattice".
+
+        Examples
+        --------
+        >>> imputed.engine
+        'exact'
+        """
         return self.posteriors[0].engine
 
     def __repr__(self) -> str:
@@ -183,13 +197,26 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         ------
         ValueError
             If that has probability zero in all tables, or an edge names no variable or leads to its own parent.
+
+        Examples
+        --------
+        >>> known = imputed.condition(present=[("income", "debt")])
+        >>> round(float(known.probability(present=[("income", "debt")])), 6)
+        1.0
         """
         return self._told(joined(self.evidence, read_evidence(self.names, present, absent)), "the evidence")
 
     # ---- files
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the posteriors of all tables to one netCDF file, which `load` and `ps.load` read."""
+        """Write the posteriors of all tables to one netCDF file, which `load` and `ps.load` read.
+
+        Examples
+        --------
+        >>> imputed.save(folder / "imputed.nc")
+        >>> ps.load(folder / "imputed.nc").engine
+        'exact'
+        """
         import xarray as xr
 
         logs = np.where(np.isneginf(self.log_shares), np.nan, self.log_shares)
@@ -207,6 +234,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
             If there is no such file.
         ValueError
             If it holds no such posterior, or is damaged.
+
+        Examples
+        --------
+        >>> imputed.save(folder / "imputed.nc")
+        >>> ps.dags.ImputedDagPosterior.load(folder / "imputed.nc").names
+        ('age', 'income', 'debt')
         """
         with reading(path) as tree:
             if IMPUTED not in tree.attrs:
@@ -224,7 +257,13 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
     # ---- questions whose parts are those of one table each
 
     def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
-        """Posterior probability of every edge, (parent, child); as `OrderSPN.edge_probabilities`."""
+        """Posterior probability of every edge, (parent, child); as `OrderSPN.edge_probabilities`.
+
+        Examples
+        --------
+        >>> imputed.edge_probabilities().dims
+        ('parent', 'child')
+        """
         return self._given(given)._averaged(lambda post: post.edge_probabilities())
 
     def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
@@ -234,6 +273,11 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         ------
         ValueError
             If the tables chose other candidate parents of the variable than one another; as there.
+
+        Examples
+        --------
+        >>> imputed.parent_set_probabilities("debt", most=2).dims
+        ('parents',)
         """
         i = self.scores.position(child)
         if len({post.scores.candidate_sets[i] for post in self.posteriors}) > 1:
@@ -250,15 +294,32 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         -------
         DataArray
             (draw, parent, child) bool, with the coordinates ``position`` (draw, child) and ``table`` (draw).
+
+        Examples
+        --------
+        >>> imputed.sample(4, random_seed=1).dims
+        ('draw', 'parent', 'child')
         """
         return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample(n, None, rng))
 
     def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
-        """Posterior mean of every total causal effect; as `OrderSPN.causal_effects`."""
+        """Posterior mean of every total causal effect; as `OrderSPN.causal_effects`.
+
+        Examples
+        --------
+        >>> imputed.causal_effects().dims
+        ('cause', 'effect')
+        """
         return self._given(given)._averaged(lambda post: post.causal_effects(None, max_gigabytes))
 
     def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
-        """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`."""
+        """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`.
+
+        Examples
+        --------
+        >>> imputed.sample_effects(4, random_seed=1).dims
+        ('draw', 'cause', 'effect')
+        """
         return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
 
     def sample_when_set(

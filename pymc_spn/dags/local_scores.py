@@ -59,6 +59,12 @@ class LocalScores(ParentSetScores):
         out of the candidates; NaN for the others.
     frame : {"polars", "pyarrow"}, optional
         What the data were, if not a table of pandas; tables of edges are such tables, too.
+
+    Examples
+    --------
+    >>> scores = ps.LocalScores.from_data(numbers)
+    >>> scores.names
+    ('age', 'income', 'debt')
     """
 
     @classmethod
@@ -129,6 +135,12 @@ class LocalScores(ParentSetScores):
         -----
         CoverageWarning
             If a variable that is left out of the default candidates is a parent with a probability of about .2 or more.
+
+        Examples
+        --------
+        >>> scores = ps.LocalScores.from_data(numbers, forbidden=[("debt", "age")])
+        >>> scores.of("age").shape
+        (2,)
         """
         refuse_many(n_columns(data))
         table = read_table(data, kinds)
@@ -204,6 +216,11 @@ class LocalScores(ParentSetScores):
         ------
         TypeError, ValueError
             If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
+
+        Examples
+        --------
+        >>> ps.LocalScores.from_table({"a": {(): 0.0, ("b",): 1.5}, "b": {(): 0.0, ("a",): 1.5}}).names
+        ('a', 'b')
         """
         from pymc_spn.dags.listed_scores import read_listed
 

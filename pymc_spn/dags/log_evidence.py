@@ -54,6 +54,12 @@ def dag_log_evidence(
     Notes
     -----
     The derivative of log Z in the score of a parent set is its posterior probability.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     scale = pm.LogNormal("scale")
+    ...     evidence = pm.Potential("evidence", ps.dag_log_evidence(numbers, ps.BGe(prior_scale=scale)))
     """
     import pytensor.tensor as pt
 

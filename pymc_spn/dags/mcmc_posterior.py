@@ -110,6 +110,14 @@ class DagDraws:
         Log weight of each order or partition, its graphs summed out.
     model_digest : int
         Of the data and constants of the model.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     g = ps.DagPartition("graph", scores)
+    ...     draws = ps.DagDraws.from_idata(pm.sample(**few))
+    >>> draws.edge_probabilities().dims
+    ('parent', 'child')
     """
 
     schema: DagSchema
@@ -150,6 +158,11 @@ class DagDraws:
         -----
         ConvergenceWarning
             If R-hat of the log score is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+
+        Examples
+        --------
+        >>> ps.DagDraws.from_idata(dag_idata).names
+        ('age', 'income', 'debt')
         """
         with reading(idata) as idata:
             schema = find_schema(idata, name)
@@ -169,7 +182,14 @@ class DagDraws:
         return post
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read."""
+        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
+
+        Examples
+        --------
+        >>> dag_draws.save(folder / "draws.nc")
+        >>> ps.load(folder / "draws.nc").names
+        ('age', 'income', 'debt')
+        """
         import xarray as xr
 
         name = self.schema.name
@@ -196,7 +216,13 @@ class DagDraws:
         return (self.parents[..., None, :] >> np.arange(len(self.names))[:, None] & 1).astype(bool)
 
     def graphs(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool: the drawn graphs."""
+        """(chain, draw, parent, child) bool: the drawn graphs.
+
+        Examples
+        --------
+        >>> dag_draws.graphs().sizes["draw"]
+        50
+        """
         return self._labelled(self._graphs, "graphs", exactness="monte-carlo")
 
     def edge_probabilities(self, scores: LocalScores | None = None) -> "xr.DataArray":
@@ -213,6 +239,12 @@ class DagDraws:
         (parent, child) DataArray
             ``attrs["mcse"]`` is the largest Monte Carlo standard error of an edge, NaN below four draws;
             `edge_diagnostics` has all.
+
+        Examples
+        --------
+        >>> edges = dag_draws.edge_probabilities()
+        >>> bool(edges.sel(parent="income", child="debt") + edges.sel(parent="debt", child="income") > 0.99)
+        True
         """
         import xarray as xr
 
@@ -237,6 +269,11 @@ class DagDraws:
         -------
         Dataset (parent, child)
             ``mcse``, ``ess`` and ``r_hat`` are NaN for an edge that is in no draw or in all: its error is not known.
+
+        Examples
+        --------
+        >>> list(dag_draws.edge_diagnostics().data_vars)
+        ['probability', 'mcse', 'ess', 'r_hat']
         """
         import xarray as xr
 
@@ -275,10 +312,8 @@ class DagDraws:
 
         Examples
         --------
-        >>> with pm.Model():
-        ...     ps.DagPartition("graph", scores)
-        ...     idata = pm.sample()
-        >>> ps.DagDraws.from_idata(idata).edge_table(least=0.5)
+        >>> dag_draws.edge_table(least=0.5).columns.tolist()
+        ['parent', 'child', 'probability', 'mcse', 'reversed']
         """
         return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least, self.schema.frame)
 
@@ -300,6 +335,11 @@ class DagDraws:
         ------
         ValueError
             If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+
+        Examples
+        --------
+        >>> dag_draws.consensus(0.2).names
+        ('age', 'income', 'debt')
         """
         return consensus_of_edges(self.names, self._edge_draws(scores).mean(axis=(0, 1)), threshold)
 
@@ -316,7 +356,14 @@ class DagDraws:
         return draws.mean(axis=(0, 1)), errors
 
     def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
-        """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order."""
+        """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order.
+
+        Examples
+        --------
+        >>> dag_draws_of_orders = ps.DagDraws.from_idata(order_idata)
+        >>> dag_draws_of_orders.edges_given_order(scores).dims
+        ('chain', 'draw', 'parent', 'child')
+        """
         from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 
         self.check_scores(scores)
@@ -338,14 +385,26 @@ class DagDraws:
             )
 
     def cpdags(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool: equivalence classes of the drawn graphs, as `CPDAG.adjacency`."""
+        """(chain, draw, parent, child) bool: equivalence classes of the drawn graphs, as `CPDAG.adjacency`.
+
+        Examples
+        --------
+        >>> dag_draws.cpdags().dims
+        ('chain', 'draw', 'parent', 'child')
+        """
         from pymc_spn.dags.dag import to_cpdags
 
         flat = self._graphs.reshape(-1, *self._graphs.shape[2:])
         return self._labelled(to_cpdags(flat).reshape(self._graphs.shape), "cpdags", exactness="monte-carlo")
 
     def to_group(self) -> "xr.Dataset":
-        """Graphs and state as a group for a DataTree: ``idata[name] = draws.to_group()``."""
+        """Graphs and state as a group for a DataTree: ``idata[name] = draws.to_group()``.
+
+        Examples
+        --------
+        >>> list(dag_draws.to_group())
+        ['graphs', 'partition', 'fingerprint', 'log_score']
+        """
         import xarray as xr
 
         state = xr.DataArray(

@@ -27,6 +27,12 @@ class ConditionalGaussian:
         For the numeric columns; its ``alpha_w`` and ``prior_scale`` default to those of the numeric columns alone.
     bdeu : BDeu
 
+    Examples
+    --------
+    >>> dag = ps.DagPosterior.from_data(full, ps.ConditionalGaussian(), standardize=True)
+    >>> dag.names
+    ('age', 'income', 'job')
+
     References
     ----------
     Lauritzen and Wermuth (1989), doi:10.1214/aos/1176347003, for the family; Bøttcher (2001), AISTATS, for scores of

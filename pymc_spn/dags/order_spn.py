@@ -64,6 +64,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     measured : pair of float, optional
         Coverage of the support, without evidence, and its standard error.
 
+    Examples
+    --------
+    >>> support = ps.OrderSPN.exact(scores)
+    >>> round(float(support.probability(present=[("income", "debt")])), 1)
+    0.5
+
     References
     ----------
     Koivisto and Sood (2004), JMLR 5:549-573; Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170.
@@ -109,6 +115,11 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         ValueError
             If it would need more memory; the message says how much. Or if no order gives every variable a possible
             parent set.
+
+        Examples
+        --------
+        >>> ps.OrderSPN.exact(scores).names
+        ('age', 'income', 'debt')
         """
         from pymc_spn.dags.exact_support import exact_lattice
         from pymc_spn.dags.passes import SUMS_TO_AND_FROM
@@ -165,6 +176,11 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
             If the lattice holds less than half of the posterior over orders. That share is estimated by 200 orders of
             40 Gibbs chains over all orders: an order is inside if the lattice has all of its prefixes. The chains have
             the candidate parents of `scores` as well, so what these leave out is not in it.
+
+        Examples
+        --------
+        >>> ps.OrderSPN.fit(scores, max_prefixes=100, random_seed=1).names
+        ('age', 'income', 'debt')
         """
         from pymc_spn.dags.certificates import measure
         from pymc_spn.dags.exact_support import refuse_prefixes
@@ -226,6 +242,11 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         CoverageWarning
             If the tree holds less than half of the posterior over orders, estimated as in `fit`.
 
+        Examples
+        --------
+        >>> ps.OrderSPN.regular(scores, [2, 2], random_seed=1).names
+        ('age', 'income', 'debt')
+
         References
         ----------
         Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
@@ -269,6 +290,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
 
         For `exact` this is log Z, the log evidence but for the prior, which is not normalised: it does not compare
         priors, as `dag_log_evidence` does.
+
+        Examples
+        --------
+        >>> exact = ps.OrderSPN.exact(scores)
+        >>> float(exact.condition(present=[("income", "debt")]).log_mass) < float(exact.log_mass)
+        True
         """
         return self._scalar("log_mass", self._log_total)
 
@@ -297,6 +324,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         ------
         ValueError
             If that has probability zero on the support, or an edge names no variable or leads to its own parent.
+
+        Examples
+        --------
+        >>> known = dags.condition(present=[("income", "debt")])
+        >>> round(float(known.probability(present=[("income", "debt")])), 6)
+        1.0
         """
         both = joined(self.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
         post = self._with(both)
@@ -318,6 +351,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         ------
         FileNotFoundError
             If there is no such folder.
+
+        Examples
+        --------
+        >>> dags.save(folder / "dags.nc")
+        >>> ps.load(folder / "dags.nc").engine
+        'exact'
         """
         from pymc_spn.dags.storage import to_tree
 
@@ -342,6 +381,12 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
             If there is no such file.
         ValueError
             If it holds no `OrderSPN`.
+
+        Examples
+        --------
+        >>> dags.save(folder / "dags.nc")
+        >>> ps.DagPosterior.load(folder / "dags.nc").engine
+        'exact'
         """
         from pymc_spn.dags.storage import from_tree
 

@@ -139,27 +139,56 @@ class ParentSetScores:
         ------
         ValueError
             If there is no such variable.
+
+        Examples
+        --------
+        >>> scores.of("age").shape
+        (4,)
         """
         i = self.position(name)
         return self.log_scores[self.offsets[i] : self.offsets[i + 1]]
 
     def position(self, name: str) -> int:
-        """Number of a variable, an int; ValueError where there is no such `name`."""
+        """Number of a variable, an int; ValueError where there is no such `name`.
+
+        Examples
+        --------
+        >>> scores.position("income")
+        1
+        """
         if (asked := as_name(name)) not in self.names:
             raise ValueError(f"there is no variable {name!r}; the variables are {quoted(list(self.names))}")
         return self.names.index(asked)
 
     def parents_of_index(self, child: int, index: int) -> tuple[str, ...]:
-        """Names of the parents that an index of a variable stands for."""
+        """Names of the parents that an index of a variable stands for.
+
+        Examples
+        --------
+        >>> scores.parents_of_index(0, 1)
+        ('income',)
+        """
         return tuple(self.names[self.candidates[child, k]] for k in bits_of(int(index)))
 
     def candidate_list(self, child: int) -> list[int]:
-        """Numbers of the candidate parents of a variable, ascending."""
+        """Numbers of the candidate parents of a variable, ascending.
+
+        Examples
+        --------
+        >>> scores.candidate_list(0)
+        [1, 2]
+        """
         found: list[int] = self.candidates[child, : self.n_candidates[child]].tolist()
         return found
 
     def index_of_parents(self, child: int, parents: int) -> int:
-        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate."""
+        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate.
+
+        Examples
+        --------
+        >>> scores.index_of_parents(0, 2)
+        1
+        """
         index = 0
         for k, j in enumerate(self.candidates[child, : self.n_candidates[child]]):
             if parents >> int(j) & 1:
@@ -184,6 +213,12 @@ class ParentSetScores:
         ------
         ValueError
             If the shape does not fit or there is a cycle.
+
+        Examples
+        --------
+        >>> linked = ps.DAG.from_edges(scores.names, [("income", "debt")])
+        >>> bool(scores.log_score(linked.adjacency) > scores.log_score(np.zeros((3, 3), bool)))
+        True
         """
         graph = DAG(self.names, graph).adjacency
         total = 0.0

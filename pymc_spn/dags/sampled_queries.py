@@ -40,6 +40,11 @@ class SampledQueries:
         DataArray
             Scalar with ``mcse``, the binomial standard error (of the half-count estimate where none or all fell inside,
             so that it is never zero).
+
+        Examples
+        --------
+        >>> support = ps.OrderSPN.fit(scores, max_prefixes=10, random_seed=1)
+        >>> share = support.coverage(orders=200, random_seed=1)
         """
         from pymc_spn.dags.certificates import coverage
 
@@ -70,6 +75,13 @@ class SampledQueries:
         ------
         ValueError
             If no order fell inside: the lattice is then too small to estimate it.
+
+        Examples
+        --------
+        >>> exact = ps.OrderSPN.exact(scores)
+        >>> estimate = exact.estimate_log_evidence(orders=200, random_seed=1)
+        >>> abs(float(estimate - exact.log_mass)) < 0.5
+        True
         """
         share = self.coverage(orders, random_seed, sweeps, progressbar)
         if float(share) == 0.0:
@@ -104,6 +116,12 @@ class SampledQueries:
         ------
         ValueError
             If the posterior is conditioned on edges.
+
+        Examples
+        --------
+        >>> support = ps.OrderSPN.fit(scores, random_seed=1)
+        >>> support.order_edge_probabilities(orders=100, random_seed=1).dims
+        ('parent', 'child')
         """
         from pymc_spn.dags.certificates import order_edge_probabilities
         from pymc_spn.dags.lattice_search import gibbs_orders
@@ -136,6 +154,11 @@ class SampledQueries:
         DataArray
             (draw, parent, child) bool, with the coordinate ``position`` (draw, child): the place of each variable in
             the draw's order, from 0.
+
+        Examples
+        --------
+        >>> dags.sample(4, random_seed=1).dims
+        ('draw', 'parent', 'child')
         """
         from pymc_spn.dags.drawing import draw
 
@@ -164,6 +187,10 @@ class SampledQueries:
             and the same way in all graphs of the class, and ``reversible`` (parent, child), symmetric, that the two are
             joined by an edge that may be turned, both with ``mcse``. A class is that of the graph alone: tiers, which
             may settle a direction, are not part of it.
+
+        Examples
+        --------
+        >>> classes = dags.equivalence_classes(draws=200, random_seed=1)  # most frequent first
         """
         import xarray as xr
 
@@ -216,6 +243,11 @@ class SampledQueries:
         -------
         DataArray
             (ancestor, descendant) float64, zero on the diagonal; the share of draws, with ``mcse`` of the same shape.
+
+        Examples
+        --------
+        >>> dags.ancestor_probabilities(draws=100, random_seed=1).dims
+        ('ancestor', 'descendant')
         """
         asked, rng = self._given(given), np.random.default_rng(random_seed)
 
@@ -258,6 +290,11 @@ class SampledQueries:
         ------
         ValueError
             If a connected part of a drawn graph has more than ten million order ideals.
+
+        Examples
+        --------
+        >>> list(dags.structure_modular(draws=200, random_seed=1).data_vars)
+        ['graph', 'weight', 'edge_probability']
         """
         import xarray as xr
 
@@ -316,6 +353,11 @@ class SampledQueries:
         DataTree
             ``posterior``: ``log_score`` and ``n_edges`` of the drawn graphs; ``graphs``: ``graph`` (chain, draw,
             parent, child) and ``position`` (chain, draw, variable).
+
+        Examples
+        --------
+        >>> dags.to_datatree(chains=2, draws=10, random_seed=1)["posterior"].sizes["draw"]
+        10
         """
         import xarray as xr
 

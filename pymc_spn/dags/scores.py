@@ -65,6 +65,12 @@ class BGe:
     -----
     The prior mean is the mean of each column: data are centred, never rescaled.
 
+    Examples
+    --------
+    >>> dag = ps.DagPosterior.from_data(numbers, ps.BGe(alpha_mu=0.1))
+    >>> dag.engine
+    'exact'
+
     References
     ----------
     Geiger and Heckerman (2002), doi:10.1214/aos/1035844981; Kuipers, Moffa and Heckerman (2014),
@@ -124,6 +130,13 @@ class BDeu:
     ----------
     ess : float or scalar tensor
         Equivalent sample size. A tensor only in `dag_log_evidence`.
+
+    Examples
+    --------
+    >>> levels = pd.DataFrame({"a": pd.Categorical([0, 1] * 20), "b": pd.Categorical([0, 1] * 20)})
+    >>> dag = ps.DagPosterior.from_data(levels, ps.BDeu(ess=1.0))
+    >>> bool(dag.probability(present=[("a", "b")]) > 0.4)
+    True
 
     References
     ----------

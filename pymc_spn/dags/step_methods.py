@@ -41,6 +41,12 @@ class DagOrderStep(OwnerStep):
     sweeps : int
         Sweeps of d relocations for each draw.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     g = ps.DagOrder("graph", scores)
+    ...     order_idata = pm.sample(step=ps.steps.DagOrderStep(sweeps=5), **few)
+
     References
     ----------
     Friedman and Koller (2003), doi:10.1023/A:1020249912095; the full conditional of a place takes the place of their
@@ -134,6 +140,12 @@ class DagPartitionStep(DagOrderStep):
 
     Parameters and manner are those of `DagOrderStep`; a sweep is d relocations and d exchanges, and then d reversals of
     an edge in a graph given the partition (Grzegorczyk and Husmeier 2008, doi:10.1007/s10994-008-5057-7).
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     g = ps.DagPartition("graph", scores)
+    ...     dag_idata = pm.sample(step=ps.steps.DagPartitionStep(sweeps=5), **few)
     """
 
     name = "dag_partition"

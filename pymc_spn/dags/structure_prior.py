@@ -18,6 +18,10 @@ class EdgePenalty:
     ----------
     penalty : float or scalar tensor
         A tensor only in `dag_log_evidence`, where it may be learned.
+
+    Examples
+    --------
+    >>> sparse = ps.LocalScores.from_data(numbers, prior=ps.dags.EdgePenalty(3.0))
     """
 
     penalty: Any
@@ -32,6 +36,11 @@ class EdgeLogOdds:
     log_odds : DataFrame
         Rows are parents, columns children, by name; all variables in both, finite off the diagonal. The diagonal is
         not read.
+
+    Examples
+    --------
+    >>> odds = pd.DataFrame(-1.0, index=numbers.columns, columns=numbers.columns)
+    >>> hints = ps.LocalScores.from_data(numbers, prior=ps.dags.EdgeLogOdds(odds))
     """
 
     log_odds: pd.DataFrame

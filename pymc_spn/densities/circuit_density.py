@@ -186,6 +186,14 @@ def CircuitDensity(
         a draw given cells of density zero. A coordinate of `dims` that has the columns in another order than the
         circuit.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     log_weights = ps.circuits.dirichlet_log_weights(law.circuit)
+    ...     x = ps.CircuitDensity("x", law.circuit, log_weights, law.leaf_parameters, observed=rows)
+    >>> x.ndim
+    2
+
     References
     ----------
     Poon, H. and Domingos, P. (2011). Sum-product networks: a new deep architecture. UAI: value and derivatives by one
@@ -317,8 +325,8 @@ def dirichlet_log_weights(
     Examples
     --------
     >>> with pm.Model():
-    ...     log_weights = ps.circuits.dirichlet_log_weights(circuit, 1.0)
-    ...     ps.CircuitDensity("x", circuit, log_weights, parameters, observed=df)
+    ...     log_weights = ps.circuits.dirichlet_log_weights(law.circuit, 1.0)
+    ...     x = ps.CircuitDensity("x", law.circuit, log_weights, law.leaf_parameters, observed=rows)
     """
     pm.modelcontext(None)
     alpha = np.asarray(alpha, np.float64)

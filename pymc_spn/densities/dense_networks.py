@@ -70,6 +70,13 @@ def dense_network(
     and densities, not weights. Weights start at draws from their priors (``initval="prior"``), as units that begin
     alike would stay alike.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     out = ps.circuits.dense_network("net", rows.to_numpy(), n_outputs=3, hidden=(8,))
+    >>> out.ndim
+    2
+
     References
     ----------
     Neal, R. M. (1996). Bayesian learning for neural networks. Springer.
@@ -175,6 +182,13 @@ def network_parameters(
         As `dense_network`; rows that do not fit the circuit; a family that is unknown, or one without a link (uniform,
         triangular, binomial, hypergeometric, beta-binomial) that `leaf_parameters` does not hold; Categorical leaves
         over columns that do not tell their levels.
+
+    Examples
+    --------
+    >>> covariates = rng.normal(size=(100, 2))
+    >>> with pm.Model():
+    ...     parameters = ps.circuits.network_parameters("net", law.circuit, covariates, observed=rows)
+    ...     x = ps.CircuitDensity("x", law.circuit, **parameters, observed=rows)
 
     References
     ----------

@@ -74,6 +74,12 @@ class IntegralCircuit:
     ------
     ValueError, TypeError
         As `integral_circuit`.
+
+    Examples
+    --------
+    >>> found = ps.circuits.IntegralCircuit(("x", "y"), {"x": "gaussian", "y": "gaussian"}, None, n_points=8)
+    >>> found.log_weights(lambda z: -0.5 * z**2).shape
+    (8,)
     """
 
     columns: tuple[Any, ...]
@@ -283,6 +289,12 @@ def integral_circuit(
         points, a mapping that is no tree, data that `Table.from_frame` refuses, and more than `MAX_EDGES` edges.
     TypeError
         For leaves that are no mapping or do not name one family for each column, and data of another type.
+
+    Examples
+    --------
+    >>> found = ps.circuits.integral_circuit(rows, n_points=8, random_seed=1)
+    >>> found.circuit.n_sum
+    9
 
     References
     ----------

@@ -79,6 +79,12 @@ def monotone_parts(
     A tree of products with two children has at most four times the products in each part. Where the two parts nearly
     cancel, `SumOfSquares` says what is lost.
 
+    Examples
+    --------
+    >>> parts = ps.circuits.monotone_parts(law.circuit, np.array([1.0, -0.5]), law.leaf_parameters)
+    >>> len(parts.components)
+    2
+
     References
     ----------
     Valiant (1980), Negation can be exponentially powerful, Theoretical Computer Science 12: a difference of two

@@ -133,6 +133,13 @@ def SumOfSquaresDensity(
         columns, divide them crosswise, or have leaves of other families or of several in one column; a coordinate of
         `dims` that has the columns in another order than the circuits.
 
+    Examples
+    --------
+    >>> import pytensor.tensor as pt
+    >>> with pm.Model():
+    ...     minus = pm.HalfNormal("minus")
+    ...     x = ps.circuits.SumOfSquaresDensity("x", [low, high], pt.stack([1.0, -minus]), observed=rows)
+
     References
     ----------
     Loconte, Sladek, Mengel, Trapp, Solin, Gillis and Vergari (2024), Subtractive mixture models via squaring:

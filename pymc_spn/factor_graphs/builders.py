@@ -53,6 +53,13 @@ class Builders:
         ------
         ValueError
             If `n_steps` is no positive integer, or shapes do not fit.
+
+        Examples
+        --------
+        >>> stay = np.log([[0.9, 0.1], [0.1, 0.9]])
+        >>> chain = ps.FactorGraph.hmm(10, np.log([0.5, 0.5]), stay, states=["low", "high"])
+        >>> chain.compile().infer(given={"z0": "low"}).marginal("z1").round(3).values
+        array([0.9, 0.1])
         """
         return _hmm(cls, n_steps, log_initial, log_transition, states, name)
 
@@ -85,6 +92,11 @@ class Builders:
         ------
         ValueError
             If a side or a number does not fit.
+
+        Examples
+        --------
+        >>> ps.FactorGraph.ising((3, 3), coupling=0.4).n_factors
+        12
         """
         return _ising(cls, shape, coupling, field, periodic, name)
 
@@ -109,6 +121,11 @@ class Builders:
         Returns
         -------
         FactorGraph
+
+        Examples
+        --------
+        >>> ps.FactorGraph.potts((2, 3), states=3, coupling=0.5)
+        FactorGraph(6 variables, 7 factors)
         """
         return _potts(cls, shape, states, coupling, periodic, name)
 
@@ -140,6 +157,12 @@ class Builders:
         ------
         ValueError
             If the edges close a cycle; it names the edge.
+
+        Examples
+        --------
+        >>> agree = np.log([[0.9, 0.1], [0.1, 0.9]])
+        >>> ps.FactorGraph.tree([("a", "b"), ("b", "c")], {"a": 2, "b": 2, "c": 2}, agree)
+        FactorGraph(3 variables, 2 factors)
         """
         return _tree(cls, edges, states, pair, unary)
 
@@ -168,6 +191,16 @@ class Builders:
         ------
         ValueError
             If a table is missing or no conditional probability table, or the parents close a cycle.
+
+        Examples
+        --------
+        >>> net = ps.FactorGraph.from_bayesian_network(
+        ...     {"rain": ["no", "yes"], "wet": ["no", "yes"]},
+        ...     {"rain": [], "wet": ["rain"]},
+        ...     {"rain": [0.8, 0.2], "wet": [[0.9, 0.1], [0.2, 0.8]]},
+        ... )
+        >>> round(net.compile().infer(given={"wet": "yes"}).marginal("rain").sel(rain="yes").item(), 3)
+        0.667
         """
         return _bayesian_network(cls, states, parents, probabilities)
 
@@ -203,7 +236,7 @@ class Builders:
         Examples
         --------
         >>> text = "variable a { type discrete [ 2 ] { no, yes }; } probability ( a ) { table 0.2, 0.8; }"
-        >>> FactorGraph.from_bif(text)
+        >>> ps.FactorGraph.from_bif(text)
         FactorGraph(1 variables, 1 factors)
         """
         from pymc_spn.factor_graphs.bif import read_bif
@@ -216,7 +249,17 @@ class Builders:
 
     @classmethod
     def from_pgmpy(cls, model: object) -> Any:
-        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`."""
+        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`.
+
+        Examples
+        --------
+        >>> from pgmpy.factors.discrete import TabularCPD  # doctest: +SKIP
+        >>> from pgmpy.models import DiscreteBayesianNetwork  # doctest: +SKIP
+        >>> net = DiscreteBayesianNetwork()  # doctest: +SKIP
+        >>> net.add_node("rain")  # doctest: +SKIP
+        >>> net.add_cpds(TabularCPD("rain", 2, [[0.8], [0.2]]))  # doctest: +SKIP
+        >>> fg = ps.FactorGraph.from_pgmpy(net)  # doctest: +SKIP
+        """
         from pymc_spn.factor_graphs import exchange
 
         return exchange.from_pgmpy(cls, model)
@@ -239,6 +282,11 @@ class Builders:
         ------
         ValueError
             If a node lacks its attributes, or its edges and its scope differ.
+
+        Examples
+        --------
+        >>> ps.FactorGraph.from_networkx(fg.to_networkx())
+        FactorGraph(2 variables, 2 factors)
         """
         from pymc_spn.factor_graphs import exchange
 

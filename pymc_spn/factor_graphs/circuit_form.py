@@ -32,6 +32,12 @@ class FieldCircuit(ParameterisedCircuit):
         See `ParameterisedCircuit`. There is one leaf for each state of each variable that has positive probability.
     log_z : float
         Log of the sum over all configurations.
+
+    Examples
+    --------
+    >>> best = junction.to_circuit().mpe(given={"wet": 1})
+    >>> best.value["rain"].tolist()
+    ['yes']
     """
 
     log_z: float

@@ -47,6 +47,16 @@ class DiscreteField(NoTensor):
         If the graph has no junction tree within ``max_table``.
     TypeError
         If a table depends on a continuous variable of the model through an operation without gradient.
+
+    Examples
+    --------
+    >>> chain = ps.FactorGraph.hmm(4, np.log([0.5, 0.5]), np.log([[0.9, 0.1], [0.1, 0.9]]))
+    >>> with pm.Model():
+    ...     mu = pm.Normal("mu", sigma=10.0, shape=2)  # one mean for each state
+    ...     states = ps.DiscreteField("z", chain)
+    ...     data = {"y": [0.1, 0.3, 5.2, 4.9]}
+    ...     y = ps.FieldEmission("y", states, components={"y": pm.Normal.dist(mu, 1.0)}, observed=data)
+    ...     idata = pm.sample()  # doctest: +SKIP
     """
 
     instead = (
@@ -265,6 +275,14 @@ def FieldEmission(
     TensorVariable
         The observed variable (n_rows, n_columns), data of the components side by side. Its log density has one term
         for each row. `pm.sample_posterior_predictive` draws new fields and data.
+
+    Examples
+    --------
+    >>> chain = ps.FactorGraph.hmm(4, np.log([0.5, 0.5]), np.log([[0.9, 0.1], [0.1, 0.9]]))
+    >>> with pm.Model():
+    ...     states = ps.DiscreteField("z", chain)
+    ...     known = pm.Normal.dist([0.0, 5.0], 1.0)  # one mean for each state
+    ...     y = ps.FieldEmission("y", states, components={"y": known}, observed={"y": [0.1, 0.3, 5.2, 4.9]})
     """
     if not isinstance(field, DiscreteField):
         raise TypeError(f"field must be a DiscreteField, got {type(field).__name__}")

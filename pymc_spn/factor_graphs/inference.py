@@ -31,6 +31,12 @@ class Inference:
     All answers have a leading dimension ``row``, named like the rows of ``given``, unless that held scalars only.
     Where evidence is impossible, `log_z` and `log_evidence` are -inf, marginals are zero and not NaN, and queries that
     need a configuration raise and name the row.
+
+    Examples
+    --------
+    >>> result = junction.infer(given={"wet": 1})
+    >>> result.marginal("rain").round(3).values
+    array([0.333, 0.667])
     """
 
     def __init__(self, tree: "JunctionTree", evidence: Evidence) -> None:
@@ -88,7 +94,13 @@ class Inference:
 
     @property
     def log_z(self) -> xr.DataArray:
-        """Log of the sum over all configurations that agree with the evidence, soft evidence included."""
+        """Log of the sum over all configurations that agree with the evidence, soft evidence included.
+
+        Examples
+        --------
+        >>> round(float(result.log_z), 3)
+        -1.427
+        """
         return self._label(self._pass.log_z, (), {})
 
     @property
@@ -99,6 +111,11 @@ class Inference:
         ------
         ValueError
             If the graph allows no configuration at all.
+
+        Examples
+        --------
+        >>> round(float(np.exp(result.log_evidence)), 3)
+        0.24
         """
         if self.tree.log_z == -np.inf:
             raise ValueError("log_evidence: every configuration of the graph is impossible, so it has no distribution")
@@ -120,13 +137,24 @@ class Inference:
         ------
         ValueError
             If there is no such variable.
+
+        Examples
+        --------
+        >>> result.marginal("rain").round(3).values
+        array([0.333, 0.667])
         """
         v, labels = self._states(name)
         start = self.tree.plan.arrays.state_start
         return self._label(self._pass.marginals[:, start[v] : start[v + 1]], (name,), {name: list(labels)})
 
     def marginals(self) -> dict[str, xr.DataArray]:
-        """`marginal` of every variable."""
+        """`marginal` of every variable.
+
+        Examples
+        --------
+        >>> list(result.marginals())
+        ['rain', 'wet']
+        """
         return {name: self.marginal(name) for name in self.tree.graph.names}
 
     def pairwise(self, first: str, second: str) -> xr.DataArray:
@@ -147,6 +175,12 @@ class Inference:
         ------
         ValueError
             If there are no such two variables.
+
+        Examples
+        --------
+        >>> junction.infer().pairwise("rain", "wet").round(3).values
+        array([[0.72, 0.08],
+               [0.04, 0.16]])
         """
         (one, states), (other, other_states) = self._states(first), self._states(second)
         if one == other:
@@ -197,12 +231,23 @@ class Inference:
         ------
         ValueError
             If there is no such factor.
+
+        Examples
+        --------
+        >>> junction.infer().factor_marginal(0).round(3).values
+        array([0.8, 0.2])
         """
         self.tree.graph.scope_of(factor)
         return self._factor_marginals(np.array([int(factor)]))[0]
 
     def factor_marginals(self) -> list[xr.DataArray]:
-        """`factor_marginal` of all factors, in order."""
+        """`factor_marginal` of all factors, in order.
+
+        Examples
+        --------
+        >>> len(junction.infer().factor_marginals())
+        2
+        """
         return self._factor_marginals(np.arange(self.tree.graph.n_factors))
 
     def _factor_marginals(self, factors: np.ndarray) -> list[xr.DataArray]:
@@ -233,6 +278,11 @@ class Inference:
         -------
         DataArray
             (row,) float64, in nats; 0 where the evidence is impossible.
+
+        Examples
+        --------
+        >>> round(float(result.entropy()), 3)
+        0.637
         """
         e, plan = self.evidence, self.tree.plan
         result = np.empty(e.n_rows)
@@ -307,6 +357,11 @@ class Inference:
         ------
         ValueError
             If the evidence of a row is impossible.
+
+        Examples
+        --------
+        >>> result.map()["state"].values
+        array(['yes', 1], dtype=object)
         """
         self._refuse_impossible("map")
         value, states, count, _ = self._maximise()
@@ -337,13 +392,24 @@ class Inference:
         ------
         ValueError
             If there is no such variable.
+
+        Examples
+        --------
+        >>> result.max_marginal("rain").round(3).values
+        array([-2.526, -1.833])
         """
         v, labels = self._states(name)
         start = self.tree.plan.arrays.state_start
         return self._label(self._maximise()[3][:, start[v] : start[v + 1]], (name,), {name: list(labels)})
 
     def max_marginals(self) -> dict[str, xr.DataArray]:
-        """`max_marginal` of every variable."""
+        """`max_marginal` of every variable.
+
+        Examples
+        --------
+        >>> list(result.max_marginals())
+        ['rain', 'wet']
+        """
         return {name: self.max_marginal(name) for name in self.tree.graph.names}
 
     def kbest(self, k: int) -> xr.Dataset:
@@ -364,6 +430,12 @@ class Inference:
         ------
         ValueError
             If `k` is no positive integer, or the evidence of a row is impossible.
+
+        Examples
+        --------
+        >>> result.kbest(2)["state"].values
+        array([['yes', 1],
+               ['no', 1]], dtype=object)
         """
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"k must be a positive integer, got {quoted(k)}")
@@ -405,6 +477,11 @@ class Inference:
         ------
         ValueError
             If `n` is no positive integer, or the evidence of a row is impossible.
+
+        Examples
+        --------
+        >>> result.sample(3, random_seed=1).dims
+        ('sample', 'variable')
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ValueError(f"n must be a positive integer, got {quoted(n)}")

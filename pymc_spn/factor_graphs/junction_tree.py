@@ -30,6 +30,12 @@ class JunctionTree:
     ------
     TooWideError
         If min-fill finds no junction tree within the limit.
+
+    Examples
+    --------
+    >>> junction = fg.compile()
+    >>> junction.cliques
+    (('wet', 'rain'),)
     """
 
     def __init__(self, graph: FactorGraph, max_table: int) -> None:
@@ -53,12 +59,24 @@ class JunctionTree:
 
     @property
     def width(self) -> int:
-        """Variables of the largest clique less one, as found by min-fill: an upper bound on the treewidth."""
+        """Variables of the largest clique less one, as found by min-fill: an upper bound on the treewidth.
+
+        Examples
+        --------
+        >>> junction.width
+        1
+        """
         return int(np.diff(self.plan.clique_ptr).max()) - 1
 
     @property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the variables of all cliques, children before parents."""
+        """Names of the variables of all cliques, children before parents.
+
+        Examples
+        --------
+        >>> junction.cliques
+        (('wet', 'rain'),)
+        """
         return tuple(self._named(self.plan.variables_of(c)) for c in range(self.plan.n_cliques))
 
     def _named(self, variables: Any) -> tuple[str, ...]:
@@ -78,7 +96,13 @@ class JunctionTree:
         return int(8 * tables + 64 * per_row + sum(a.nbytes for a in arrays))
 
     def report(self) -> str:
-        """Width found, the largest clique, table entries and memory, as text."""
+        """Width found, the largest clique, table entries and memory, as text.
+
+        Examples
+        --------
+        >>> junction.report().splitlines()[0]
+        '2 variables, 2 factors, 1 cliques'
+        """
         arrays = self.plan.arrays
         sizes = arrays.n_rows * arrays.n_cols
         largest = int(np.argmax(sizes))
@@ -95,7 +119,13 @@ class JunctionTree:
 
     @property
     def log_z(self) -> float:
-        """Log of the sum over all configurations, without evidence."""
+        """Log of the sum over all configurations, without evidence.
+
+        Examples
+        --------
+        >>> abs(float(junction.log_z)) < 1e-9
+        True
+        """
         if self._log_z is None:
             from pymc_spn.factor_graphs.passes import run
 
@@ -130,6 +160,11 @@ class JunctionTree:
         -----
         UserWarning
             If the evidence of some rows has probability zero; it names them.
+
+        Examples
+        --------
+        >>> junction.infer(given={"wet": 1}).marginal("rain").round(3).values
+        array([0.333, 0.667])
         """
         from pymc_spn.factor_graphs.evidence import code_evidence
         from pymc_spn.factor_graphs.inference import Inference
@@ -137,7 +172,13 @@ class JunctionTree:
         return Inference(self, code_evidence(self.graph, given, soft_evidence, self.plan.arrays.state_start))
 
     def to_circuit(self) -> "FieldCircuit":
-        """The distribution as a smooth, decomposable circuit with its parameters: see `FieldCircuit`."""
+        """The distribution as a smooth, decomposable circuit with its parameters: see `FieldCircuit`.
+
+        Examples
+        --------
+        >>> junction.to_circuit().probability({"rain": "yes"}, given={"wet": 1}).round(3).item()
+        0.667
+        """
         from pymc_spn.factor_graphs.circuit_form import build_circuit
 
         return build_circuit(self)

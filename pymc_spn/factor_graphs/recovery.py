@@ -63,6 +63,17 @@ def recover_discrete(
     ValueError
         If the model has no discrete field, the posterior lacks a variable, or the data of a row are impossible under
         some draw.
+
+    Examples
+    --------
+    >>> chain = ps.FactorGraph.hmm(4, np.log([0.5, 0.5]), np.log([[0.9, 0.1], [0.1, 0.9]]))
+    >>> with pm.Model() as hidden:
+    ...     mu = pm.Normal("mu", sigma=10.0, shape=2)
+    ...     states = ps.DiscreteField("z", chain)
+    ...     data = {"y": [0.1, 0.3, 5.2, 4.9]}
+    ...     y = ps.FieldEmission("y", states, components={"y": pm.Normal.dist(mu, 1.0)}, observed=data)
+    >>> drawn = az.from_dict({"posterior": {"mu": np.array([[[0.0, 5.0]]])}})  # as pm.sample gives it: one draw
+    >>> states = ps.recover_discrete(drawn, model=hidden)
     """
     model = pm.modelcontext(model)
     if isinstance(what, str):

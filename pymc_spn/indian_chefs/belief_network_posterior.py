@@ -55,6 +55,12 @@ class BeliefNetworkPosterior:
     -----
     Hidden nodes have no identity from draw to draw, so nothing is ever averaged over them. Densities are integrals over
     the hidden nodes, estimated from ancestral draws: every answer here is marked monte-carlo.
+
+    Examples
+    --------
+    >>> network = ps.BeliefNetworkPosterior.from_idata(chefs)
+    >>> network.sample(3, random_seed=1).shape
+    (3, 2)
     """
 
     schema: BeliefNetworkSchema
@@ -88,6 +94,11 @@ class BeliefNetworkPosterior:
         -----
         ConvergenceWarning
             If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+
+        Examples
+        --------
+        >>> ps.BeliefNetworkPosterior.from_idata(chefs).edge_probabilities().dims
+        ('parent', 'child')
         """
         with reading(idata) as idata:
             schema = find_network(idata, name)
@@ -112,6 +123,12 @@ class BeliefNetworkPosterior:
         ----------
         path : str or path-like
             A file that is there is replaced.
+
+        Examples
+        --------
+        >>> network.save(folder / "network.nc")
+        >>> ps.load(folder / "network.nc").edge_probabilities().equals(network.edge_probabilities())
+        True
         """
         save_tree(self.tree, path)
 
@@ -126,6 +143,12 @@ class BeliefNetworkPosterior:
         Returns
         -------
         BeliefNetworkPosterior
+
+        Examples
+        --------
+        >>> network.save(folder / "network.nc")
+        >>> ps.BeliefNetworkPosterior.load(folder / "network.nc").edge_probabilities().dims
+        ('parent', 'child')
         """
         return cls.from_idata(path)
 
@@ -167,6 +190,11 @@ class BeliefNetworkPosterior:
         TypeError, ValueError
             If `questions` is no mapping to functions, an answer has not one value for each draw, or as in
             `log_density`.
+
+        Examples
+        --------
+        >>> list(network.diagnose(n_pool=100, max_draws=10, random_seed=1).columns)
+        ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         joint = self.graphs._log_joint
         own = {} if joint is None else {"log_joint": joint}
@@ -205,6 +233,11 @@ class BeliefNetworkPosterior:
         ------
         ValueError
             If `n` is no integer of at least 1.
+
+        Examples
+        --------
+        >>> network.sample(3, random_seed=1).shape
+        (3, 2)
         """
         import pandas as pd
 
@@ -268,6 +301,11 @@ class BeliefNetworkPosterior:
         TypeError, ValueError
             If `X` lacks columns or has gaps, a count is no integer of at least 1, or the covariance of a linear network
             is singular in floating point.
+
+        Examples
+        --------
+        >>> network.log_density(numbers[["age", "income"]].head(2), n_pool=200, max_draws=10, random_seed=1).dims
+        ('row',)
         """
         import pandas as pd
         import xarray as xr
@@ -363,17 +401,36 @@ class BeliefNetworkPosterior:
     # ---- graphs
 
     def edge_probabilities(self) -> "xr.DataArray":
-        """(parent, child) posterior probability of edges among observed nodes, see `GraphDraws`."""
+        """(parent, child) posterior probability of edges among observed nodes, see `GraphDraws`.
+
+        Examples
+        --------
+        >>> network.edge_probabilities().dims
+        ('parent', 'child')
+        """
         return self.graphs.edge_probabilities()
 
     def functionals(self) -> "xr.Dataset":
-        """(chain, draw) numbers of nodes and edges, depth, width and others: functions of the graph as it is."""
+        """(chain, draw) numbers of nodes and edges, depth, width and others: functions of the graph as it is.
+
+        Examples
+        --------
+        >>> functionals = network.functionals()
+        >>> functionals["hidden_reputation"].dims
+        ('chain', 'draw')
+        """
         return self.graphs.scalars
 
 
 @own_names
 class NLGBNPosterior(BeliefNetworkPosterior):
-    """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused."""
+    """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused.
+
+    Examples
+    --------
+    >>> type(ps.NLGBNPosterior.from_idata(chefs)).__name__
+    'NLGBNPosterior'
+    """
 
     @classmethod
     def _check(cls, schema):

@@ -38,6 +38,11 @@ class CascadingIBP:
         last goes on above.
     observed_nodes : int or sequence of str
 
+    Examples
+    --------
+    >>> prior = ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=3)
+    >>> drawn = prior.sample(draws=5, random_seed=1)
+
     References
     ----------
     Adams, Wallach and Ghahramani (2010), Learning the structure of deep sparse graphical models. The process is
@@ -147,6 +152,11 @@ class CascadingIBP:
         ------
         ValueError
             If a draw has more than 16,384 units.
+
+        Examples
+        --------
+        >>> prior = ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=3)
+        >>> drawn = prior.sample(draws=5, random_seed=1)
         """
         import xarray as xr
 
@@ -215,6 +225,12 @@ class ExtendedCascadingIBP(CascadingIBP):
     ----------
     mass, concentration, observed_nodes
         As of `CascadingIBP`.
+
+    Examples
+    --------
+    >>> prior = ps.indian_chefs.ExtendedCascadingIBP(mass=1.0, concentration=1.0, observed_nodes=3)
+    >>> prior.passes_layers
+    True
 
     References
     ----------

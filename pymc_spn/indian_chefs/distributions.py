@@ -206,6 +206,14 @@ class IndianChefsProcess:
     TypeError, ValueError
         Arguments out of range; reputations that leave no structure; a start that violates its order.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["age", "income"])
+    ...     prior_draws = pm.sample(**few)
+    >>> ps.GraphDraws.from_idata(prior_draws).edge_probabilities().dims
+    ('parent', 'child')
+
     References
     ----------
     Dallaire et al. (2020), The Indian chefs process, proceedings of UAI; equation (9) in its corrected form.
@@ -266,6 +274,12 @@ class IndianChefsProcess:
         """The packed graph as an unregistered variable, for ``pm.draw`` and ``pm.logp``; see `unpack_graphs`.
 
         Draws with more than `max_nodes` nodes are made again; the log density is not divided by their probability.
+
+        Examples
+        --------
+        >>> packed = ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+        >>> packed.ndim
+        1
         """
         _, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, "empty")
         values = []

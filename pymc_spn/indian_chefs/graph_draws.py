@@ -68,6 +68,12 @@ class GraphDraws:
     -----
     Hidden nodes have no identity from draw to draw: their rank by reputation is a label, not a name. Answers are
     therefore about observed nodes and about functions of whole graphs.
+
+    Examples
+    --------
+    >>> graphs = ps.GraphDraws.from_idata(chefs)
+    >>> graphs.node_count_probabilities().dims
+    ('n_nodes',)
     """
 
     schema: GraphSchema
@@ -110,6 +116,11 @@ class GraphDraws:
             If births were refused because a graph was full.
         ConvergenceWarning
             If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+
+        Examples
+        --------
+        >>> ps.GraphDraws.from_idata(chefs).n_nodes().dims
+        ('chain', 'draw')
         """
         draws = cls._read(idata, name, stacklevel=3)
         draws._warn_of_chains(draws.schema.name)
@@ -164,6 +175,12 @@ class GraphDraws:
         ----------
         path : str or path-like
             A file that is there is replaced.
+
+        Examples
+        --------
+        >>> graphs.save(folder / "graphs.nc")
+        >>> ps.load(folder / "graphs.nc").n_nodes().equals(graphs.n_nodes())
+        True
         """
         import xarray as xr
 
@@ -217,38 +234,80 @@ class GraphDraws:
         return reached
 
     def graphs(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool over padded nodes: observed ones, then hidden ones by their rank."""
+        """(chain, draw, parent, child) bool over padded nodes: observed ones, then hidden ones by their rank.
+
+        Examples
+        --------
+        >>> graphs.graphs().dims
+        ('chain', 'draw', 'parent', 'child')
+        """
         return self._labelled(self.parents, "graphs", "parent", "child")
 
     def reputations(self) -> "xr.DataArray":
-        """(chain, draw, node) float64, NaN where there is no node."""
+        """(chain, draw, node) float64, NaN where there is no node.
+
+        Examples
+        --------
+        >>> graphs.reputations().dims
+        ('chain', 'draw', 'node')
+        """
         return self._labelled(self.places, "reputations", "node")
 
     def n_nodes(self) -> "xr.DataArray":
-        """(chain, draw) int64."""
+        """(chain, draw) int64.
+
+        Examples
+        --------
+        >>> int(graphs.n_nodes().min()) >= 2
+        True
+        """
         return self._labelled(self.counts, "n_nodes")
 
     def node_count_probabilities(self) -> "xr.DataArray":
-        """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error."""
+        """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error.
+
+        Examples
+        --------
+        >>> float(graphs.node_count_probabilities().sum().round(6))
+        1.0
+        """
         values = np.arange(len(self.schema.observed_nodes), self.schema.max_nodes + 1)
         return self._probabilities(self.counts[..., None] == values, "node_count_probabilities", {"n_nodes": values})
 
     def edge_probabilities(self) -> "xr.DataArray":
-        """(parent, child) posterior probability of an edge between two observed nodes."""
+        """(parent, child) posterior probability of an edge between two observed nodes.
+
+        Examples
+        --------
+        >>> graphs.edge_probabilities().dims
+        ('parent', 'child')
+        """
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
         edges = self.parents[..., :d, :d]
         return self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
 
     def path_probabilities(self) -> "xr.DataArray":
-        """(ancestor, descendant) posterior probability of a directed path between two observed nodes."""
+        """(ancestor, descendant) posterior probability of a directed path between two observed nodes.
+
+        Examples
+        --------
+        >>> graphs.path_probabilities().dims
+        ('ancestor', 'descendant')
+        """
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
         paths = self._paths[..., :d, :d] > 0.0
         return self._probabilities(paths, "path_probabilities", {"ancestor": names, "descendant": names})
 
     def common_ancestor_probabilities(self) -> "xr.DataArray":
-        """(node, other) posterior probability that two observed nodes descend from one hidden node."""
+        """(node, other) posterior probability that two observed nodes descend from one hidden node.
+
+        Examples
+        --------
+        >>> graphs.common_ancestor_probabilities().dims
+        ('node', 'other')
+        """
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
         below = self._paths[..., d:, :d]
@@ -273,6 +332,11 @@ class GraphDraws:
         ------
         ValueError
             If the draws of a hyperparameter are missing, or the graphs follow another prior.
+
+        Examples
+        --------
+        >>> graphs.popularities(random_seed=1).dims
+        ('chain', 'draw', 'node')
         """
         if self.schema.prior != "indian chefs":
             raise ValueError(f"popularities belong to the Indian chefs process, not to a {self.schema.prior}")
@@ -298,6 +362,11 @@ class GraphDraws:
         -------
         DataFrame
             A row for each function; those that never vary have no R-hat.
+
+        Examples
+        --------
+        >>> graphs.summary().index.tolist()[:2]
+        ['n_nodes', 'n_edges']
         """
         import arviz as az
         import xarray as xr
@@ -319,6 +388,11 @@ class GraphDraws:
         -------
         networkx.DiGraph
             Nodes by their names, ``hidden_1`` and so on by their rank; edges from parents to children.
+
+        Examples
+        --------
+        >>> graphs.to_networkx(chain=0, draw=0).nodes["age"]["observed"]
+        True
         """
         import networkx as nx
 
@@ -331,7 +405,13 @@ class GraphDraws:
         return graph
 
     def to_group(self) -> "xr.Dataset":
-        """Graphs as a group for a DataTree: ``idata[name] = draws.to_group()``."""
+        """Graphs as a group for a DataTree: ``idata[name] = draws.to_group()``.
+
+        Examples
+        --------
+        >>> graphs.to_group()["n_nodes"].dims
+        ('chain', 'draw')
+        """
         import xarray as xr
 
         parts = {str(p.name): p for p in (self.n_nodes(), self.graphs(), self.reputations())}

@@ -132,6 +132,17 @@ def NLGBN(
     ------
     TypeError, ValueError
         Values outside (0, 1) or gaps, with their place; a graph that has a likelihood already.
+
+    Examples
+    --------
+    >>> columns = numbers[["age", "income"]]
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["age", "income"])
+    ...     scaling = ps.indian_chefs.UnitScaling.from_data(columns)
+    ...     x = ps.NLGBN("x", graph, observed=columns, scaling=scaling)
+    ...     drawn = pm.sample(**few)
+    >>> ps.NLGBNPosterior.from_idata(drawn).sample(3, random_seed=1).shape
+    (3, 2)
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names = _node_columns(graph, observed)
@@ -195,6 +206,15 @@ def LinearGaussianNetwork(
     ------
     TypeError, ValueError
         Values beyond 1e18 or gaps, with their place; a graph that has a likelihood already.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     x = ps.LinearGaussianNetwork("x", graph, observed=rng.normal(size=(20, 2)))
+    ...     drawn = pm.sample(**few)
+    >>> ps.BeliefNetworkPosterior.from_idata(drawn).edge_probabilities().dims
+    ('parent', 'child')
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names, values = table_of(observed, "observed", _node_columns(graph, observed))
@@ -242,6 +262,15 @@ def SigmoidBeliefNetwork(
     ------
     TypeError, ValueError
         Values other than 0 and 1 or gaps, with their place; a graph that has a likelihood already.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     x = ps.SigmoidBeliefNetwork("x", graph, observed=rng.integers(2, size=(20, 2)))
+    ...     drawn = pm.sample(**few)
+    >>> ps.BeliefNetworkPosterior.from_idata(drawn).edge_probabilities().dims
+    ('parent', 'child')
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
     names, values = table_of(observed, "observed", _node_columns(graph, observed))

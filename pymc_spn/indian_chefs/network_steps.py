@@ -206,6 +206,13 @@ class NLGBNStep(_NetworkStep):
         the share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw, NaN
         for pairs that were not tried.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     x = ps.NLGBN("x", graph, observed=rng.uniform(0.2, 0.8, size=(20, 2)))
+    ...     nonlinear = pm.sample(step=ps.steps.NLGBNStep(sweeps=2), **few)
+
     References
     ----------
     Dallaire et al. (2020), The Indian chefs process: section 4.1 for the model, section 3 for the published moves of
@@ -348,6 +355,13 @@ class LinearGaussianStep(_NetworkStep):
         For each draw.
     births : int
         Births or deaths of each kind in a sweep.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     x = ps.LinearGaussianNetwork("x", graph, observed=rng.normal(size=(20, 2)))
+    ...     linear = pm.sample(step=ps.steps.LinearGaussianStep(sweeps=2), **few)
     """
 
     name = "linear_gaussian_network"
@@ -388,6 +402,13 @@ class SigmoidNetworkStep(LinearGaussianStep):
     ``pm.sample`` picks it by itself. Hidden values by their two-point conditionals, births and deaths with the new
     node's values summed out, edges by their weights' prior, weights of a node by elliptical slices. Parameters are
     those of `LinearGaussianStep`.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     x = ps.SigmoidBeliefNetwork("x", graph, observed=rng.integers(2, size=(20, 2)))
+    ...     binary = pm.sample(step=ps.steps.SigmoidNetworkStep(sweeps=2), **few)
     """
 
     name = "sigmoid_network"

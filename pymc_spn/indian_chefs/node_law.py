@@ -53,6 +53,11 @@ def node_count_pmf(
     ------
     TypeError, ValueError
         Arguments out of range.
+
+    Examples
+    --------
+    >>> ps.indian_chefs.node_count_pmf(1.0, 1.0, n_observed=2, max_nodes=4).round(3).values
+    array([0.   , 0.   , 0.223, 0.285, 0.228])
     """
     import xarray as xr
 
@@ -101,6 +106,11 @@ def expected_graph(
     ------
     ValueError
         Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+
+    Examples
+    --------
+    >>> ps.indian_chefs.expected_graph(1.0, 1.0, 1.0, n_observed=2)["nodes"].round(3).item()
+    3.739
     """
     import xarray as xr
 
@@ -155,6 +165,11 @@ def gamma_for_nodes(
     ------
     ValueError
         Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+
+    Examples
+    --------
+    >>> round(float(ps.indian_chefs.gamma_for_nodes(5.0, alpha=1.0, n_observed=2)), 3)
+    1.603
     """
     from scipy.optimize import brentq
 

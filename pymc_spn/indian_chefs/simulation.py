@@ -61,6 +61,10 @@ def sample_indian_chefs(
     ------
     TypeError, ValueError
         Arguments out of range, or a draw with more than 16,384 nodes.
+
+    Examples
+    --------
+    >>> drawn = ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, n_observed=["a", "b"], draws=5, random_seed=1)
     """
     import xarray as xr
 

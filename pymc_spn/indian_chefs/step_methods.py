@@ -81,6 +81,12 @@ class IndianChefsStep(OwnerStep):
         Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together, by
         2^candidates evaluations of those terms. For parents that exclude each other.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     prior_draws = pm.sample(step=ps.steps.IndianChefsStep(sweeps=2), **few)
+
     References
     ----------
     Dallaire et al. (2020), The Indian chefs process, equations 13 to 16.

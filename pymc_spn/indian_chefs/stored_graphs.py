@@ -36,6 +36,13 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
         If there is no graph, the model lacks it or has another room, the posterior group lacks ``<name>_log_joint``, or
         two draws with different graphs have the same log joint, by which a draw is recognised. That has probability
         zero unless graphs can differ without differing in a reputation, as those on levels alone can.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     drawn = pm.sample(**few)
+    ...     ps.indian_chefs.load_graphs(drawn)  # from here the model can evaluate the stored draws
     """
     import pymc as pm
 

@@ -24,6 +24,12 @@ class UnitScaling:
         Of the training data, in their units.
     low, high : float
         Where the minimum and the maximum go.
+
+    Examples
+    --------
+    >>> scaling = ps.indian_chefs.UnitScaling.from_data(numbers)
+    >>> scaling.transform(numbers).min().round(6).tolist()
+    [0.1, 0.1, 0.1]
     """
 
     columns: tuple[str, ...]
@@ -50,6 +56,11 @@ class UnitScaling:
         ------
         ValueError
             If there are gaps, or a column is constant.
+
+        Examples
+        --------
+        >>> ps.indian_chefs.UnitScaling.from_data(numbers).columns
+        ('age', 'income', 'debt')
         """
         if not 0.0 < low < high < 1.0:
             raise ValueError(f"low and high must satisfy 0 < low < high < 1; got {quoted(low)} and {high!r}")
@@ -70,7 +81,14 @@ class UnitScaling:
         return (self.high - self.low) / (np.array(self.maximum) - np.array(self.minimum))
 
     def in_order(self, columns: Sequence[str]) -> "UnitScaling":
-        """The same map with its columns in another order."""
+        """The same map with its columns in another order.
+
+        Examples
+        --------
+        >>> scaling = ps.indian_chefs.UnitScaling.from_data(numbers)
+        >>> scaling.in_order(["debt", "income", "age"]).columns
+        ('debt', 'income', 'age')
+        """
         places = [self.columns.index(c) for c in columns]
         minimum, maximum = (tuple(ends[p] for p in places) for ends in (self.minimum, self.maximum))
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
@@ -92,6 +110,12 @@ class UnitScaling:
         ------
         TypeError, ValueError
             If `data` lacks columns, has gaps, or holds no numbers.
+
+        Examples
+        --------
+        >>> scaling = ps.indian_chefs.UnitScaling.from_data(numbers)
+        >>> scaling.transform(numbers).max().round(6).tolist()
+        [0.9, 0.9, 0.9]
         """
         names, values = table_of(data, "data", self.columns)
         index = data.index if isinstance(data, pd.DataFrame) else None
@@ -114,6 +138,12 @@ class UnitScaling:
         ------
         TypeError, ValueError
             As in `transform`.
+
+        Examples
+        --------
+        >>> scaling = ps.indian_chefs.UnitScaling.from_data(numbers)
+        >>> bool(np.allclose(scaling.inverse(scaling.transform(numbers)), numbers))
+        True
         """
         names, values = table_of(unit, "unit", self.columns)
         index = unit.index if isinstance(unit, pd.DataFrame) else None

@@ -213,6 +213,12 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     A level that the training rows do not hold is an error at prediction, or missing with ``unseen="missing"``. In
     cross-validation a rare level can be absent from a part of the rows: a column of dtype category keeps its levels all
     the same.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.SPNDensity(random_state=1).fit(df)
+    >>> model.score_samples(df).shape
+    (80,)
     """
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNDensity":
@@ -312,6 +318,12 @@ draws, tune, chains, cores, random_state, progressbar
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.SPNClassifier(random_state=1).fit(df[["age", "income"]], df["job"])
+    >>> model.predict(pd.DataFrame({"age": [60.0], "income": [50.0]}))
+    array(['clerk'], dtype=object)
     """
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "SPNClassifier":

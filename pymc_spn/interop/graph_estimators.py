@@ -53,6 +53,12 @@ class OrderDAG(PosteriorEstimator):
     -----
     Missing cells are refused: complete the table first, for instance with the ``impute`` of an SPN posterior, or
     average over several completed tables with `pymc_spn.dags.ImputedDagPosterior`.
+
+    Examples
+    --------
+    >>> found = ps.sklearn.OrderDAG(random_state=1).fit(numbers)
+    >>> found.posterior_.engine
+    'exact'
     """
 
     def __init__(

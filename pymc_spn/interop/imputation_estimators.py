@@ -51,6 +51,11 @@ draws, tune, chains, cores, random_state, progressbar
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> ps.sklearn.SPNImputer(random_state=1).fit_transform(df[["age", "income"]]).shape
+    (80, 2)
     """
 
     def __init__(

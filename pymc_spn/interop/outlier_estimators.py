@@ -58,6 +58,12 @@ draws, tune, chains, cores, random_state, progressbar
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.SPNOutlierDetector(random_state=1).fit(df)
+    >>> model.predict(df.head(2)).shape
+    (2,)
     """
 
     def __init__(

@@ -46,6 +46,12 @@ draws, tune, chains, cores, random_state, progressbar
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.SPNRegressor(random_state=1).fit(df[["age", "job"]], df["income"])
+    >>> model.predict(pd.DataFrame({"age": [60.0], "job": ["clerk"]})).round(-1)
+    array([50.])
     """
 
     def __init__(

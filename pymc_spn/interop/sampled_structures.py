@@ -91,6 +91,11 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
     ------
     ValueError
         If there is no such structure, or no complete record of it.
+
+    Examples
+    --------
+    >>> ps.unpack(dag_idata)["graph"]["graphs"].dims
+    ('chain', 'draw', 'parent', 'child')
     """
     with reading(idata) as tree:
         found = sampled_structures(tree)

@@ -62,6 +62,12 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     -----
     A file of ``save`` ends in a checksum of its bytes, which is compared first. A file of ``idata.to_netcdf`` has none.
     In both, every array is checked before it is used.
+
+    Examples
+    --------
+    >>> fit.save(folder / "fit.nc")
+    >>> type(ps.load(folder / "fit.nc")).__name__
+    'VariationalPosterior'
     """
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")

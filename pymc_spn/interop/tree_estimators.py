@@ -93,6 +93,12 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.BayesianTreeClassifier(random_state=1).fit(full[["age"]], full["job"])
+    >>> model.predict(pd.DataFrame({"age": [60.0]}))
+    array(['clerk'], dtype=object)
     """
 
     def __init__(
@@ -192,6 +198,12 @@ random_state, progressbar
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the training rows were a frame with such names.
+
+    Examples
+    --------
+    >>> model = ps.sklearn.BayesianTreeRegressor(random_state=1).fit(X, y)
+    >>> model.predict(X.head(2)).round(-1)
+    array([50., 40.])
     """
 
     def __init__(

@@ -54,6 +54,11 @@ class Binomial(PaletteEntry):
         observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> hits = df.assign(hits=rng.binomial(20, 0.4, 80))
+    >>> fit = ps.fit_variational(hits, kinds={"hits": "count"}, leaves={"hits": [ps.leaves.Binomial(20)]})
     """
 
     n_trials: int

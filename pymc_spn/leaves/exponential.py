@@ -49,6 +49,11 @@ class Exponential(MeanEntry):
         Mean of the column that the prior is built round; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> positive = {"age": "positive", "income": "positive"}
+    >>> fit = ps.fit_variational(df, kinds=positive, leaves={"income": [ps.leaves.Exponential()]})
     """
 
     family: ClassVar[str] = "exponential"

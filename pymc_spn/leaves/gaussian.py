@@ -50,6 +50,10 @@ class Gaussian(PaletteEntry):
         Centre and scale of the prior in the column's units; None takes them from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> fit = ps.fit_variational(df, leaves={"age": [ps.leaves.Gaussian(), ps.leaves.Gaussian(relative_scale=0.1)]})
     """
 
     mean: float | None = None

@@ -57,6 +57,11 @@ class Geometric(CountEntry):
         Mean of the column that the prior is built round; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> visits = df.assign(visits=rng.geometric(0.1, 80) - 1)
+    >>> fit = ps.fit_variational(visits, kinds={"visits": "count"}, leaves={"visits": [ps.leaves.Geometric()]})
     """
 
     family: ClassVar[str] = "geometric"

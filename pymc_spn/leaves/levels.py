@@ -127,6 +127,11 @@ class Bernoulli(_Levels):
     ----------
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> flags = df.assign(owner=rng.random(80) < 0.5)
+    >>> fit = ps.fit_variational(flags, leaves={"owner": [ps.leaves.Bernoulli()]})
     """
 
     relative_scale: float = 1.0
@@ -182,6 +187,10 @@ class Categorical(_Levels):
     ----------
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> fit = ps.fit_variational(df, leaves={"job": [ps.leaves.Categorical(relative_scale=0.5)]})
     """
 
     relative_scale: float = 1.0

@@ -48,6 +48,11 @@ class LogNormal(PaletteEntry):
         Centre and scale of the prior, of the logs; None takes them from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> positive = {"age": "positive", "income": "positive"}
+    >>> fit = ps.fit_variational(df, kinds=positive, leaves={"income": [ps.leaves.LogNormal()]})
     """
 
     log_mean: float | None = None

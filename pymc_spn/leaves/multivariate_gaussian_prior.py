@@ -14,13 +14,14 @@ class MultivariateGaussian:
         Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves, but for
         those with a value that very many rows share, as zeros of what is rare.
 
+    Examples
+    --------
+    >>> fit = ps.fit_variational(df, joint_leaves=ps.leaves.MultivariateGaussian(["age", "income"]))
+
     References
     ----------
     Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, section 9.
 
-    Examples
-    --------
-    >>> ps.SPN("x", observed=df, joint_leaves=ps.leaves.MultivariateGaussian())  # doctest: +SKIP
     """
 
     columns: Sequence[str] | None = None

@@ -62,6 +62,11 @@ class Poisson(CountEntry):
         Mean of the column that the prior is built round; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+
+    Examples
+    --------
+    >>> visits = df.assign(visits=rng.poisson(30, 80))
+    >>> fit = ps.fit_variational(visits, kinds={"visits": "count"}, leaves={"visits": [ps.leaves.Poisson()]})
     """
 
     family: ClassVar[str] = "poisson"

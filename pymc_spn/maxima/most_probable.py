@@ -37,6 +37,12 @@ class MostProbable:
         Whether the two differ by at most the tolerance, so that the row is a most probable one.
     n_boxes : int
         Boxes that the search looked at; 0 where it was not needed.
+
+    Examples
+    --------
+    >>> best = law.mpe()
+    >>> best.certified
+    True
     """
 
     value: pd.DataFrame

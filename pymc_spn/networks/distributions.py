@@ -226,6 +226,15 @@ def SPN(
         Data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
         positive or of the wrong length; the message names the argument, the rule, the value and the place.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     x = ps.SPN("x", observed=df)
+    ...     idata = pm.sample(**few)
+    >>> post = ps.SPNPosterior.from_idata(idata)
+    >>> post.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
+
     References
     ----------
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.

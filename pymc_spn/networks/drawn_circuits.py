@@ -45,6 +45,12 @@ class DrawnCircuit(LabelledCircuit):
         Labels of the draw of the chain.
     attrs : dict
         Marks of the answer, ``exactness`` and ``learner``.
+
+    Examples
+    --------
+    >>> drawn = post.draw_circuits(1, random_seed=1)[0]
+    >>> drawn.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
     """
 
     unoccupied_mass: float

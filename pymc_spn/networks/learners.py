@@ -103,6 +103,12 @@ def fit_variational(
     ValueError, TypeError
         As `SPN`; counts or a tolerance that are not positive.
 
+    Examples
+    --------
+    >>> fit = ps.fit_variational(df, random_seed=1)
+    >>> fit.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
+
     References
     ----------
     Zhao, Adel, Gordon and Amos (2016), Collapsed variational inference for sum-product networks, ICML. Blei and Jordan

@@ -122,6 +122,12 @@ def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
     ------
     TypeError
         If the variable is not an `SPN`, or sums its missing cells out.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     x = ps.SPN("x", observed=df, missing="draw")
+    ...     age = ps.completed_columns(x)
     """
     found: Any = getattr(variable, "tag", None)
     found = getattr(found, "spn_completed", None)

@@ -40,7 +40,13 @@ class NetworkPosterior(Answers):
 
     @property
     def name(self) -> str:
-        """Name of the network in the model."""
+        """Name of the network in the model.
+
+        Examples
+        --------
+        >>> post.name
+        'x'
+        """
         return self._first.schema.name
 
     @property
@@ -71,6 +77,11 @@ class NetworkPosterior(Answers):
         DataArray
             (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry beside
             it; exact, its spread over draws is the posterior.
+
+        Examples
+        --------
+        >>> post.leaf_types("age").dims
+        ('chain', 'draw', 'family')
         """
         self = self._each_draw(True)
         d = self._first.kept[self._number("column", column)]
@@ -113,6 +124,12 @@ class NetworkPosterior(Answers):
         ------
         ValueError
             If `max_draws` is no integer of at least 1.
+
+        Examples
+        --------
+        >>> predictive = post.as_circuit(max_draws=5)
+        >>> [column.name for column in predictive.columns]
+        ['age', 'income', 'job']
         """
         return predictive_circuit(self, max_draws)
 

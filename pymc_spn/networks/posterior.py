@@ -49,8 +49,19 @@ class SPNPosterior(TrainingRowSimilarity):
     ``draws_after_weighting`` the number of draws that still count under a condition (no effective sample size of the
     chains), ``learner`` where the draws come from. Tables have these in their ``attrs``.
 
-    Conditions and events are those of `Answers`. Many threads may ask one posterior, its marginals and its conditions
+    Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
+    None is unbounded), a list of intervals or a set of values, or are text such as
+    ``"20 <= age < 30 and job == 'nurse'"``. Of a sequence of mappings one holds. A condition may be a row with gaps:
+    its missing values (NaN, pd.NA) say nothing. Many threads may ask one posterior, its marginals and its conditions
     at once.
+
+    Examples
+    --------
+    >>> post = ps.SPNPosterior.from_idata(idata)
+    >>> post.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
+    >>> int(df.isna().sum().sum()), int(post.impute(df, random_seed=1).isna().sum().sum())
+    (1, 0)
     """
 
     @classmethod
@@ -90,6 +101,12 @@ class SPNPosterior(TrainingRowSimilarity):
         -----
         ConvergenceWarning
             If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+
+        Examples
+        --------
+        >>> post = ps.SPNPosterior.from_idata(idata)
+        >>> [column.name for column in post.columns]
+        ['age', 'income', 'job']
         """
         with reading(idata) as idata:
             states = RecordedStates(read_record(idata, name))
@@ -128,6 +145,12 @@ class SPNPosterior(TrainingRowSimilarity):
         ------
         FileNotFoundError
             If there is no such folder.
+
+        Examples
+        --------
+        >>> post.save(folder / "post.nc")
+        >>> ps.load(folder / "post.nc").log_density(df).equals(post.log_density(df))
+        True
         """
         whole = self._with_all_draws
         chosen, n_draws = whole._first.chosen, len(self._law.marks.draws)
@@ -193,6 +216,11 @@ class SPNPosterior(TrainingRowSimilarity):
         The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked` weigh draws
         here. Training rows are those of the posterior as sampled, also if this one is a condition or a marginal; rows
         of `df` and questions are asked of this one.
+
+        Examples
+        --------
+        >>> post.diagnose().columns.tolist()
+        ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         return diagnosis_of_chains(self, questions, df, max_rows)
 
@@ -201,6 +229,11 @@ class SPNPosterior(TrainingRowSimilarity):
         """Share (chain,) of each chain in the answers, before any condition; they sum to 1.
 
         Exact as what the answers are made with; the error of choosing them, by `stacked`, is not known.
+
+        Examples
+        --------
+        >>> post.chain_weights.values
+        array([0.5, 0.5])
         """
         chosen, n_chains = self._first.chosen, len(self._law.marks.chains)
         shares = relative_weights(chosen).reshape(n_chains, -1).mean(axis=1) / n_chains
@@ -227,6 +260,11 @@ class SPNPosterior(TrainingRowSimilarity):
         -----
         UserWarning
             If leave-one-out is unreliable for more than a twentieth of the rows.
+
+        Examples
+        --------
+        >>> float(post.stacked().chain_weights.sum().round(6))
+        1.0
 
         References
         ----------
@@ -272,6 +310,12 @@ class SPNPosterior(TrainingRowSimilarity):
         ------
         ValueError
             If no `df` is given to a condition, a marginal or a posterior with weighted chains.
+
+        Examples
+        --------
+        >>> idata["log_likelihood"] = post.log_likelihood()  # from which az.loo works
+        >>> idata["log_likelihood"]["x"].dims
+        ('chain', 'draw', 'x_row')
         """
         import xarray as xr
 
@@ -305,6 +349,11 @@ class SPNPosterior(TrainingRowSimilarity):
         ------
         ValueError
             If the posterior's condition excludes a new row, or so many pairs of rows need too much memory.
+
+        Examples
+        --------
+        >>> post.co_clustering().dims
+        ('row', 'other')
         """
         if df is not None:
             return self._co_clustering(df)
@@ -325,6 +374,11 @@ class SPNPosterior(TrainingRowSimilarity):
         are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
         marked so: ``exactness`` is "one draw", ``chain`` and ``draw`` say which, ``distance`` how far it is from
         `co_clustering` (root mean square over pairs of rows with an observed cell).
+
+        Examples
+        --------
+        >>> post.top_clusters().shape
+        (80,)
         """
         self._refuse_condition("top_clusters")
         labels = self._states.digits[:, :, 0]
@@ -365,6 +419,12 @@ class SPNPosterior(TrainingRowSimilarity):
         ------
         ValueError
             If this is a condition or a marginal, or `n` no integer of at least 0.
+
+        Examples
+        --------
+        >>> drawn = post.draw_circuits(2, random_seed=1)
+        >>> drawn[0].predict(df.head(2), "job").values.tolist()
+        ['clerk', 'nurse']
         """
         self._refuse_condition("draw_circuits")
         rng = np.random.default_rng(random_seed)

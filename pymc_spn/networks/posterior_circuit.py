@@ -45,6 +45,12 @@ class LabelledCircuit(ParameterisedCircuit):
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     attrs : dict
         Marks of its answers, ``exactness`` and ``learner``.
+
+    Examples
+    --------
+    >>> known = post.as_circuit(max_draws=2).condition({"age": 60.0})
+    >>> type(known).__name__
+    'LabelledCircuit'
     """
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
@@ -78,6 +84,11 @@ class PosteriorCircuit(LabelledCircuit):
     attrs : dict
         Marks of the answer, ``exactness`` and ``learner``.
 
+    Examples
+    --------
+    >>> predictive = post.as_circuit(max_draws=2)
+    >>> predictive.predict(df.head(2), "job").values.tolist()
+    ['clerk', 'nurse']
     """
 
     draws: np.ndarray

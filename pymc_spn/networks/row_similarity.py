@@ -63,8 +63,9 @@ class TrainingRowSimilarity(NetworkPosterior):
 
         Examples
         --------
-        >>> like = post.row_similarity(["Ann"])  # doctest: +SKIP
-        >>> like.sel(row="Ann").to_series().nlargest(5)  # doctest: +SKIP
+        >>> like = post.row_similarity(df.head(1))
+        >>> like.dims
+        ('row', 'other')
         """
         asked, others, _ = _with_training_rows(self, "row_similarity", rows, column)
         return _similarities(self, asked, others)
@@ -101,7 +102,8 @@ class TrainingRowSimilarity(NetworkPosterior):
 
         Examples
         --------
-        >>> post.nearest_rows(["Ann"], k=3).to_dataframe()  # doctest: +SKIP
+        >>> post.nearest_rows(df.head(1), k=3)["neighbour"].dims
+        ('row', 'rank')
         """
         asked, others, own = _with_training_rows(self, "nearest_rows", rows, column)
         return _nearest(self, asked, others, k, own)
@@ -130,6 +132,11 @@ class RowSimilarity(NetworkPosterior):
         ------
         ValueError
             If a condition excludes a row, or so many pairs need too much memory.
+
+        Examples
+        --------
+        >>> fit.row_similarity(df.head(1), df.tail(4)).shape
+        (1, 4)
         """
         return _similarities(self, NewRows.of_table(self, rows), NewRows.of_table(self, others))
 
@@ -153,6 +160,11 @@ class RowSimilarity(NetworkPosterior):
         ------
         ValueError
             As `row_similarity`; if a row has density zero, or `k` is not within 1 and the number of other rows.
+
+        Examples
+        --------
+        >>> fit.nearest_rows(df.head(1), df.tail(20), k=2)["neighbour"].shape
+        (1, 2)
         """
         return _nearest(self, NewRows.of_table(self, rows), NewRows.of_table(self, others), k, None)
 

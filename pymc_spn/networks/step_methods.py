@@ -82,6 +82,12 @@ class TopDownSPNStep(OwnerStep):
         and of one draw of each chain at least. If you create the step before ``pm.sample``, it assumes four chains of
         1000 draws and 1000 of tuning.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     x = ps.SPN("x", observed=df)
+    ...     drawn = pm.sample(step=ps.steps.TopDownSPNStep(sweeps=2), **few)
+
     References
     ----------
     Yokoi and Sato (2024), equations 8 to 13 and Algorithm 1.
@@ -363,6 +369,13 @@ class BottomUpSPNStep(TopDownSPNStep):
 
     The sampler of Vergari et al. (2019) and Trapp et al. (2019), which `TopDownSPNStep` is measured against; finite
     width only. Parameters are those of `TopDownSPNStep` without ``kernel`` and ``frontier``.
+
+    Examples
+    --------
+    >>> structure = ps.circuits.complete_tree(["x", "y"], n_children=2)
+    >>> with pm.Model():
+    ...     x = ps.SPN("x", structure, observed=rows)
+    ...     drawn = pm.sample(step=ps.steps.BottomUpSPNStep(), **few)
     """
 
     name = "spn_bottom_up"

@@ -27,6 +27,12 @@ class VariationalPosterior(RowSimilarity):
     What a fit does not know is how far the assignments of rows and the hyperparameters are uncertain, and that there
     are other modes; no answer carries a standard error for that, and ``per_draw=True`` returns the one answer there
     is, as chain 0 and draw 0.
+
+    Examples
+    --------
+    >>> fit = ps.fit_variational(df, random_seed=1)
+    >>> int(fit.impute(df, random_seed=1).isna().sum().sum())
+    0
     """
 
     @property
@@ -49,6 +55,12 @@ class VariationalPosterior(RowSimilarity):
         ------
         ValueError
             If it holds no variational fit, or one of another name.
+
+        Examples
+        --------
+        >>> fit.save(folder / "fit.nc")
+        >>> ps.VariationalPosterior.from_idata(folder / "fit.nc").converged
+        True
         """
         with reading(idata) as idata:
             states = read_fit(idata)
@@ -57,7 +69,14 @@ class VariationalPosterior(RowSimilarity):
             return cls(read_law(idata.attrs[QUERY], states))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write all that `from_idata` needs to one netCDF file; training rows are not in it."""
+        """Write all that `from_idata` needs to one netCDF file; training rows are not in it.
+
+        Examples
+        --------
+        >>> fit.save(folder / "fit.nc")
+        >>> ps.load(folder / "fit.nc").converged
+        True
+        """
         save_tree(write_fit(self._states, written_law(self._law)), path)
 
     def __repr__(self) -> str:
@@ -66,12 +85,24 @@ class VariationalPosterior(RowSimilarity):
 
     @property
     def bound(self) -> float:
-        """Lower bound on the log evidence log p(data | hyperparameters), in nats."""
+        """Lower bound on the log evidence log p(data | hyperparameters), in nats.
+
+        Examples
+        --------
+        >>> fit.bound < 0
+        True
+        """
         return float(max(b[-1] for b in self._states.fit.bounds)) - self._states.fit.log_prior
 
     @property
     def converged(self) -> bool:
-        """Whether the restart that was kept gained less than the tolerance in its last step."""
+        """Whether the restart that was kept gained less than the tolerance in its last step.
+
+        Examples
+        --------
+        >>> fit.converged
+        True
+        """
         best = int(np.argmax([b[-1] for b in self._states.fit.bounds]))
         return bool(self._states.fit.converged[best])
 
@@ -79,6 +110,11 @@ class VariationalPosterior(RowSimilarity):
         """The bound plus the log prior of the learned hyperparameters (restart, step) in nats; NaN after the end.
 
         It never falls. Restarts that end apart are different modes, of which the highest is kept.
+
+        Examples
+        --------
+        >>> fit.trace().dims
+        ('restart', 'step')
         """
         import xarray as xr
 
@@ -93,6 +129,11 @@ class VariationalPosterior(RowSimilarity):
         """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates.
 
         With leaves over several columns also covariance_scale, of the columns that are in them.
+
+        Examples
+        --------
+        >>> list(fit.hyperparameters())
+        ['concentration', 'leaf_scale', 'leaf_shape', 'precision_ratio', 'covariance_scale']
         """
         import xarray as xr
 
@@ -118,6 +159,11 @@ class VariationalPosterior(RowSimilarity):
         -------
         DataTree
             One variable of the network's name, (chain, draw, <name>_row) float64, in nats.
+
+        Examples
+        --------
+        >>> fit.log_likelihood(df.head(4))["x"].shape
+        (1, 1, 4)
         """
         return self._log_likelihood(df)
 
@@ -135,5 +181,10 @@ class VariationalPosterior(RowSimilarity):
         -------
         DataArray
             (row, other), 1 on the diagonal; NaN for rows whose density is zero, which a warning names.
+
+        Examples
+        --------
+        >>> fit.co_clustering(df.head(4)).shape
+        (4, 4)
         """
         return self._co_clustering(df)

@@ -7,8 +7,20 @@ OWN_FILES = (str(Path(__file__).parents[1]) + os.sep,)  # which a warning passes
 
 
 class CoverageWarning(UserWarning):
-    """A posterior over graphs lacks much: its support less than half of it, or candidates a probable parent."""
+    """A posterior over graphs lacks much: its support less than half of it, or candidates a probable parent.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("error", ps.CoverageWarning)  # an error instead of a warning
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """The chains of a posterior have not met: R-hat of their log joint is above 1.1, or its effective size below 50."""
+    """The chains of a posterior have not met: R-hat of their log joint is above 1.1, or its effective size below 50.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("error", ps.ConvergenceWarning)  # an error instead of a warning
+    """

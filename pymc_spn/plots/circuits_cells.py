@@ -46,6 +46,10 @@ def plot_cells(
     ------
     ValueError
         If `cells` are not over row and column, `data` has other rows or lacks a column, or `n_rows` is below 1.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_cells(post.cell_p_value(df), df)
     """
     if getattr(cells, "dims", None) != ("row", "column"):
         raise ValueError("cells must be what SPNPosterior.cell_p_value returns, over row and column")

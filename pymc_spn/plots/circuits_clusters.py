@@ -40,6 +40,10 @@ def plot_cluster_profile(
     ------
     ValueError
         If `clusters` does not label the rows of `data`, a column holds no value, or no cluster is asked for.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_cluster_profile(df, post.top_clusters())
     """
     data, labels = pandas_frame(data), np.asarray(clusters)
     if labels.shape != (len(data),):

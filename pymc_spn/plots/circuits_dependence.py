@@ -52,7 +52,7 @@ def plot_dependence(
 
     Examples
     --------
-    >>> ps.plots.plot_dependence(post.dependence(), cluster=True)  # doctest: +SKIP
+    >>> ax = ps.plots.plot_dependence(post.dependence(max_draws=5), cluster=True)
 
     References
     ----------

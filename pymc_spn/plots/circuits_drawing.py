@@ -36,6 +36,10 @@ def plot_circuit(circuit: Circuit, log_weights: npt.ArrayLike | None = None, ax:
         If it is no `Circuit`.
     ValueError
         If the circuit has more than 400 nodes, or `log_weights` another shape.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_circuit(law.circuit, law.log_weights)
     """
     if not isinstance(circuit, Circuit):
         has_one = isinstance(getattr(circuit, "circuit", None), Circuit)

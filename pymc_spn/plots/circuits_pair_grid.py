@@ -45,6 +45,10 @@ def plot_pairs(
     ValueError
         If `columns` names none, or one that `data` or `drawn` lacks or that holds nothing in `data`, or `axes` has
         another shape.
+
+    Examples
+    --------
+    >>> axes = ps.plots.plot_pairs(df, post.sample(100, random_seed=1))
     """
     data, drawn = pandas_frame(data), pandas_frame(drawn, "drawn")
     for argument, table in (("data", data), ("drawn", drawn)):

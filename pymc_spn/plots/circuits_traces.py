@@ -36,6 +36,10 @@ def plot_log_joint(
     ValueError
         If there is no result, one holds no draws or lacks the dimension of chains or draws, or one holds several
         networks and `name` is not given or not among them.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_log_joint(idata)
     """
     import arviz as az
     import xarray as xr

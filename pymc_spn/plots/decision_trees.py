@@ -38,6 +38,10 @@ def plot_tree(
     max_depth : int, optional
         Nodes below are left out; the counts stay.
     ax : Axes, optional
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_tree(trees)
     """
     draws = post._draws
     number = post._number(number)
@@ -117,7 +121,12 @@ def variable_importance(
     max_features: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Mean log predictive of submodels that see more and more features; see `TreePosterior.variable_importance`."""
+    """Mean log predictive of submodels that see more and more features; see `TreePosterior.variable_importance`.
+
+    Examples
+    --------
+    >>> ax = ps.plots.variable_importance(trees)
+    """
     table = post.variable_importance(X, y, max_features=max_features)
     ax = _axes(ax, (5.0, 1.0 + 0.3 * len(table)))
     at = np.arange(len(table))
@@ -130,7 +139,12 @@ def variable_importance(
 
 
 def variable_inclusion(post: TreePosterior, *, ax: Axes | None = None) -> Axes:
-    """Probability that a feature is used, and its expected share of the splits."""
+    """Probability that a feature is used, and its expected share of the splits.
+
+    Examples
+    --------
+    >>> ax = ps.plots.variable_inclusion(trees)
+    """
     table = post.variable_inclusion()
     order = np.argsort(table.sel(statistic="share").values)
     names = table["feature"].values[order]
@@ -183,6 +197,10 @@ def plot_pdp(
     ValueError
         For what `TreePosterior.partial_dependence` refuses, for classes that the response does not have, and for a
         mass or number of draws out of range.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_pdp(trees, "age", random_seed=1)
     """
     if isinstance(classes, str) or (classes is not None and not len(classes)):
         raise ValueError(f"classes must be a sequence of classes, got {quoted(classes)}")
@@ -252,6 +270,10 @@ def plot_ice(
     ValueError
         For what `TreePosterior.ice` refuses, for a level that the response does not have, and for a negative number
         of rows.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_ice(trees, "age", random_seed=1)
     """
     if not isinstance(n_rows, int | np.integer) or n_rows < 0:
         raise ValueError(f"n_rows must be an integer of at least 0, got {quoted(n_rows)}")
@@ -279,7 +301,12 @@ def plot_ice(
 
 
 def plot_tree_convergence(idata: "xr.DataTree", name: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Trace of the log joint of each chain of ``pm.sample``."""
+    """Trace of the log joint of each chain of ``pm.sample``.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_tree_convergence(tree_idata)
+    """
     from pymc_spn.trees.record import tree_names
 
     names = tree_names(idata)

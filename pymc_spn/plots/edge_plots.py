@@ -43,6 +43,10 @@ def plot_edge_probabilities(
         If `edges` is no DataArray.
     ValueError
         If `edges` has other dimensions.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_edge_probabilities(dags.edge_probabilities())
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
@@ -105,6 +109,10 @@ def plot_graph(
     ValueError
         If a position names no variable of the graph, or is no pair of finite numbers, or `probabilities` has other
         dimensions or lacks a variable.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_graph(dags.consensus(threshold=0.3))
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import FancyArrowPatch

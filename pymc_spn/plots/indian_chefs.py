@@ -38,6 +38,10 @@ def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str |
         If it is no graph of networkx.
     ValueError
         If a node has no reputation.
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_chefs_graph(graphs.to_networkx())
     """
     import matplotlib.pyplot as plt
     import networkx as nx
@@ -127,6 +131,11 @@ def plot_expected_nodes(
     ------
     ValueError
         Arguments out of range, or expectations beyond what the law is computed for.
+
+    Examples
+    --------
+    >>> values = np.linspace(0.5, 2.0, 4)
+    >>> ax = ps.plots.plot_expected_nodes(alphas=values, gammas=values)
     """
     import matplotlib.pyplot as plt
 
@@ -169,6 +178,10 @@ def plot_expected_edges(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_expected_edges(np.linspace(0.5, 2.0, 4))
     """
     import matplotlib.pyplot as plt
 
@@ -206,6 +219,10 @@ def plot_expected_hidden(
     Returns
     -------
     matplotlib axes
+
+    Examples
+    --------
+    >>> ax = ps.plots.plot_expected_hidden([1, 2, 3])
     """
     import matplotlib.pyplot as plt
 
@@ -256,6 +273,10 @@ def plot_fantasies(
         If one of the tables is no frame.
     ValueError
         If there are not two columns, or one is missing.
+
+    Examples
+    --------
+    >>> axes = ps.plots.plot_fantasies(numbers[["age", "income"]], network.sample(100, random_seed=1))
     """
     import matplotlib.pyplot as plt
     import pandas as pd

@@ -44,6 +44,11 @@ class Column:
         If the name or a level has the wrong type, or levels mix types.
     ValueError
         If the kind is unknown, or the levels do not fit the kind.
+
+    Examples
+    --------
+    >>> ps.Column("job", "categorical", ("clerk", "nurse"), "str").levels
+    ('clerk', 'nurse')
     """
 
     name: str
@@ -107,7 +112,14 @@ class Column:
         return float(self.levels[0]) if self.kind == "ordinal" else 0.0
 
     def to_json(self):
-        """Return a dict that ``json.dumps`` accepts and `from_json` reads."""
+        """Return a dict that ``json.dumps`` accepts and `from_json` reads.
+
+        Examples
+        --------
+        >>> column = ps.Column("job", "categorical", ("clerk", "nurse"), "str")
+        >>> ps.Column.from_json(column.to_json()) == column
+        True
+        """
         levels = None if self.levels is None else list(self.levels)
         fields = {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
         more = {"indicates": self.indicates, "frame": self.frame}
@@ -115,7 +127,14 @@ class Column:
 
     @classmethod
     def from_json(cls, fields):
-        """Rebuild a column from the dict of `to_json`; levels keep their types."""
+        """Rebuild a column from the dict of `to_json`; levels keep their types.
+
+        Examples
+        --------
+        >>> column = ps.Column("job", "categorical", ("clerk", "nurse"), "str")
+        >>> ps.Column.from_json(column.to_json()).levels
+        ('clerk', 'nurse')
+        """
         needed = {"name", "kind", "levels", "dtype"}
         if not isinstance(fields, Mapping) or set(fields) - {"indicates", "frame"} != needed:
             raise ValueError(f"a column needs name, kind, levels and dtype, got {quoted(fields)}")

@@ -25,6 +25,12 @@ class Table:
         Numbers as they are, levels as codes 0..K-1, NaN where missing. Read-only, C order.
     index : pandas.Index
         Row labels.
+
+    Examples
+    --------
+    >>> table = ps.Table.from_frame(df)
+    >>> table.names
+    ('age', 'income', 'job')
     """
 
     columns: tuple[Column, ...]
@@ -109,6 +115,10 @@ class Table:
 
         Examples
         --------
+        >>> table = ps.Table.from_frame(df)
+        >>> [column.kind for column in table.columns]
+        ['real', 'real', 'categorical']
+
         >>> import pyarrow as pa, pymc_spn as ps
         >>> ps.Table.from_frame(pa.table({"age": [31.5, None, 47.2], "smoker": [True, False, None]}))
         Table(3 rows; age: real, smoker: binary(2))
@@ -141,11 +151,23 @@ class Table:
         return cls(schema, values, frame.index)
 
     def to_frame(self):
-        """Decode to what the table was: a DataFrame of pandas or polars, or a pyarrow table; dtypes as by `decode`."""
+        """Decode to what the table was: a DataFrame of pandas or polars, or a pyarrow table; dtypes as by `decode`.
+
+        Examples
+        --------
+        >>> ps.Table.from_frame(df).to_frame().equals(df)
+        True
+        """
         return frame_of_kind(self.to_pandas(), kind_of_columns(self.columns))
 
     def to_pandas(self):
-        """Decode to a DataFrame of pandas with the row labels; see `decode` for the dtypes."""
+        """Decode to a DataFrame of pandas with the row labels; see `decode` for the dtypes.
+
+        Examples
+        --------
+        >>> ps.Table.from_frame(df).to_pandas().equals(df)
+        True
+        """
         return decode(self.values, self.columns, self.index)
 
     def __repr__(self):

@@ -62,6 +62,12 @@ def annealed_tree_evidence(
         (run,) log of each run's estimate, in nats. ``attrs["log_mean"]`` is the log of their mean, ``attrs["spread"]``
         the standard deviation of the logs.
 
+    Examples
+    --------
+    >>> annealed = ps.trees.annealed_tree_evidence(X[["job"]], y, temperatures=20, moves=2, random_seed=1)
+    >>> annealed.dims
+    ('run',)
+
     References
     ----------
     Neal (2001), Annealed importance sampling, doi:10.1023/A:1008923215028, equation (8).

@@ -123,6 +123,15 @@ def DecisionTree(
     ------
     ValueError, TypeError
         Arguments out of range; the message names argument, rule and value.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X)
+    ...     response = ps.TreeResponse("y", tree, observed=y)
+    ...     tree_idata = pm.sample(**few)
+    >>> ps.TreePosterior.from_idata(tree_idata).predict(X.head(2)).dims
+    ('row',)
     """
     model = pm.modelcontext(None)
     name = model.name_for(name)
@@ -193,6 +202,12 @@ def TreeResponse(
     ------
     ValueError, TypeError
         A response that does not fit the family or the features.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X, max_depth=3)
+    ...     response = ps.TreeResponse("y", tree, family=ps.leaves.NormalLeaves(), observed=y)
     """
     model = pm.modelcontext(None)
     if not isinstance(tree, TreeHandle):

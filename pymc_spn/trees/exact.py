@@ -211,7 +211,14 @@ class Subsets:
 
 
 class ExactTrees:
-    """The exact posterior over trees; made by `exact_tree_evidence`."""
+    """The exact posterior over trees; made by `exact_tree_evidence`.
+
+    Examples
+    --------
+    >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+    >>> exact.posterior(draws=10, random_seed=1).predict(X[["job"]].head(2)).dims
+    ('row',)
+    """
 
     def __init__(self, common: dict, family: LeafFamily, rules: tuple):
         features, y = common["features"], common["y"]
@@ -247,6 +254,12 @@ class ExactTrees:
         DataFrame
             A row each with ``feature`` (None: no split), ``low`` and ``high``, the values on both sides of the cut or
             the level and its masks, ``missing``, the side of missing values (-1: none), and ``probability``.
+
+        Examples
+        --------
+        >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+        >>> exact.root_splits()["feature"].tolist()[1:]
+        ['job', 'job']
         """
         import pandas as pd
 
@@ -270,6 +283,11 @@ class ExactTrees:
         -------
         (Tree, float)
             The tree and the log of that density, in nats.
+
+        Examples
+        --------
+        >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+        >>> best = exact.most_probable()
         """
         sets = self._sets
 
@@ -300,6 +318,12 @@ class ExactTrees:
         ------
         ValueError
             If `n` is no integer of at least 0.
+
+        Examples
+        --------
+        >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+        >>> len(exact.sample_trees(3, random_seed=1))
+        3
         """
         check_at_least("n", n, 0, TREE_BYTES)
         rng = np.random.default_rng(random_seed)
@@ -330,6 +354,12 @@ class ExactTrees:
         ------
         ValueError
             If `draws` is no integer of at least 1.
+
+        Examples
+        --------
+        >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+        >>> exact.posterior(draws=10, random_seed=1).predict(X[["job"]].head(2)).dims
+        ('row',)
         """
         check_at_least("draws", draws, 1, TREE_BYTES)
         trees = self.sample_trees(draws, random_seed)
@@ -406,6 +436,12 @@ def exact_tree_evidence(
     ------
     ValueError, TypeError
         As in `fit_tree`, and where the recursion would be too large.
+
+    Examples
+    --------
+    >>> exact = ps.trees.exact_tree_evidence(X[["job"]], y)
+    >>> exact.n_states
+    3
     """
     features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
     coded, family = as_family(family, y).code(y)

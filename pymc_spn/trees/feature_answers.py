@@ -27,6 +27,11 @@ class FeatureAnswers:
         -------
         DataArray
             (statistic, feature) float64, the statistics being ``probability`` and ``share``.
+
+        Examples
+        --------
+        >>> trees.variable_inclusion().sel(statistic="probability", feature="age").item() > 0.99
+        True
         """
         return effects.inclusion(self._draws, self._weights).assign_attrs(self._mark())
 
@@ -54,6 +59,11 @@ class FeatureAnswers:
         ------
         ValueError
             If only one of `X` and `y` is given, or `max_features` is no integer of at least 1.
+
+        Examples
+        --------
+        >>> trees.variable_importance()["feature"].tolist()
+        ['(none)', 'age', 'job']
         """
         values, coded = self._scored(X, y)
         frame = effects.importance(self._draws, self._weights, values, coded, max_features)
@@ -85,6 +95,11 @@ class FeatureAnswers:
         ------
         ValueError
             If there is no such feature, `grid` holds what it cannot be, or `X` has no rows.
+
+        Examples
+        --------
+        >>> trees.partial_dependence("age", grid=[30.0, 60.0]).round(-1).values
+        array([40., 50.])
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         if not len(values):
@@ -104,6 +119,11 @@ class FeatureAnswers:
         -------
         DataArray
             (row, feature), for classes (row, feature, level); float64.
+
+        Examples
+        --------
+        >>> trees.ice("age", grid=[30.0, 60.0]).dims
+        ('row', 'age')
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         return effects.individual_curves(self._draws, self._weights, feature, grid, values).assign_attrs(self._mark())

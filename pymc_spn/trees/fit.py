@@ -184,6 +184,12 @@ def fit_tree(
     UserWarning
         If evidence weights leave fewer than half of the islands with a say, or a column is constant.
 
+    Examples
+    --------
+    >>> trees = ps.fit_tree(X, y, random_seed=1)
+    >>> trees.predict(X.head(2)).round().values
+    array([50., 35.])
+
     References
     ----------
     Lakshminarayanan, Roy and Teh (2013), Top-down particle filtering for Bayesian decision trees, Algorithm 1 and

@@ -30,6 +30,12 @@ class ClassLeaves:
     levels : sequence, optional
         The classes in order; those of the response by default, which are then no fractions.
 
+    Examples
+    --------
+    >>> trees = ps.fit_tree(X[["age"]], X["job"], family=ps.leaves.ClassLeaves(alpha=2.0), random_seed=1)
+    >>> trees.classes
+    ['clerk', 'nurse']
+
     References
     ----------
     Lakshminarayanan, Roy and Teh (2013), section 2.
@@ -82,6 +88,12 @@ class BinaryLeaves:
     ----------
     alpha, beta : float or PyMC variable
         Prior masses of one and of zero.
+
+    Examples
+    --------
+    >>> trees = ps.fit_tree(X[["age"]], X["job"] == "clerk", family=ps.leaves.BinaryLeaves(), random_seed=1)
+    >>> trees.classes
+    [0, 1]
     """
 
     alpha: Any = 1.0
@@ -110,6 +122,12 @@ class NormalLeaves:
         Shape of the inverse gamma prior of the variance.
     b0 : float or PyMC variable, optional
         Scale of that prior; by default ``a0 / 4`` times the response's variance.
+
+    Examples
+    --------
+    >>> trees = ps.fit_tree(X, y, family=ps.leaves.NormalLeaves(a0=2.0), random_seed=1)
+    >>> trees.predict(X.head(2)).dims
+    ('row',)
     """
 
     mu0: Any = None
@@ -147,6 +165,13 @@ class CountLeaves:
     shape : float or PyMC variable
     rate : float or PyMC variable, optional
         By default the one that puts the prior mean of the rate at the mean of the response.
+
+    Examples
+    --------
+    >>> visits = np.where(X["age"] > 45, 3, 1)
+    >>> trees = ps.fit_tree(X, visits, family=ps.leaves.CountLeaves(), random_seed=1)
+    >>> trees.predict(X.head(2)).round().values
+    array([3., 1.])
     """
 
     shape: Any = 1.0

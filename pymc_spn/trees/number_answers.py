@@ -43,6 +43,11 @@ class NumberAnswers:
         ------
         ValueError
             If the response is of classes that are no whole numbers.
+
+        Examples
+        --------
+        >>> trees.predict_sd(X.head(2)).dims
+        ('row',)
         """
         numbers = self._numbers("predict_sd")
         values, labels = self._rows(X, unseen)
@@ -89,6 +94,11 @@ class NumberAnswers:
         ------
         TypeError, ValueError
             If the response is of classes that are no whole numbers, or q is not within 0 and 1.
+
+        Examples
+        --------
+        >>> trees.predict_quantile(X.head(2), [0.05, 0.95]).dims
+        ('row', 'quantile')
         """
         numbers = self._numbers("predict_quantile")
         asked = checked_levels(q)
@@ -135,6 +145,11 @@ class NumberAnswers:
         ------
         TypeError, ValueError
             If the response is of classes that are no whole numbers, or `y` has another length, gaps or no row.
+
+        Examples
+        --------
+        >>> trees.predict_cdf(X.head(2), y.head(2)).dims
+        ('row',)
         """
         numbers = self._numbers("predict_cdf")
         values, labels = self._rows(X, unseen)

@@ -46,6 +46,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
     between two training values, and ``soft=True`` averages over that too, exactly. A missing value follows the side
     that the split learned, or both branches by their shares of the training rows.
+
+    Examples
+    --------
+    >>> trees = ps.fit_tree(X, y, random_seed=1)
+    >>> trees.predict(pd.DataFrame({"age": [30.0, 60.0], "job": ["nurse", "clerk"]})).round(-1).values
+    array([40., 50.])
     """
 
     def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None):
@@ -84,6 +90,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         -----
         ConvergenceWarning
             If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+
+        Examples
+        --------
+        >>> ps.TreePosterior.from_idata(tree_idata).predict(X.head(2)).dims
+        ('row',)
         """
         from pymc_spn.trees.record import read_draws, read_log_joint
 
@@ -107,6 +118,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         ------
         FileNotFoundError
             If there is no such folder.
+
+        Examples
+        --------
+        >>> trees.save(folder / "trees.nc")
+        >>> ps.load(folder / "trees.nc").predict(X).equals(trees.predict(X))
+        True
         """
         tree = self._draws.to_tree()
         tree[GROUP].attrs["weights_in_use"] = self._weights.tolist()
@@ -131,6 +148,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
             If there is no such file.
         ValueError
             If it holds no trees.
+
+        Examples
+        --------
+        >>> trees.save(folder / "trees.nc")
+        >>> ps.TreePosterior.load(folder / "trees.nc").predict(X.head(2)).dims
+        ('row',)
         """
         with reading(path) as tree:
             if GROUP not in tree.children:
@@ -155,7 +178,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     @property
     def weights(self) -> "xr.DataArray":
-        """(tree,) weights in use; coordinates ``group`` (island or chain) and ``number``."""
+        """(tree,) weights in use; coordinates ``group`` (island or chain) and ``number``.
+
+        Examples
+        --------
+        >>> float(trees.weights.sum().round(6))
+        1.0
+        """
         import xarray as xr
 
         coords = {"group": ("tree", self._draws.group), "number": ("tree", self._draws.draw)}
@@ -163,7 +192,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     @property
     def log_evidence_islands(self) -> "xr.DataArray":
-        """(island,) log of the unbiased estimates of the evidence, in nats."""
+        """(island,) log of the unbiased estimates of the evidence, in nats.
+
+        Examples
+        --------
+        >>> trees.log_evidence_islands.dims
+        ('island',)
+        """
         import xarray as xr
 
         return xr.DataArray(self._evidences(), dims="island", attrs={"exactness": "monte-carlo"})
@@ -173,6 +208,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         """Log of the mean of the islands' evidences, in nats; exact for ``exact=True``.
 
         Its error is `log_evidence_se`; where the islands differ by nats, it is an underestimate and says so by that.
+
+        Examples
+        --------
+        >>> float(trees.log_evidence) < 0
+        True
         """
         import xarray as xr
 
@@ -196,6 +236,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
         ``attrs["spread"]`` is the standard deviation of the islands' log evidences. A standard error bounds the error
         from below: islands can miss the same trees and agree (the tutorial's last example).
+
+        Examples
+        --------
+        >>> float(trees.log_evidence_se) < 1.0
+        True
         """
         import xarray as xr
 
@@ -218,7 +263,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     @property
     def ess_particles(self) -> "xr.DataArray":
-        """Effective number of the weighted trees, 1 / sum of squared weights."""
+        """Effective number of the weighted trees, 1 / sum of squared weights.
+
+        Examples
+        --------
+        >>> float(trees.ess_particles) > 1
+        True
+        """
         import xarray as xr
 
         return xr.DataArray(float(1.0 / (self._weights**2).sum()), attrs=self._mark())
@@ -240,7 +291,14 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
 
     @property
     def classes(self) -> list:
-        """Levels of the response."""
+        """Levels of the response.
+
+        Examples
+        --------
+        >>> jobs = ps.fit_tree(X[["age"]], X["job"], random_seed=1)
+        >>> jobs.classes
+        ['clerk', 'nurse']
+        """
         family = self._draws.family
         if family["family"] == "binary":
             return [0, 1]
@@ -274,6 +332,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         ------
         TypeError, ValueError
             If the response is of numbers, or the rows are refused by the schema of the training table.
+
+        Examples
+        --------
+        >>> jobs = ps.fit_tree(X[["age"]], X["job"], random_seed=1)
+        >>> jobs.predict_proba(pd.DataFrame({"age": [60.0]})).sel(level="clerk").item() > 0.7
+        True
         """
         return self._answer(X, class_payload(self._draws), ("level", self.classes), soft, per_draw, unseen)
 
@@ -291,6 +355,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
             (row,): labels, of equally probable ones the first; or float64 in the units of the response.
             ``attrs["mcse_chain"]`` is the largest standard error, of the probabilities or of these means, from the
             spread between chains or islands.
+
+        Examples
+        --------
+        >>> ages = pd.DataFrame({"age": [30.0, 60.0], "job": ["nurse", "clerk"]})
+        >>> trees.predict(ages).round(-1).values
+        array([40., 50.])
         """
         if self._draws.family["family"] in ("classes", "binary"):
             p = self.predict_proba(X, soft=soft, unseen=unseen)
@@ -321,6 +391,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         ------
         TypeError, ValueError
             If `y` has another length, gaps, or a class that the training response did not have.
+
+        Examples
+        --------
+        >>> trees.log_predictive(X.head(2), y.head(2)).dims
+        ('row',)
         """
         values, labels = self._rows(X, unseen)
         coded, _ = self._draws.leaf_family.code(y)
@@ -345,6 +420,12 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
         ------
         ValueError
             For weighted trees of `fit_tree`.
+
+        Examples
+        --------
+        >>> sampled = ps.TreePosterior.from_idata(tree_idata)
+        >>> sampled.log_likelihood().dims
+        ('chain', 'draw', 'row')
         """
         import xarray as xr
 

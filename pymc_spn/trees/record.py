@@ -197,6 +197,13 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | No
     A draw is recognised by its ``<name>_log_joint``; where several have the same, each is given the tree of any of
     them, which changes nothing in the law of all draws together. After ``pm.set_data(tree.data(new_X))`` the predictive
     is that at the new rows: cuts drawn from their gaps, leaf parameters from their posterior, then responses.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X)
+    ...     response = ps.TreeResponse("y", tree, observed=y)
+    ...     ps.trees.load_trees(tree_idata)  # from here the model can evaluate the stored draws
     """
     import pymc as pm
 

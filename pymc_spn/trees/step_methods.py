@@ -173,6 +173,13 @@ class ParticleGibbsTreeStep(_TreeStep):
     ess_threshold : float
         Share of the particles below which they are resampled.
 
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X)
+    ...     response = ps.TreeResponse("y", tree, observed=y)
+    ...     tree_idata = pm.sample(step=ps.steps.ParticleGibbsTreeStep(particles=20), **few)
+
     References
     ----------
     Andrieu, Doucet and Holenstein (2010), Particle Markov chain Monte Carlo methods, section 2.4.3,
@@ -250,6 +257,13 @@ class ChipmanTreeStep(_TreeStep):
     vars : list of variables, optional
     moves : int
         Proposals for each draw.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X)
+    ...     response = ps.TreeResponse("y", tree, observed=y)
+    ...     tree_idata = pm.sample(step=ps.steps.ChipmanTreeStep(moves=20), **few)
 
     References
     ----------

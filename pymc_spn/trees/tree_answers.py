@@ -45,13 +45,24 @@ class TreeAnswers:
         ------
         ValueError
             If `n` is no integer of at least 0.
+
+        Examples
+        --------
+        >>> len(trees.sample_trees(3, random_seed=1))
+        3
         """
         check_at_least("n", n, 0, TREE_BYTES)
         rng = np.random.default_rng(random_seed)
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 
     def most_probable(self) -> int:
-        """Number of the drawn tree with the largest log joint density."""
+        """Number of the drawn tree with the largest log joint density.
+
+        Examples
+        --------
+        >>> trees.rules(trees.most_probable()).splitlines()[0]
+        'all rows [79]'
+        """
         return int(np.argmax(self._draws.log_joint))
 
     def tree(self, number: int) -> Tree:
@@ -70,6 +81,11 @@ class TreeAnswers:
         ------
         ValueError
             If there is no such number.
+
+        Examples
+        --------
+        >>> trees.tree(0).decisions.shape[1]
+        4
         """
         is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
         if not is_whole or not 0 <= number < self._draws.n_trees:
@@ -87,6 +103,11 @@ class TreeAnswers:
         Returns
         -------
         str
+
+        Examples
+        --------
+        >>> trees.rules().splitlines()[0]
+        'all rows [79]'
         """
         return tree_rules(self._draws, self._number(number))
 
@@ -111,6 +132,11 @@ class TreeAnswers:
         ------
         ValueError
             If there is no such tree, or `mass` lies outside (0, 1).
+
+        Examples
+        --------
+        >>> trees.leaf_posterior().columns.tolist()
+        ['rule', 'rows', 'mean', 'mean low', 'mean high', 'sd', 'sd low', 'sd high']
         """
         if not 0.0 < mass < 1.0:
             raise ValueError(f"mass must lie in (0, 1), got {quoted(mass)}")
@@ -124,7 +150,13 @@ class TreeAnswers:
 
     @property
     def log_joint(self) -> "xr.DataArray":
-        """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats."""
+        """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats.
+
+        Examples
+        --------
+        >>> trees.log_joint.dims
+        ('tree',)
+        """
         import xarray as xr
 
         return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
@@ -167,6 +199,11 @@ class TreeAnswers:
         TypeError, ValueError
             If the trees are not from ``pm.sample``, `questions` is no mapping to functions, an answer has not one value
             for each tree, or only one of `X` and `y` is given.
+
+        Examples
+        --------
+        >>> ps.TreePosterior.from_idata(tree_idata).diagnose().columns.tolist()
+        ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         check_at_least("max_rows", max_rows, 0)
         values, coded = self._scored(X, y)
@@ -197,6 +234,11 @@ class TreeAnswers:
         ------
         ValueError
             If there is no such tree, or `n_pairs` is no integer of at least 1.
+
+        Examples
+        --------
+        >>> trees.tree_distance(n_pairs=100, random_seed=1).dims
+        ('tree', 'other')
         """
         return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
 
@@ -217,6 +259,11 @@ class TreeAnswers:
         ------
         ValueError
             If there are not two chains of ``pm.sample``, or only one of `X` and `y` is given.
+
+        Examples
+        --------
+        >>> ps.TreePosterior.from_idata(tree_idata).rhat().dims
+        ('scalar',)
         """
         values, coded = self._scored(X, y)
         return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())

@@ -36,6 +36,12 @@ class CircuitProduct(ParameterisedCircuit):
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     log_normaliser : float
         Log of the integral of the product before it was normalised, in nats: the log inner product of the two.
+
+    Examples
+    --------
+    >>> product = ps.circuits.multiply(low, high)
+    >>> product.mean().values
+    array([2., 2.])
     """
 
     log_normaliser: float
@@ -73,6 +79,11 @@ def log_inner_product(first: CircuitLike, second: CircuitLike) -> "xr.DataArray"
         If parameters are not valid; if columns differ, or one has densities in one circuit and masses in the other; if
         the circuits are not compatible (two products are named); if the integral is infinite (two leaves are named).
 
+    Examples
+    --------
+    >>> round(float(ps.circuits.log_inner_product(low, low)), 3)
+    -2.531
+
     References
     ----------
     Vergari, Choi, Liu, Teso and Van den Broeck (2021), A compositional atlas of tractable circuit operations for
@@ -101,6 +112,11 @@ def renyi_entropy(circuit: CircuitLike) -> "xr.DataArray":
     ------
     TypeError, ValueError
         As `log_inner_product`.
+
+    Examples
+    --------
+    >>> round(float(ps.circuits.renyi_entropy(low)), 3)
+    2.531
 
     References
     ----------
@@ -131,6 +147,11 @@ def squared_l2_distance(first: CircuitLike, second: CircuitLike) -> "xr.DataArra
     ------
     TypeError, ValueError
         As `log_inner_product`.
+
+    Examples
+    --------
+    >>> round(float(ps.circuits.squared_l2_distance(low, low)), 6)
+    0.0
     """
     (both, own, theirs), errors = _three(first, second)
     with np.errstate(over="ignore"):
@@ -163,6 +184,11 @@ def cauchy_schwarz_divergence(first: CircuitLike, second: CircuitLike) -> "xr.Da
     ------
     TypeError, ValueError
         As `log_inner_product`.
+
+    Examples
+    --------
+    >>> round(float(ps.circuits.cauchy_schwarz_divergence(low, high)), 6)
+    8.0
 
     References
     ----------
@@ -198,6 +224,11 @@ def multiply(first: CircuitLike, second: CircuitLike) -> CircuitProduct:
     ValueError
         As `log_inner_product`; if leaves of other families meet (the column is named); if the supports do not meet; if
         the product has more than 10,000,000 edges.
+
+    Examples
+    --------
+    >>> ps.circuits.multiply(low, high).mean().values
+    array([2., 2.])
 
     References
     ----------

@@ -37,6 +37,12 @@ class ComposedCircuit(ParameterisedCircuit):
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     part_roots : (n_parts,) int64
         Node that was the root of each part. A part's nodes follow each other, in the part's order.
+
+    Examples
+    --------
+    >>> law = ps.circuits.mixture_of([low, high], [0.75, 0.25])
+    >>> law.mean().values
+    array([1., 1.])
     """
 
     part_roots: np.ndarray
@@ -70,6 +76,11 @@ def leaf(
         If the distribution is neither, or parameters are no numbers.
     ValueError
         If the family is unknown, its parameters are missing or not valid, or some stand beside a distribution.
+
+    Examples
+    --------
+    >>> ps.circuits.leaf("x", "gaussian", (0.0, 2.0)).probability({"x": (0.0, None)}).item()
+    0.5
     """
     if isinstance(distribution, str):
         family = distribution
@@ -123,6 +134,11 @@ def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.nd
     ValueError
         If there is no circuit, columns or their kinds or levels differ, a column has densities in one and masses in
         another, parameters are not valid, or weights are not as above.
+
+    Examples
+    --------
+    >>> ps.circuits.mixture_of([low, high], [0.75, 0.25]).mean().values
+    array([1., 1.])
     """
     parts = _checked_parts(circuits)
     columns = _shared_columns([part.circuit for part in parts])
@@ -151,6 +167,12 @@ def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
         If something among the circuits is no circuit with parameters.
     ValueError
         If there is no circuit, two of them have a column in common, or parameters are not valid.
+
+    Examples
+    --------
+    >>> coins = [ps.circuits.leaf(name, "bernoulli", (0.5,)) for name in ("a", "b")]
+    >>> ps.circuits.product_of(coins).probability({"a": 1, "b": 1}).item()
+    0.25
     """
     parts = _checked_parts(circuits)
     place: dict[str, int] = {}

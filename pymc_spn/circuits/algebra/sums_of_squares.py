@@ -55,6 +55,12 @@ class SumOfSquares:
         If there is no component, columns differ, or two circuits have no product (see `multiply`); if coefficients are
         not finite numbers of that shape, or cancel each other everywhere.
 
+    Examples
+    --------
+    >>> square = ps.circuits.SumOfSquares([low, high], [1.0, -0.5])
+    >>> square.sample(3, random_seed=1).shape
+    (3, 2)
+
     References
     ----------
     Loconte, Sladek, Mengel, Trapp, Solin, Gillis and Vergari (2024), Subtractive mixture models via squaring:
@@ -118,6 +124,12 @@ class SumOfSquares:
         ------
         ValueError, TypeError
             If values do not fit the columns.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> square.log_density(rows.head(2)).shape
+        (2,)
         """
         values = checked_values(self.components[0][0], values)
         gaps = np.isnan(values).any(axis=1)
@@ -163,6 +175,12 @@ class SumOfSquares:
         ------
         TypeError, ValueError
             As `ParameterisedCircuit.probability`.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> 0.0 < float(square.probability({"x": (None, 2.0)})) < 1.0
+        True
         """
         return np.exp(self.log_probability(event, given))
 
@@ -187,6 +205,12 @@ class SumOfSquares:
         ------
         TypeError, ValueError
             As `ParameterisedCircuit.probability`.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> float(square.log_probability({"x": (None, 2.0)})) < 0.0
+        True
         """
         return self._mixture.log_probability(event, given)
 
@@ -209,6 +233,13 @@ class SumOfSquares:
         ------
         ValueError, TypeError
             As `log_density`, and if the observed cells of a row have density 0.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> mean, covariance = square.moments(pd.DataFrame({"x": [0.0], "y": [None]}))
+        >>> mean.shape, covariance.shape
+        ((1, 2), (1, 2, 2))
         """
         return self._mixture.moments(checked_values(self.components[0][0], values), covariance)
 
@@ -234,6 +265,12 @@ class SumOfSquares:
         ------
         ValueError
             If n is no integer of at least 0.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> square.sample(3, random_seed=1).shape
+        (3, 2)
         """
         if not is_int(n) or n < 0:
             raise ValueError(f"n must be an integer of at least 0, got {quoted(n)}")
@@ -257,6 +294,12 @@ class SumOfSquares:
         ------
         ValueError, TypeError
             As `moments`.
+
+        Examples
+        --------
+        >>> square = ps.circuits.SumOfSquares([low, high], np.array([1.0, -0.5]))
+        >>> square.complete(pd.DataFrame({"x": [0.0], "y": [None]}), random_seed=1).shape
+        (1, 2)
         """
         checked = checked_values(self.components[0][0], values)
         return self._mixture.complete(checked, np.random.default_rng(random_seed))

@@ -44,6 +44,13 @@ def chow_liu_tree(data: TableLike, *, prior_rows: float = 1.0, kinds: Mapping[st
     ValueError
         For columns of numbers, data that `Table.from_frame` refuses, and `prior_rows` that are not positive.
 
+    Examples
+    --------
+    >>> jobs = pd.DataFrame({"job": full["job"], "old": full["age"] > 45})
+    >>> found = ps.circuits.chow_liu_tree(jobs)
+    >>> found.probability({"job": "clerk"}, given={"old": True}).round(1).item()
+    0.9
+
     References
     ----------
     Chow and Liu (1968), doi:10.1109/TIT.1968.1054142.

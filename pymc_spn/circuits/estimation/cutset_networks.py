@@ -83,6 +83,12 @@ def cutset_network(
         For columns of numbers, data that `Table.from_frame` refuses, arguments out of range, and more than
         `circuit_builders.MAX_EDGES` edges.
 
+    Examples
+    --------
+    >>> found = ps.circuits.cutset_network(pd.DataFrame({"job": full["job"], "old": full["age"] > 45}))
+    >>> found.predict(pd.DataFrame({"old": [True]}), "job").values.tolist()
+    ['clerk']
+
     References
     ----------
     Rahman, Kothalkar and Gogate (2014), Cutset networks: a simple, tractable, and scalable approach for improving the

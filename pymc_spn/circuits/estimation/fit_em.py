@@ -113,6 +113,12 @@ def fit_em(
     UserWarning
         If the restart that is kept still gained more than the tolerance in its last step, or lost more than that in it.
 
+    Examples
+    --------
+    >>> fitted = ps.fit_em(law.circuit, rows, random_seed=1)
+    >>> fitted.converged
+    True
+
     References
     ----------
     Poon and Domingos (2011), Sum-product networks: a new deep architecture, UAI, section 4. Peharz, Gens, Pernkopf

@@ -36,6 +36,12 @@ class CircuitFit(ParameterisedCircuit):
         Largest objective of each restart; of the fit itself the largest of these.
     epochs : int
         Passes over the rows in batches, after the first step; 0 without them.
+
+    Examples
+    --------
+    >>> fitted = ps.fit_em(law.circuit, rows, random_seed=1)
+    >>> fitted.mean(given={"x": 0.0}).sel(column="y").item() < 1.0
+    True
     """
 
     log_likelihood: float
@@ -45,7 +51,14 @@ class CircuitFit(ParameterisedCircuit):
     epochs: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Structure, parameters and how they were found, as values that ``json.dumps`` takes; nothing is rounded."""
+        """Structure, parameters and how they were found, as values that ``json.dumps`` takes; nothing is rounded.
+
+        Examples
+        --------
+        >>> fitted = ps.fit_em(law.circuit, rows, random_seed=1)
+        >>> ps.circuits.CircuitFit.from_json(fitted.to_json()).converged
+        True
+        """
         return fit_to_json(self)
 
     @classmethod
@@ -56,6 +69,12 @@ class CircuitFit(ParameterisedCircuit):
         ------
         ValueError, TypeError
             If something is missing, added or of another type; a circuit that is none; parameters that do not fit it.
+
+        Examples
+        --------
+        >>> fitted = ps.fit_em(law.circuit, rows, random_seed=1)
+        >>> ps.circuits.CircuitFit.from_json(fitted.to_json()).converged
+        True
         """
         return cls(**fields_from_json(data))
 

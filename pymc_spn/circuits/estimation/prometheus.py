@@ -87,6 +87,12 @@ def prometheus(
         can be made (a constant column has no scale), a cell that no leaf of its column can take, and more than
         `circuit_builders.MAX_EDGES` edges.
 
+    Examples
+    --------
+    >>> found = ps.circuits.prometheus(rows, random_seed=1)
+    >>> found.mean().dims
+    ('column',)
+
     References
     ----------
     Jaini, Ghose and Poupart (2018), Prometheus: directly learning acyclic directed graph structures for sum-product

@@ -57,6 +57,13 @@ class Circuit:
     ------
     ValueError
         If the arrays are no circuit, or it is not smooth or not decomposable; nodes and columns are named.
+
+    Examples
+    --------
+    >>> law.circuit
+    Circuit(2 columns, 1 sums, 2 products, 4 leaves, 6 edges)
+    >>> law.circuit.n_nodes
+    7
     """
 
     kind: np.ndarray
@@ -174,13 +181,25 @@ class Circuit:
             Log weight of each edge below a sum in the order of `edge_sum`; weights of a sum add up to 1.
         leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
             See the table of `ParameterisedCircuit`, which checks both.
+
+        Examples
+        --------
+        >>> again = law.circuit.with_parameters(law.log_weights, law.leaf_parameters)
+        >>> again.mean().values
+        array([1., 1.])
         """
         from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 
         return ParameterisedCircuit(self, log_weights, leaf_parameters)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
-        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays beside it."""
+        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays beside it.
+
+        Examples
+        --------
+        >>> ps.Circuit.from_json(law.circuit.to_json()).n_nodes
+        7
+        """
         return circuit_to_json(self)
 
     @classmethod
@@ -191,6 +210,11 @@ class Circuit:
         ------
         TypeError, ValueError
             If the data are no mapping or of another format, or the arrays are no circuit.
+
+        Examples
+        --------
+        >>> ps.Circuit.from_json(law.circuit.to_json()).names
+        ('x', 'y')
         """
         return cls(**fields_from_json(data))
 
@@ -253,11 +277,23 @@ class Circuit:
         return np.flatnonzero(self.kind == LEAF)
 
     def children_of(self, node: int) -> np.ndarray:
-        """Node numbers of the children of one node."""
+        """Node numbers of the children of one node.
+
+        Examples
+        --------
+        >>> law.circuit.children_of(0)
+        array([1, 4])
+        """
         return self.children[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     def columns_of(self, leaf: int) -> tuple[int, ...]:
-        """Columns of a leaf, in the order of its family."""
+        """Columns of a leaf, in the order of its family.
+
+        Examples
+        --------
+        >>> law.circuit.columns_of(law.circuit.leaves_of("gaussian")[0])
+        (0,)
+        """
         return int(self.leaf_column[leaf]), *self.further_columns.get(leaf, ())
 
     @cached_property
@@ -285,6 +321,11 @@ class Circuit:
         ------
         ValueError
             If the circuit has no such family.
+
+        Examples
+        --------
+        >>> law.circuit.leaves_of("gaussian")
+        array([2, 3, 5, 6])
         """
         if family not in self.families:
             raise ValueError(f"family must be among {self.families}, got {quoted(family)}")
@@ -306,6 +347,11 @@ class Circuit:
         ------
         ValueError
             If there is no such node.
+
+        Examples
+        --------
+        >>> law.circuit.scope(0)
+        ('x', 'y')
         """
         if not 0 <= node < self.n_nodes:
             raise ValueError(f"node must be within 0..{self.n_nodes - 1}, got {node}")
@@ -332,7 +378,12 @@ class Circuit:
         return tuple(levels)
 
     def steps(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """(kind, nodes, their edges, start of each node's edges) from the leaves up."""
+        """(kind, nodes, their edges, start of each node's edges) from the leaves up.
+
+        Examples
+        --------
+        >>> layers = list(law.circuit.steps())  # from the leaves up
+        """
         for level in self._levels:
             for kind in (SUM, PRODUCT):
                 nodes = level[self.kind[level] == kind]
@@ -363,6 +414,10 @@ class Circuit:
         ------
         ValueError
             Naming the sum, the child and a column that it lacks.
+
+        Examples
+        --------
+        >>> law.circuit.check_smooth()  # raises ValueError if it is not
         """
         bits = self.scope_bits
         lacks = bits[self.edge_sum] & ~bits[self.edge_child]
@@ -383,6 +438,10 @@ class Circuit:
         ------
         ValueError
             Naming the product, two children and the column they share.
+
+        Examples
+        --------
+        >>> law.circuit.check_decomposable()  # raises ValueError if it is not
         """
         bits = self.scope_bits
         for kind, nodes, edges, starts in self.steps():
@@ -425,7 +484,13 @@ class Circuit:
             )
 
     def to_networkx(self) -> "nx.DiGraph":
-        """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``."""
+        """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``.
+
+        Examples
+        --------
+        >>> law.circuit.to_networkx().number_of_nodes()
+        7
+        """
         return graph_of(self)
 
 

@@ -64,6 +64,13 @@ def rat_spn(
     ValueError
         For arguments out of range, columns without leaves, and more than `MAX_EDGES` edges.
 
+    Examples
+    --------
+    >>> families = {"x": "gaussian", "y": "gaussian"}
+    >>> circuit = ps.circuits.rat_spn(["x", "y"], families, depth=1, repetitions=2, n_sums=2, n_leaves=2, random_seed=1)
+    >>> circuit.names
+    ('x', 'y')
+
     References
     ----------
     Peharz, Vergari, Stelzner, Molina, Trapp, Shao, Kersting and Ghahramani (2019), Random sum-product networks: a
@@ -134,6 +141,12 @@ def hidden_chow_liu_tree(
     ValueError
         For arguments out of range, columns without leaves, data that `Table.from_frame` refuses, and more than
         `MAX_EDGES` edges.
+
+    Examples
+    --------
+    >>> circuit = ps.circuits.hidden_chow_liu_tree(rows, n_states=2, random_seed=1)
+    >>> ps.fit_em(circuit, rows, random_seed=1).mean().dims
+    ('column',)
 
     References
     ----------

@@ -77,6 +77,11 @@ def learn_tree(
     ValueError
         For an argument out of range, and data that `Table.from_frame` refuses.
 
+    Examples
+    --------
+    >>> ps.circuits.learn_tree(df, random_seed=1).names
+    ('age', 'income', 'job')
+
     References
     ----------
     Gens and Domingos (2013), Learning the structure of sum-product networks, ICML, Algorithm 1.

@@ -96,6 +96,12 @@ class ParameterisedCircuit(Answers):
     Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
     triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
     triangular ones whose mode is there.
+
+    Examples
+    --------
+    >>> law = low.circuit.with_parameters(low.log_weights, low.leaf_parameters)
+    >>> law.probability({"x": (None, 0.0)}).item()
+    0.5
     """
 
     circuit: Circuit
@@ -179,7 +185,7 @@ class ParameterisedCircuit(Answers):
         unseen: str = "error",
         dtype: npt.DTypeLike = np.float64,
     ) -> "xr.DataArray":
-        """Log density at new rows, missing cells summed out; see `Answers.log_density`.
+        """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
 
         Parameters
         ----------
@@ -195,6 +201,11 @@ class ParameterisedCircuit(Answers):
         -------
         DataArray
             (row,), in nats; ``-inf`` where the density is 0.
+
+        Examples
+        --------
+        >>> law.log_density(pd.DataFrame({"x": [0.0], "y": [None]})).round(3).values
+        array([-1.207])
         """
         asked = AskedLaw(self._law.in_precision(dtype))
         return log_density(asked, self._table(df, unseen), per_draw, cells)
@@ -217,6 +228,11 @@ class ParameterisedCircuit(Answers):
         ------
         TypeError, ValueError
             As `probability`; if no array is given, arrays differ in length, or `given` has density zero in a row.
+
+        Examples
+        --------
+        >>> law.log_probability_of_rows({"x": np.array([0.0, 4.0]), "y": (None, 2.0)}).shape
+        (2,)
         """
         from pymc_spn.circuits.laws.circuit_events import log_probability
 
@@ -247,6 +263,12 @@ class ParameterisedCircuit(Answers):
         ------
         ValueError, TypeError
             As `log_density`, and if the observed cells of a row have density 0.
+
+        Examples
+        --------
+        >>> moments = law.moments(pd.DataFrame({"x": [0.0], "y": [None]}))
+        >>> sorted(moments)
+        ['covariance', 'mean']
         """
         import xarray as xr
 
@@ -281,7 +303,13 @@ class ParameterisedCircuit(Answers):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """`log_weights` and `leaf_parameters` by name: ``circuit.with_parameters(**this.parameters)``."""
+        """`log_weights` and `leaf_parameters` by name: ``circuit.with_parameters(**this.parameters)``.
+
+        Examples
+        --------
+        >>> law.circuit.with_parameters(**law.parameters).mean().values
+        array([1., 1.])
+        """
         return {"log_weights": self.log_weights, "leaf_parameters": self.leaf_parameters}
 
 

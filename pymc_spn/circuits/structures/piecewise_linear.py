@@ -48,6 +48,12 @@ def piecewise_linear(
     ValueError
         If they differ in length, are fewer than two, or not finite; if knots do not increase, densities are negative or
         all 0, or their integral is not 1 (it is named).
+
+    Examples
+    --------
+    >>> ramp = ps.circuits.piecewise_linear([0.0, 1.0], [0.0, 2.0])
+    >>> ramp.probability({"x": (None, 0.5)}).item()
+    0.25
     """
     k, f = _numbers("knots", knots), _numbers("densities", densities)
     if k.size < 2:

@@ -58,6 +58,11 @@ def complete_tree(
         For an argument out of range, ``split="per_product"`` with infinite `n_children` or too many sum nodes
         (`MAX_REGIONS`), and `repetitions` of a single column.
 
+    Examples
+    --------
+    >>> ps.circuits.complete_tree(["a", "b", "c", "d"], n_children=2).n_regions
+    7
+
     References
     ----------
     Yokoi and Sato (2024), Table 2 (complete tree) and Table 9.
@@ -80,6 +85,11 @@ def skewed_tree(
     Returns
     -------
     RegionTree
+
+    Examples
+    --------
+    >>> ps.circuits.skewed_tree(["a", "b", "c", "d"], n_children=2).n_regions
+    7
     """
     return _build_tree(_peeled_sizes, columns, n_children, n_parts, split, repetitions, random_seed)
 

@@ -69,6 +69,12 @@ class RegionTree:
     ------
     ValueError
         If the arrays do not describe a recursive split in preorder.
+
+    Examples
+    --------
+    >>> structure = ps.circuits.complete_tree(["a", "b", "c"], n_children=2)
+    >>> structure.n_regions
+    5
     """
 
     columns: tuple[Any, ...]
@@ -252,6 +258,11 @@ class RegionTree:
         ------
         ValueError
             If there is no such region.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).scope(0)
+        ('a', 'b')
         """
         if not 0 <= region < self.n_regions:
             raise ValueError(f"region must be within 0..{self.n_regions - 1}, got {region}")
@@ -371,13 +382,26 @@ class RegionTree:
         ------
         ValueError
             If `n_children` is infinite somewhere, a palette is missing or empty, or the tree is too large.
+
+        Examples
+        --------
+        >>> structure = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> structure.circuit({"a": "gaussian", "b": "gaussian"})
+        Circuit(2 columns, 5 sums, 2 products, 8 leaves, 14 edges)
         """
         from pymc_spn.circuits.structures.explicit_tree import explicit_circuit
 
         return explicit_circuit(self, leaves, max_nodes)
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of JSON values; columns that are `Column` objects carry their schema."""
+        """A dict of JSON values; columns that are `Column` objects carry their schema.
+
+        Examples
+        --------
+        >>> structure = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> ps.circuits.RegionTree.from_json(structure.to_json()).names
+        ('a', 'b')
+        """
         return {
             "format": JSON_FORMAT,
             "columns": [c if isinstance(c, str) else c.to_json() for c in self.columns],
@@ -392,6 +416,12 @@ class RegionTree:
         ------
         ValueError
             If the format is another one, or the arrays are not a region tree.
+
+        Examples
+        --------
+        >>> structure = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> ps.circuits.RegionTree.from_json(structure.to_json()).names
+        ('a', 'b')
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"data must be the mapping that to_json returned, got {type(data).__name__}")

@@ -70,6 +70,13 @@ def empirical_leaf_priors(
     ValueError, TypeError
         Columns other than the structure's, a ratio outside (0, 1], a floor that is not positive.
 
+    Examples
+    --------
+    >>> structure = ps.circuits.learn_tree(df, random_seed=1)
+    >>> palettes = ps.leaves.empirical_leaf_priors(df, structure, 0.2, random_seed=1)
+    >>> sorted(palettes)
+    ['age', 'income', 'job']
+
     References
     ----------
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equation 15 and table 8.

@@ -1,0 +1,143 @@
+"""The reference has all public names, and the examples in their docstrings run as they stand there."""
+
+import doctest
+import importlib.util
+import inspect
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sklearn")
+matplotlib = pytest.importorskip("matplotlib")
+
+DOCS = Path(__file__).parents[1] / "docs"
+REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
+
+
+def reference_pages():
+    spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGES = reference_pages()
+PUBLIC = PAGES.public_names()
+OWN_CONTRACT = ("pymc_spn.steps.", "pymc_spn.leaves.")  # their methods are for the package, not for its users
+OTHERS = """
+    BDeu.scorer BGe.resolve BGe.scorer ConditionalGaussian.scorer DAG.parents DagDraws.check_scores SPNPosterior.do
+    TreePosterior.counters circuits.IntegralCircuit.leaf_parameters circuits.IntegralCircuit.log_weights
+    Circuit.check_deterministic dags.ImputedDagPosterior.sample_when_set indian_chefs.CascadingIBP.log_density
+"""
+PLAIN = {  # sizes, arrays and names, whose first line says all
+    "Circuit": "leaf_row leaves n_edges n_leaf n_nodes n_product n_sum n_sum_edges names scope_bits",
+    "Column": "holds_numbers origin",
+    "DagDraws": "names",
+    "DagPosterior": "lattice names tree",
+    "FactorGraph": "is_symbolic offsets potentials scopes",
+    "LocalScores": "candidate_sets choice d left_out log_sums lookup offsets precede_sets slots tops",
+    "Table": "names",
+    "circuits.RegionTree": """
+        check_names copies edges_to height n_induced_trees n_leaves n_nodes n_options n_product_nodes n_regions
+        n_sum_nodes names positions_in_parent size width
+    """,
+    "circuits.SumOfSquares": "acceptance_rate names",
+    "dags.ImputedDagPosterior": "names",
+    "factor_graphs.JunctionTree": "memory n_entries",
+    "indian_chefs.CascadingIBP": "passes_layers",
+    "indian_chefs.ExtendedCascadingIBP": "passes_layers",
+    "indian_chefs.UnitScaling": "slope",
+    "trees.ExactTrees": "log_evidence n_states",
+}
+OF_FEW_WORDS = {*OTHERS.split(), *(f"{c}.{name}" for c, names in PLAIN.items() for name in names.split())}
+
+
+def function_behind(cls, name):
+    """The function that a user finds under a name, without the copies that carry the names of classes."""
+    member = inspect.getattr_static(cls, name)
+    member = member.fget if isinstance(member, property) else getattr(member, "func", member)
+    return inspect.unwrap(getattr(member, "__func__", member))
+
+
+def documented():
+    """Public name: its docstring, each docstring once."""
+    found, seen = {}, set()
+    for name, value in PUBLIC.items():
+        found[name] = value.__doc__
+        if inspect.isclass(value):
+            for member in PAGES.members(value):
+                function = function_behind(value, member)
+                if function.__code__ not in seen:
+                    seen.add(function.__code__)
+                    found[f"{name}.{member}"] = function.__doc__
+    return found
+
+
+DOCUMENTED = documented()
+
+
+def without_example(docstrings):
+    names = [n for n in docstrings if n in PUBLIC or not n.startswith((*OWN_CONTRACT, "pymc_spn.sklearn."))]
+    return {n.removeprefix("pymc_spn.") for n in names if ">>>" not in (docstrings[n] or "")}
+
+
+def test_each_public_name_has_a_place_in_the_reference():
+    tables = re.findall(r"```{eval-rst}\n(.*?)```", REFERENCE, re.DOTALL)
+    listed = [f"pymc_spn.{n}" for table in tables for n in re.findall(r"^   ([\w.]+)$", table, re.MULTILINE)]
+    assert sorted(listed) == sorted(PUBLIC)
+
+
+def test_pages_show_all_members_once():
+    post = PAGES.page("pymc_spn.SPNPosterior", PUBLIC["pymc_spn.SPNPosterior"])
+    assert ".. automethod:: pymc_spn.SPNPosterior.impute\n" in post  # inherited
+    for name, value in PUBLIC.items():
+        if inspect.isclass(value):
+            topics = PAGES.topics(value)
+            shown = [member for members in topics.values() for member in members]
+            assert sorted(shown) == sorted(PAGES.members(value))
+            assert len(topics.get("Methods", [])) <= 12, f"{name} has many members: give them topics"
+
+
+def test_members_of_other_packages_stay_out():
+    assert set(PAGES.members(PUBLIC["pymc_spn.sklearn.SPNImputer"])) == {"fit", "transform"}
+    assert "astep" not in PAGES.members(PUBLIC["pymc_spn.steps.TopDownSPNStep"])
+
+
+def test_each_public_name_has_an_example():
+    assert without_example(DOCUMENTED) == OF_FEW_WORDS
+    assert without_example({**DOCUMENTED, "pymc_spn.SPN": "Text alone."}) - OF_FEW_WORDS == {"SPN"}
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The names that the reference makes for all examples."""
+    matplotlib.use("Agg")
+    (block,) = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+    names = {}
+    exec(block, names)
+    return {**names, "folder": tmp_path_factory.mktemp("examples")}
+
+
+def failures(docstring, name, names):
+    """What doctest says about the examples of a docstring; empty if all is as it stands there."""
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(docstring), dict(names), name, None, 0)
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # questions to few draws warn of that
+        doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+    matplotlib.pyplot.close("all")
+    return "".join(said)
+
+
+@pytest.mark.parametrize("name", [name for name, text in DOCUMENTED.items() if ">>>" in (text or "")])
+def test_example_runs(name, shared):
+    assert failures(DOCUMENTED[name], name, shared) == ""
+
+
+def test_a_wrong_example_is_found(shared):
+    right = DOCUMENTED["pymc_spn.circuits.leaf"]
+    assert ".item()\n" in right
+    wrong = re.sub(r"(\.item\(\)\n\s*)\S+", r"\g<1>0.25", right)
+    assert "Expected:\n    0.25" in failures(wrong, "leaf", shared)
