@@ -37,10 +37,9 @@ def full_names(public: list[str]) -> dict[str, str]:
     """Other ways to write a public name, such as ``SPN`` and ``circuits.leaf``: the full name."""
     found = {}
     for full in public:
-        short = full.rpartition(".")[2]
-        found[full.removeprefix("pymc_spn.")] = full
-        if short != short.lower() or "_" in short:  # ``load`` and ``leaf`` alone are words
-            found[short] = full
+        inside, short = full.removeprefix("pymc_spn."), full.rpartition(".")[2]
+        is_word = short == short.lower() and "_" not in short  # ``load`` and ``leaf`` alone say nothing
+        found |= {name: full for name in (inside, short) if "." in name or not is_word}
     return found
 
 

@@ -16,14 +16,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
 
 
-def reference_pages():
-    spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
+def module_of_the_docs(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-PAGES = reference_pages()
+PAGES = module_of_the_docs("reference_pages")
 PUBLIC = PAGES.public_names()
 OWN_CONTRACT = ("pymc_spn.steps.", "pymc_spn.leaves.")  # their methods are for the package, not for its users
 OTHERS = """
@@ -108,6 +108,22 @@ def test_members_of_other_packages_stay_out():
 def test_each_public_name_has_an_example():
     assert without_example(DOCUMENTED) == OF_FEW_WORDS
     assert without_example({**DOCUMENTED, "pymc_spn.SPN": "Text alone."}) - OF_FEW_WORDS == {"SPN"}
+
+
+def test_text_names_what_is_documented():
+    pytest.importorskip("sphinx")
+    links = module_of_the_docs("reference_links")
+    known = links.full_names(list(PUBLIC))
+    for short, full in {
+        "ps.fit_em": "pymc_spn.fit_em",
+        "SPNPosterior.impute": "pymc_spn.SPNPosterior.impute",
+        "circuits.leaf": "pymc_spn.circuits.leaf",
+        "pm.sample": "pymc.sample",
+        "leaf": "leaf",  # a word
+        "load": "load",
+        "psalm.SPN": "psalm.SPN",
+    }.items():
+        assert links.spelled_out(short, known) == full
 
 
 @pytest.fixture(scope="module")
