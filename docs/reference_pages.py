@@ -29,7 +29,7 @@ TOPICS = {
         "What the law is made of": "name parameters hyperparameters leaf_types draw_circuits as_circuit",
     },
     "EffectQueries": {
-        "Make and save": "exact fit regular from_data from_scores from_idata save load to_datatree",
+        "Make and save": "from_data from_scores from_idata exact fit regular save load to_datatree",
         "Trust": "coverage r_hat effective_orders",
         "Edges": "edge_probabilities edge_table order_edge_probabilities ancestor_probabilities consensus",
         "Graphs": """
@@ -112,6 +112,8 @@ TOPICS = {
     },
 }
 
+SHARED = "The examples share the names that :ref:`this listing <names-in-the-examples>` makes."
+
 
 def public_names() -> dict[str, Any]:
     """Full public name, such as ``pymc_spn.circuits.leaf``: the class or function."""
@@ -150,9 +152,9 @@ def page(name: str, value: Any) -> str:
     short = name.rpartition(".")[2]
     lines = [short, "=" * len(short), ""]
     if not inspect.isclass(value):
-        return "\n".join([*lines, f".. autofunction:: {name}", ""])
+        return "\n".join([*lines, f".. autofunction:: {name}", "", SHARED, ""])
     directives, grouped = members(value), topics(value)
-    lines += [f".. autoclass:: {name}", ""]
+    lines += [f".. autoclass:: {name}", "", SHARED, ""]
     for topic, names in grouped.items():
         lines += [f".. rubric:: {topic}", "", ".. autosummary::", "   :nosignatures:", ""]
         lines += [*(f"   ~{name}.{member}" for member in names), ""]
