@@ -62,10 +62,10 @@ class _Unserialising(_Forwarded):
     def codegen(self) -> Any:
         return _Unserialising(self._other.codegen())
 
-    def unserialize_library(self, state: tuple[str, str, bytes]) -> InnerLibrary:
-        name, _, data = state
+    def unserialize_library(self, state: tuple[str, str, Any]) -> InnerLibrary:
+        name, kind, data = state
         library = InnerLibrary(self._other, name)
-        library._final_module = binding.parse_bitcode(data)
+        library._final_module = binding.parse_bitcode(data[1] if kind == "object" else data)  # as Numba itself keeps it
         library._finalize_final_module()
         return library
 
