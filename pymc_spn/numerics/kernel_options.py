@@ -100,8 +100,8 @@ def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -
             made.__class__ = dispatcher
             made._compiler.__class__ = KernelCompiler  # type: ignore[attr-defined]
             if issubclass(dispatcher, InnerDispatcher):
-                made._compiler.pipeline_class = InnerPipeline
-                made._cache = InnerCache(made.py_func)
+                made._compiler.pipeline_class = InnerPipeline  # type: ignore[attr-defined]
+                made._cache = InnerCache(made.py_func)  # type: ignore[attr-defined]
         return made
 
     return compile_with_dispatcher
