@@ -361,6 +361,9 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         {
             "log_density": lambda p: p.log_density([[0.2, 0.4], [0.7, 0.3]], n_pool=50, random_seed=1),
             "sample": lambda p: p.sample(20, random_seed=1),
+            "given": lambda p: p.sample(20, given={"x": 0.3}, n_pool=50, random_seed=1),
+            "predict": lambda p: p.predict([[0.2, np.nan]], "y", n_pool=50, random_seed=1),
+            "impute": lambda p: p.impute([[0.2, np.nan]], n_pool=50, random_seed=1),
         },
     ),
     "TreePosterior": (

@@ -42,7 +42,8 @@ REST = {
     """,
     "indian_chefs": """
         cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
-        network_models process tempered_chains warm_up
+        network_log_likelihood network_models network_rows process published_posteriors tempered_chains
+        warm_up
     """,
     "examples": """
         convolutional
@@ -111,6 +112,7 @@ LONG = [
     r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
     r"indian_chefs/test_(cascading|cascading_networks|graph_variable|move_ratios)\.py",
     r"indian_chefs/test_(network_geweke|network_kernels|network_models|tempered_chains)\.py",
+    r"indian_chefs/test_(published_posteriors|network_rows)\.py::test_joint_distribution_",
     r"examples/test_convolutional\.py",
     r"interop/test_(combined|damaged)_results\.py",
     r"test_precompiled\.py::test_families_run",

@@ -1,33 +1,32 @@
 """`BeliefNetworkPosterior`: fantasy data, densities and graphs of the belief networks that were drawn."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.indian_chefs.belief_network_schema import (
-    LINEAR,
     NETWORK_SCHEMA,
     NONLINEAR,
     BeliefNetworkSchema,
-    unpack_parameters,
 )
-from pymc_spn.indian_chefs.draw_checks import check_parameters
-from pymc_spn.indian_chefs.graph_draws import GraphDraws
-from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes, expit
+from pymc_spn.indian_chefs.draw_checks import check_parameters, check_scalar
+from pymc_spn.indian_chefs.graph_draws import ADVICE, GraphDraws
+from pymc_spn.indian_chefs.known_cells import Known
+from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
+from pymc_spn.indian_chefs.network_questions import RowQuestions
 from pymc_spn.indian_chefs.network_record import find_network, network_records
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
-from pymc_spn.indian_chefs.unit_scaling import table_of
-from pymc_spn.numerics.chain_mixing import Questions, diagnosis
-from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
+from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
+from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.tables import row_labels
 from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.tree_files import reading
+from pymc_spn.tables.tree_files import draws_of_record, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +36,9 @@ SAVED = "belief_network_posterior"  # attribute that holds the format of a saved
 FORMAT = 1
 
 
+@own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class BeliefNetworkPosterior:
+class BeliefNetworkPosterior(RowQuestions):
     """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
 
     Parameters
@@ -50,11 +50,15 @@ class BeliefNetworkPosterior:
         The graphs, with their own questions.
     tree : DataTree
         What is saved.
+    log_data : (chain, draw) DataArray, optional
+        Log density of the training table given each network, hidden nodes integrated out, in nats; by a pool of each
+        draw's own, exact for linear networks. None where it was not recorded: for sigmoid networks, and where an
+        observed node was a parent.
 
     Notes
     -----
     Hidden nodes have no identity from draw to draw, so nothing is ever averaged over them. Densities are integrals over
-    the hidden nodes, estimated from ancestral draws: every answer here is marked monte-carlo.
+    the hidden nodes, estimated from ancestral draws and marked monte-carlo; those of linear networks are exact.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class BeliefNetworkPosterior:
     parameters: np.ndarray
     graphs: GraphDraws
     tree: "xr.DataTree"
+    log_data: "xr.DataArray | None" = None
 
     @classmethod
     def from_idata(
@@ -93,7 +98,8 @@ class BeliefNetworkPosterior:
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+            If R-hat of the log density of the data (of the log joint, where that is not recorded) is above 1.1 or its
+            effective size below 50, over two chains of 50 draws or more.
 
         Examples
         --------
@@ -108,8 +114,9 @@ class BeliefNetworkPosterior:
             graphs = GraphDraws._read(idata, schema.graph, stacklevel=3)
             parameters = network_records(idata, schema)
             check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
-            post = cls(schema, parameters, graphs, _kept(idata, schema))
-        graphs._warn_of_chains(schema.name)
+            post = cls(schema, parameters, graphs, _kept(idata, schema), _log_data(idata, schema, graphs))
+        if post._mixing is not None:
+            post._mixing.warn(schema.name, ADVICE)
         return post
 
     @classmethod
@@ -156,8 +163,14 @@ class BeliefNetworkPosterior:
         n, m, _ = self.parameters.shape
         return (
             f"{type(self).__name__}({self.schema.kind}, {len(self.schema.columns)} observed nodes, {n} chains of {m} "
-            f"draws{f'; {self.graphs._mixing}' if self.graphs._mixing else ''})"
+            f"draws{f'; {self._mixing}' if self._mixing else ''})"
         )
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        if self.log_data is None:
+            return self.graphs._mixing
+        return Mixing.of(self.log_data.values, "log density of the data")
 
     def diagnose(
         self,
@@ -168,7 +181,7 @@ class BeliefNetworkPosterior:
         max_draws: int = 400,
         random_seed: Seed | None = None,
     ) -> "pd.DataFrame":
-        """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
+        """R-hat and bulk effective size of the log density of the data, the log joint and any questions, as a table.
 
         Parameters
         ----------
@@ -176,7 +189,7 @@ class BeliefNetworkPosterior:
             Each takes the posterior and gives an array with the dimensions ``chain`` and ``draw``, such as ``{"nodes":
             lambda post: post.graphs.n_nodes()}``.
         X : DataFrame of pandas, polars or pyarrow, or (rows, D) array, optional
-            Rows whose log density is asked for; the training rows are not kept.
+            Rows whose log density is asked for too.
         n_pool, max_draws, random_seed
             As in `log_density`. The noise of the pools is in the log densities, and makes chains look more alike.
 
@@ -197,42 +210,41 @@ class BeliefNetworkPosterior:
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         joint = self.graphs._log_joint
-        own = {} if joint is None else {"log_joint": joint}
+        own = {} if self.log_data is None else {"log density of the data": self.log_data}
+        own |= {} if joint is None else {"log_joint": joint}
         if X is not None:
             sizes = {"n_pool": n_pool, "max_draws": max_draws}
             logs = self.log_density(X, **sizes, per_draw=True, random_seed=random_seed)
             own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
         return diagnosis(self, questions, own)
 
-    def _draw(self, chain, draw):
-        return unpack_parameters(self.parameters[chain, draw], self.schema.max_nodes)
-
-    def _places(self, rng, n):
-        chains, draws, _ = self.parameters.shape
-        return rng.integers(0, chains, n), rng.integers(0, draws, n)
-
     # ---- data
 
-    def sample(self, n: int = 1000, random_seed: Seed | None = None) -> Any:
+    def sample(self, n: int = 1000, given: Known = None, random_seed: Seed | None = None, *, n_pool: int = 2000) -> Any:
         """Fantasy data from the posterior predictive, in the units of the training data.
 
-        Each row comes from a draw of its own, taken at random from all chains.
+        Each row comes from a draw of its own, taken at random from all chains; with `given`, from up to a thousand.
 
         Parameters
         ----------
         n : int
             Rows, at least 1.
+        given : mapping, optional
+            Column names with the number that they are known to have. The other cells are then drawn as by `impute`, and
+            each network counts by the density of what is known.
         random_seed : int, Generator or None
+        n_pool : int
+            As in `impute`; where nothing is given, no pool is needed.
 
         Returns
         -------
         DataFrame, of pandas, polars or pyarrow as the training data were
-            (n, D) float64, the columns of the training data.
+            (n, D) float64, the columns of the training data. In pandas, ``attrs`` hold the marks of an answer.
 
         Raises
         ------
-        ValueError
-            If `n` is no integer of at least 1.
+        TypeError, ValueError
+            If `n` is no integer of at least 1, or `given` is refused as in `log_density`.
 
         Examples
         --------
@@ -241,162 +253,28 @@ class BeliefNetworkPosterior:
         """
         import pandas as pd
 
-        check_count("n", n, 32.0 + 16.0 * len(self.schema.columns))
+        names = list(self.schema.columns)
+        check_count("n", n, 32.0 + 16.0 * len(names))
+        if given is not None:
+            frame, _ = self._rows(pd.DataFrame([[np.nan] * len(names)], columns=names), given)
+            rows, attrs = self._completed("given", frame, n, random_seed, n_pool, 1000)
+            out = pd.DataFrame(rows[:, 0], columns=names)
+            out.attrs = attrs
+            return frame_of_kind(out, self.schema.frame)
         rng = np.random.default_rng(random_seed)
-        chains, draws = self._places(rng, n)
-        out = np.empty((n, len(self.schema.columns)))
+        n_chains, n_draws, _ = self.parameters.shape
+        chains, draws = rng.integers(0, n_chains, n), rng.integers(0, n_draws, n)
+        cells = np.empty((n, len(names)))
         for c, t in np.unique(np.column_stack([chains, draws]), axis=0):
             rows = np.flatnonzero((chains == c) & (draws == t))
-            weights, biases, precisions = self._draw(c, t)
-            order = ancestral_order(weights)
-            nodes = draw_nodes(
-                rng,
-                self.schema.kind,
-                order,
-                weights,
-                biases,
-                precisions,
-                len(rows),
-            )
-            out[rows] = nodes[: out.shape[1]].T
-        frame = pd.DataFrame(out, columns=list(self.schema.columns))
+            network = self._network(c, t)
+            order = ancestral_order(network.weights)
+            nodes = draw_nodes(rng, network.kind, order, *network[1:], len(rows))
+            cells[rows] = nodes[: len(names)].T
+        frame = pd.DataFrame(cells, columns=names)
         frame = frame if self.schema.scaling is None else self.schema.scaling.inverse(frame)
+        frame.attrs = {"exactness": limited(SIMULATION, GIVEN_DRAWS)}
         return frame_of_kind(frame, self.schema.frame)
-
-    def log_density(
-        self,
-        X: TableLike,
-        *,
-        n_pool: int = 2000,
-        max_draws: int = 50,
-        per_draw: bool = False,
-        random_seed: Seed | None = None,
-    ) -> "xr.DataArray":
-        """Log density (or probability of binary rows) under the posterior predictive, in nats, in the units of `X`.
-
-        Parameters
-        ----------
-        X : DataFrame of pandas, polars or pyarrow, or (rows, D) array
-            In the units of the training data.
-        n_pool : int
-            Ancestral draws of the hidden nodes for each network; the log of their mean is biased low by about half
-            the square of its standard error.
-        max_draws : int
-            Networks used, spread evenly over each chain.
-        per_draw : bool
-            The answers of each network, (chain, draw, row).
-        random_seed : int, Generator or None
-
-        Returns
-        -------
-        DataArray
-            (row,) log of the mean over networks; ``attrs["mcse"]`` is the largest standard error from the pools (delta
-            method; NaN, with a note, above one half: a few draws of a pool then outweigh all others),
-            ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf: a cell
-            of a nonlinear network that is not inside (0, 1) on the unit scale, one of a sigmoid network that is not
-            0 or 1.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `X` lacks columns or has gaps, a count is no integer of at least 1, or the covariance of a linear network
-            is singular in floating point.
-
-        Examples
-        --------
-        >>> network.log_density(numbers[["age", "income"]].head(2), n_pool=200, max_draws=10, random_seed=1).dims
-        ('row',)
-        """
-        import pandas as pd
-        import xarray as xr
-
-        check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
-        check_count("max_draws", max_draws)
-        rng = np.random.default_rng(random_seed)
-        values, jacobian = self._coded(X)
-        n_chains, n_draws, _ = self.parameters.shape
-        chosen = np.unique(np.linspace(0, n_draws - 1, max(1, min(n_draws, max_draws // n_chains))).astype(int))
-        each = np.empty((n_chains, len(chosen), len(values)))
-        variance = np.empty_like(each)
-        for c in range(n_chains):
-            for t, draw in enumerate(chosen):
-                weights, biases, precisions = self._draw(c, draw)
-                each[c, t], variance[c, t] = self._pooled(rng, values, weights, biases, precisions, n_pool)
-        each += jacobian
-        index = row_labels(X.index) if isinstance(X, pd.DataFrame) else np.arange(len(values))
-        attrs: dict[str, Any] = {"exactness": "monte-carlo", "n_pool": n_pool}
-        few = f"a few of the n_pool = {n_pool} draws in some rows"
-        if per_draw:
-            coords = {"chain": self.graphs.chains, "draw": np.asarray(self.graphs.draws)[chosen], "row": index}
-            attrs |= error_of_log(float(np.sqrt(variance.max())), few)
-            return xr.DataArray(each, coords, ("chain", "draw", "row"), "log_density", attrs)
-        top = each.max((0, 1))
-        possible = top > -np.inf
-        relative = np.exp(each - np.where(possible, top, 0.0))
-        mean = np.where(possible, relative.mean((0, 1)), 1.0)  # an impossible row has no error
-        error = np.sqrt((relative**2 * variance).sum((0, 1))) / relative[..., 0].size / mean
-        attrs |= {"exactness": limited("monte-carlo", GIVEN_DRAWS)} | error_of_log(float(error.max()), few)
-        if n_chains > 1:
-            chains = relative.mean(1)
-            attrs["mcse_chain"] = float((chains.std(0, ddof=1) / np.sqrt(n_chains) / mean).max())
-        return xr.DataArray(top + np.log(mean), {"row": index}, ("row",), "log_density", attrs)
-
-    def _coded(self, X):
-        """Activations (or values) of rows, and the log derivative of the map to them: -inf outside the support."""
-        schema = self.schema
-        if schema.scaling is not None:
-            X = schema.scaling.transform(X)
-        _, values = table_of(X, "X", schema.columns)
-        if schema.kind == LINEAR:
-            return values, np.zeros(len(values))
-        if schema.kind == NONLINEAR:
-            inside, some = (values > 0.0) & (values < 1.0), 0.5
-        else:
-            inside, some = (values == 0.0) | (values == 1.0), 0.0
-        values = np.where(inside, values, some)  # of a row without density, which no other cell can change
-        support = np.where(inside.all(1), 0.0, -np.inf)
-        if schema.kind != NONLINEAR:
-            return values, support
-        jacobian = support - (np.log(values) + np.log1p(-values)).sum(1)
-        if schema.scaling is not None:
-            jacobian = jacobian + np.log(schema.scaling.slope).sum()
-        return np.log(values) - np.log1p(-values), jacobian
-
-    def _pooled(self, rng, values, weights, biases, precisions, n_pool):
-        """Log mean density of rows over ancestral draws of the hidden nodes, and the variance of the estimate."""
-        d = values.shape[1]
-        if weights[:d].any() and self.schema.kind != LINEAR:
-            return self._weighted(rng, values, weights, biases, precisions, n_pool)
-        if self.schema.kind == LINEAR:
-            return _linear_log_density(values, weights, biases, precisions), np.zeros(len(values))
-        order = ancestral_order(weights)
-        order = order[order >= d]
-        nodes = draw_nodes(rng, self.schema.kind, order, weights, biases, precisions, n_pool)
-        means = biases[:d, None] + weights[:, :d].T @ nodes
-        return _log_mean(self.schema.kind, values, means, precisions[:d])
-
-    def _weighted(self, rng, values, weights, biases, precisions, n_pool):
-        """As `_pooled`, where observed nodes have children: each row clamps its values on the way."""
-        d = values.shape[1]
-        outputs = expit(values) if self.schema.kind == NONLINEAR else values
-        order = ancestral_order(weights)
-        log_mean, variance = np.empty(len(values)), np.empty(len(values))
-        for r in range(len(values)):
-            nodes = np.zeros((len(biases), n_pool))
-            log_weight = np.zeros(n_pool)
-            for i in order:
-                mean = biases[i] + weights[:, i] @ nodes
-                if i < d:
-                    log_weight += _log_law(self.schema.kind, values[r, i], mean, precisions[i])
-                    nodes[i] = outputs[r, i]
-                else:
-                    lone = [0], np.zeros((1, 1)), np.zeros(1), precisions[[i]]
-                    if self.schema.kind == NONLINEAR:  # a linear draw round 0 is the activation's noise
-                        nodes[i] = expit(mean + draw_nodes(rng, LINEAR, *lone, n_pool)[0])
-                    else:
-                        nodes[i] = rng.random(n_pool) < expit(mean)
-            log_mean[r : r + 1], variance[r : r + 1] = _summary(log_weight[None])
-        return log_mean, variance
 
     # ---- graphs
 
@@ -438,49 +316,15 @@ class NLGBNPosterior(BeliefNetworkPosterior):
             raise ValueError(f"{schema.name!r} is a {schema.kind} network; read it by ps.BeliefNetworkPosterior")
 
 
-def _log_law(kind, value, mean, precision):
-    if kind == NONLINEAR:
-        return 0.5 * (np.log(precision / (2.0 * np.pi)) - precision * (value - mean) ** 2)
-    return -np.logaddexp(0.0, np.where(value == 1.0, -mean, mean))
-
-
-def _log_mean(kind, values, means, precisions):
-    log_mean, variance = np.empty(len(values)), np.empty(len(values))
-    for first in range(0, len(values), 256):
-        block = slice(first, first + 256)
-        log_weight = np.zeros((len(values[block]), means.shape[1]))
-        for d in range(values.shape[1]):
-            log_weight += _log_law(kind, values[block, d, None], means[d], precisions[d])
-        log_mean[block], variance[block] = _summary(log_weight)
-    return log_mean, variance
-
-
-def _summary(log_weight):
-    """Log of the mean of exp along the last axis, and the relative variance of that mean."""
-    top = log_weight.max(-1, keepdims=True)
-    w = np.exp(log_weight - top)
-    mean = w.mean(-1)
-    return top[..., 0] + np.log(mean), w.var(-1) / mean**2 / w.shape[-1]
-
-
-def _linear_log_density(values, weights, biases, precisions):
-    """Exact: nodes of a linear network are jointly normal."""
-    n, d = len(biases), values.shape[1]
-    inverse = np.linalg.inv(np.eye(n) - weights.T)
-    mean, factor = (inverse @ biases)[:d], (inverse * precisions**-0.5)[:d]
-    try:
-        lower = np.linalg.cholesky(factor @ factor.T)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "a recorded network's covariance is singular in floating point: its columns lie far from 0 for their "
-            "spread, or on scales far from one; standardise them before sampling"
-        ) from None
-    away = values - mean
-    far = np.maximum(np.abs(away).max(1), 1.0)
-    white = np.linalg.solve(lower, (away / far[:, None]).T)
-    with np.errstate(over="ignore"):  # -inf is what such a density is to a float
-        squares = (white**2).sum(0) * far * far
-    return -0.5 * squares - np.log(np.diag(lower)).sum() - 0.5 * d * np.log(2.0 * np.pi)
+def _log_data(idata, schema, graphs):
+    """(chain, draw) log density of the data as recorded, None where a draw lacks it."""
+    stats, name = idata["sample_stats"].to_dataset(), f"{schema.name}_log_density"
+    if name not in stats.data_vars:
+        return None
+    found = draws_of_record(stats[name], graphs.chains, graphs.draws)
+    check_scalar(found)
+    found = found.transpose("chain", "draw")
+    return found if np.isfinite(found).all() else None
 
 
 def _kept(idata, schema):
@@ -501,6 +345,9 @@ def _kept(idata, schema):
     if posterior is not None:
         kept = [v for v in [*variables, f"{schema.graph}_log_joint"] if v in posterior.data_vars]
         groups["posterior"] = posterior.to_dataset()[kept]
+    observed = idata.children.get("observed_data")
+    if observed is not None and schema.name in observed.data_vars:
+        groups["observed_data"] = observed.to_dataset()[[schema.name]]
     for name in (schema.name, schema.graph):  # where they are unpacked
         if name in idata.children:
             groups[name] = idata[name].to_dataset()

@@ -74,24 +74,32 @@ def node_evidence(n_nodes, node, network, heat, prior, work):
 @kernel
 def draw_collapsed_edges(rng, state, graph_prior, network, heat, prior, work):
     """Gibbs draws of all edges given activations and precisions, in random order; returns the number that changed."""
+    changed = 0
+    for i in random_order(rng, state.count[0]):
+        changed += draw_collapsed_parents(rng, i, state, graph_prior, network, heat, prior, work)
+    return changed
+
+
+@inner_kernel
+def draw_collapsed_parents(rng, i, state, graph_prior, network, heat, prior, work):
+    """Gibbs draws of the edges to node i, its weights summed out; returns the number that changed."""
     n = state.count[0]
     changed = 0
-    for i in random_order(rng, n):
-        current = node_evidence(n, i, network, heat, prior, work)
-        for k in random_order(rng, n):
-            odds = edge_log_odds(state, graph_prior, k, i)
-            if math.isinf(odds):
-                continue
-            before = state.parents[k, i]
-            set_edge(state, k, i, 1 - before)
-            other = node_evidence(n, i, network, heat, prior, work)
-            # of the other value against the current one
-            log_ratio = other - current + (odds if before == 0 else -odds)
-            if rng.random() < 1.0 / (1.0 + math.exp(-min(max(log_ratio, -700.0), 700.0))):
-                current = other
-                changed += 1
-            else:
-                set_edge(state, k, i, before)
+    current = node_evidence(n, i, network, heat, prior, work)
+    for k in random_order(rng, n):
+        odds = edge_log_odds(state, graph_prior, k, i)
+        if math.isinf(odds):
+            continue
+        before = state.parents[k, i]
+        set_edge(state, k, i, 1 - before)
+        other = node_evidence(n, i, network, heat, prior, work)
+        # of the other value against the current one
+        log_ratio = other - current + (odds if before == 0 else -odds)
+        if rng.random() < 1.0 / (1.0 + math.exp(-min(max(log_ratio, -700.0), 700.0))):
+            current = other
+            changed += 1
+        else:
+            set_edge(state, k, i, before)
     return changed
 
 

@@ -11,6 +11,7 @@ from pymc_spn.indian_chefs.belief_network_schema import LINEAR, SIGMOID
 from pymc_spn.indian_chefs.collapsed_moves import draw_collapsed_edges, graph_move_work
 from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_node
 from pymc_spn.indian_chefs.network_draws import draw_nodes, draw_parameters
+from pymc_spn.indian_chefs.network_rows import OneNetwork, log_means
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
 from pymc_spn.indian_chefs.regression_kernels import (
     NetworkPrior,
@@ -186,6 +187,12 @@ class LinearChain(_ExactChain):
         return kernels.linear_birth_gain(
             rng, n, bias, rho, weights, self.precisions, values, means, self.scratch[0], self.scratch[1], is_draw
         )
+
+    def log_data(self, rng: np.random.Generator) -> float:
+        """Log density of the observed values given graph and parameters, in nats; exact."""
+        found = self.parameters()
+        network = OneNetwork(LINEAR, found["weights"], found["biases"], found["precisions"])
+        return float(log_means(rng, network, self.values[: self.n_observed].T, None, 1).every.sum())
 
     def log_network(self) -> float:
         """Log density of parameters, hidden values and data given the graph, in nats."""

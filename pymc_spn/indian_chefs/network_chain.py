@@ -9,6 +9,7 @@ from pymc_spn.indian_chefs.belief_network import empty_network
 from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, cascade_log_density, fill_layers
 from pymc_spn.indian_chefs.cascading_sweep import cascade_sweep, new_layers
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
+from pymc_spn.indian_chefs.network_gaps import Gaps
 from pymc_spn.indian_chefs.network_sweep import (
     GROWTH,
     REFUSED,
@@ -22,7 +23,9 @@ from pymc_spn.indian_chefs.network_sweep import (
     sweep_work,
 )
 from pymc_spn.indian_chefs.pool_kernels import empty_pool
+from pymc_spn.indian_chefs.pooled_density import pooled_log_density
 from pymc_spn.indian_chefs.prior_density import log_density
+from pymc_spn.indian_chefs.published_sweep import published_network_sweep
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.warm_up import LayeredStart
 
@@ -33,7 +36,7 @@ class NetworkChain:
     Parameters
     ----------
     data : (N, D) float64
-        Activations (logits) of the observed nodes.
+        Activations (logits) of the observed nodes, any number in gaps.
     reputations : (D,) float64
         Of the observed nodes.
     fixed : (D,) bool
@@ -43,6 +46,10 @@ class NetworkChain:
     plan : SweepPlan, optional
     n_strata, n_pool : int
         Candidates of an activation; draws of a pool.
+    is_gap : (N, D) bool, optional
+        Cells of `data` that are missing, which sweeps draw.
+    published : int
+        Where positive, sweeps make the published moves of the graph, each so many times.
     """
 
     def __init__(
@@ -55,6 +62,8 @@ class NetworkChain:
         plan: SweepPlan | None = None,
         n_strata: int = 16,
         n_pool: int = 1000,
+        is_gap: np.ndarray | None = None,
+        published: int = 0,
     ):
         n, d = data.shape
         self.prior, self.plan = prior or NetworkPrior(), plan or SweepPlan()
@@ -64,7 +73,9 @@ class NetworkChain:
         self.work = sweep_work(max_nodes, d, n, n_strata, n_pool)
         self.layers = new_layers(max_nodes)
         self.tally = new_tally()
-        self.sweeps = 0
+        self.is_gap = np.zeros((n, d), bool) if is_gap is None else is_gap
+        self.gaps = Gaps(self.is_gap, n_strata) if self.is_gap.any() else None
+        self.sweeps, self.published = 0, published
         self.set_data(data)
 
     def set_data(self, data: np.ndarray) -> None:
@@ -72,7 +83,7 @@ class NetworkChain:
         d = self.n_observed
         self.data = np.array(data, np.float64)
         self.network.activations[:d] = data.T
-        self.network.outputs[:d] = 1.0 / (1.0 + np.exp(-data.T))
+        self.network.outputs[:d] = 1.0 / (1.0 + np.exp(-np.clip(data.T, -700.0, 700.0)))
         refresh_network(self.state, self.network)
 
     def start_at(self, rng: np.random.Generator, graph: GraphState) -> None:
@@ -135,8 +146,12 @@ class NetworkChain:
         if isinstance(graph_prior, CascadePrior):
             self._fill_layers(graph_prior)
             cascade_sweep(rng, self.state, graph_prior, *shared, self.layers, self.tally)
+        elif self.published:
+            published_network_sweep(rng, self.state, graph_prior, *shared, self.published, self.tally)
         else:
             sweep(rng, self.state, graph_prior, *shared, self.tally)
+        if self.gaps is not None:
+            self.gaps.redraw(rng, self.n_nodes, self.network, self.work.heat)
         self.sweeps += 1
 
     def _fill_layers(self, cascade):
@@ -161,6 +176,10 @@ class NetworkChain:
     def log_network(self) -> float:
         """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
         return float(network_log_joint(self.state, self.network, self.prior))
+
+    def log_data(self, rng: np.random.Generator) -> float:
+        """Log density of the observed activations given graph and parameters, by a pool; NaN where it has none."""
+        return float(pooled_log_density(rng, self.state, self.network, self.is_gap, self.work.pool, self.work))
 
     @property
     def n_nodes(self) -> int:

@@ -32,7 +32,8 @@ from pymc_spn.tables.inputs import Dims, TableLike
 
 STALE = (
     "it needs the hidden units of the running chain, which stored draws do not hold, so that PyMC can neither evaluate "
-    "nor predict it; post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X) and post.sample(n)"
+    "nor predict it; post = ps.BeliefNetworkPosterior.from_idata(idata) has post.log_density(X), post.log_likelihood() "
+    "for az.loo and post.sample(n)"
 )
 
 SMALLEST_PRECISION = 1e-280  # sums of squares of values with such a precision are still numbers
@@ -112,7 +113,7 @@ def NLGBN(
         From `IndianChefsProcess`; a graph has one likelihood.
     observed : DataFrame of pandas, polars or pyarrow, or (N, D) array
         Columns are the observed nodes, by name where it is a frame that has them. Values inside (0, 1), or in their
-        own units where `scaling` is given.
+        own units where `scaling` is given. NaN is a gap: the cell counts as missing at random, and chains draw it.
     scaling : UnitScaling, optional
         Applied to `observed` and kept with the draws, so that the posterior answers in the data's units.
     weight_sd, bias_sd : float
@@ -131,7 +132,7 @@ def NLGBN(
     Raises
     ------
     TypeError, ValueError
-        Values outside (0, 1) or gaps, with their place; a graph that has a likelihood already.
+        Values outside (0, 1), with their place; a column of gaps; a graph that has a likelihood already.
 
     Examples
     --------
@@ -159,8 +160,11 @@ def NLGBN(
         elif not hasattr(observed, "columns"):
             scaling = replace(scaling, columns=names)  # an array has columns by place alone
         observed = scaling.transform(observed)
-    names, values = table_of(observed, "observed", names)
-    inside = (values > 0.0) & (values < 1.0)
+    names, values = table_of(observed, "observed", names, gaps=True)
+    gaps = np.isnan(values)
+    if gaps.all(0).any():
+        raise ValueError(f"observed must have a value in every column; {names[int(np.argmax(gaps.all(0)))]!r} has none")
+    inside = gaps | ((values > 0.0) & (values < 1.0))
     if not inside.all():
         r, c = np.argwhere(~inside)[0]
         raise ValueError(

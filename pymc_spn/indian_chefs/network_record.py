@@ -10,6 +10,7 @@ from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.indian_chefs.recorded_graphs import without_record
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprints, model_digest_of, refuse_other_data
+from pymc_spn.tables.stored_arrays import refuse
 from pymc_spn.tables.tree_files import chosen_name, read_record
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def network_records(idata: "xr.DataTree", schema: BeliefNetworkSchema) -> np.nda
     observed = idata.children.get("observed_data")
     if observed is not None and name in observed.data_vars:
         values = observed.dataset[name].values
+        if values.ndim != 2:
+            refuse(f"variable {name!r} of observed_data", "be a table of rows and columns", observed.dataset[name].dims)
         values = values if values.shape[-1] == len(schema.columns) else values.T
         refuse_other_data(f"variable {name!r} of observed_data", schema.data, schema.columns, values)
     if not is_unpacked:

@@ -5,6 +5,7 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 
 import logging
 import time
+from copy import deepcopy
 
 import numpy as np
 import pymc as pm
@@ -39,7 +40,7 @@ class _NetworkStep(OwnerStep):
     """What the steps of all kinds of network share."""
 
     _shown = SHOWN
-    _likelihood = "and ask the posterior object of the network for densities"
+    _likelihood = "and add post.log_likelihood() of the network's posterior object: idata['log_likelihood'] = ..."
     _state_class = NetworkStepState
     kind = ""
 
@@ -82,12 +83,14 @@ class _NetworkStep(OwnerStep):
             ),
             likelihood + FINGERPRINT: (np.int64, []),
         }
-        self.stats_dtypes_shapes |= {f"{likelihood}_{name}": (np.float64, []) for name in self.rates}
+        for name in (*self.rates, *self.diagnostics):
+            self.stats_dtypes_shapes[f"{likelihood}_{name}"] = (np.float64, [])
         self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
         self.rng = get_random_generator(rng)
         self.tune, self.chain, self.warned = True, None, False
 
     rates: tuple[str, ...] = ("moved",)
+    diagnostics: tuple[str, ...] = ("log_density",)
 
     @property
     def first(self):
@@ -122,6 +125,8 @@ class _NetworkStep(OwnerStep):
         access, new = self.access, point.copy()
         prior = access.prior_at(point)
         if self.chain is None:
+            # of its own, so that a diagnostic changes no draw
+            self.diagnostic_rng = np.random.default_rng(deepcopy(self.rng).integers(2**63))
             self.chain = self._start(prior)
         chain = self.chain
         before = chain.counts()
@@ -154,10 +159,18 @@ class _NetworkStep(OwnerStep):
             found["weights"], found["biases"], found["precisions"], access.schema.max_nodes
         )
         stats[self.schema.name + FINGERPRINT] = self.fingerprint
+        if self.diagnostics:
+            # of draws that are kept: it may cost as much as a sweep
+            found = np.nan if self.tune else chain.log_data(self.diagnostic_rng) + self._log_slope()
+            stats[f"{self.schema.name}_log_density"] = found
         return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
 
     def _before_sweeps(self, prior):
         pass
+
+    def _log_slope(self):
+        """Log derivative of the map from the data to what the chain sees, over all observed cells."""
+        return 0.0
 
     @classmethod
     def competence(cls, var, has_grad):
@@ -172,7 +185,7 @@ class NLGBNStep(_NetworkStep):
     ``pm.sample`` picks it by itself. A sweep holds edges with the weights integrated out, births and deaths of hidden
     units of three kinds, splits and merges of edges, exchanges of neighbours in the order, conjugate draws of weights,
     biases and precisions, stratified resampling and random walks of hidden units, exchanges of whole hidden vectors
-    with a shared pool, and Gibbs draws of the reputations. It is exact whatever the settings.
+    with a shared pool, Gibbs draws of the reputations, and draws of missing cells. It is exact whatever the settings.
 
     Parameters
     ----------
@@ -194,6 +207,10 @@ class NLGBNStep(_NetworkStep):
     births : int
         Births or deaths of units with and without parents, splits or merges: of each, with weights summed out. Of the
         other kinds of births, which cost more and are accepted less often, a fifth.
+    moves : {"all", "published"}
+        "published": of the graph only equations 13 to 16 of the paper, each `births` times in a sweep at a random node:
+        its edges (weights summed out), a birth or death of a parent of it alone (parameters and activations from their
+        priors), its reputation. Exact too, and for comparisons: it mixes more slowly.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -239,12 +256,15 @@ class NLGBNStep(_NetworkStep):
         strata=16,
         pool=1000,
         births=10,
+        moves="all",
         tempered=0.0,
         powers=None,
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
+        if moves not in ("all", "published"):
+            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
         if start not in ("auto", "warm_up", "process"):
             raise ValueError(f'start must be "auto", "warm_up" or "process"; got {quoted(start)}')
         if not 0.0 <= tempered <= 1.0:
@@ -263,9 +283,11 @@ class NLGBNStep(_NetworkStep):
             raise ValueError(f"powers must be at least two; got {quoted(powers)}")
         if self.powers is not None:
             self.rates = (*self.rates, "powers_exchanged")
-        self.race = race
+        self.race, self.moves = race, moves
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        if moves == "published" and self.access.schema.base[0] != 1.0:
+            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
         if self.powers is not None:
             pairs = np.dtype((np.float64, (len(self.powers) - 1,)))
             self.stats_dtypes_shapes[f"{self.schema.name}_powers_exchanged"] = (pairs, [])
@@ -299,10 +321,12 @@ class NLGBNStep(_NetworkStep):
         return start, tuple(int(h) for h in layers)
 
     def _start(self, prior):
+        from pymc_spn.indian_chefs.network_gaps import filled_at_random
         from pymc_spn.indian_chefs.tempered_chains import TemperedChains
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
-        chains = [self._new_chain() for _ in ((1.0,) if self.powers is None else self.powers)]
+        logits = filled_at_random(self.rng, np.log(self.data) - np.log1p(-self.data))
+        chains = [self._new_chain(logits) for _ in ((1.0,) if self.powers is None else self.powers)]
         if self.start_kind == "warm_up":
             stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
             start = race(self.rng, chains[0].data, *self.hidden_layers, prior=self.prior, stages=stages)
@@ -313,13 +337,13 @@ class NLGBNStep(_NetworkStep):
                 chain.start_at(self.rng, self.access.start(self.rng, prior))
         return chains[0] if self.powers is None else TemperedChains(chains, self.powers)
 
-    def _new_chain(self):
+    def _new_chain(self, logits):
         from pymc_spn.indian_chefs.network_chain import NetworkChain
         from pymc_spn.indian_chefs.network_sweep import SweepPlan
 
         b, few = self.births, -(-self.births // 5)
         return NetworkChain(
-            np.log(self.data) - np.log1p(-self.data),
+            logits,
             np.nan_to_num(self.access.schema.fixed_reputations),
             ~np.isnan(self.access.schema.fixed_reputations),
             self.access.schema.max_nodes,
@@ -327,7 +351,13 @@ class NLGBNStep(_NetworkStep):
             SweepPlan(guided=few, prior=few, collapsed=b, splits=b, swaps=2 * few, twins=few, rooted=b),
             self.strata,
             self.pool,
+            np.isnan(self.data),
+            b if self.moves == "published" else 0,
         )
+
+    def _log_slope(self):
+        slope = 1.0 if self.schema.scaling is None else self.schema.scaling.slope
+        return float(np.nansum(np.log(slope / (self.data * (1.0 - self.data)))))
 
     def _before_sweeps(self, prior):
         if self.powers is not None and self.tune:
@@ -413,6 +443,7 @@ class SigmoidNetworkStep(LinearGaussianStep):
 
     name = "sigmoid_network"
     kind = "sigmoid"
+    diagnostics = ()
 
     def _start(self, prior):
         from pymc_spn.indian_chefs.exact_chains import SigmoidChain

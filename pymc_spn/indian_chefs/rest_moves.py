@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.graph_state import GraphState, copy_state, delete_node, insert_node, set_edge
-from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
+from pymc_spn.indian_chefs.graph_state import GraphState, copy_state, delete_node, insert_node, place_node, set_edge
+from pymc_spn.indian_chefs.orphan_moves import (
+    propose_orphan,
+    propose_orphan_death,
+    propose_singleton,
+    propose_singleton_death,
+)
 from pymc_spn.indian_chefs.prior_density import GraphPrior, edge_log_odds
-from pymc_spn.indian_chefs.reputation_moves import draw_reputation
+from pymc_spn.indian_chefs.reputation_moves import draw_reputation, propose_reputation
 from pymc_spn.indian_chefs.split_moves import (
     apply_merge,
     apply_split,
@@ -64,6 +69,42 @@ class RestMoves:
             self._split_or_merge(rng, prior, tally)
             self._swap(rng, prior, tally)
 
+    def published_sweep(self, rng: Any, prior: GraphPrior, repeats: int, tally: np.ndarray) -> None:
+        """The published moves, each ``repeats`` times at a node drawn uniformly: equations 13, 14 or 15, and 16.
+
+        Parameters
+        ----------
+        tally : (5, 3) int64
+            As of `sweep`.
+        """
+        state = self.state
+        self.value = self.log_rest(state)
+        for _ in range(repeats):
+            i = int(rng.random() * state.count[0])
+            for k in random_order(rng, state.count[0]):
+                self._edge(rng, prior, k, i)
+            self._birth_or_death(rng, prior, tally, propose_singleton, propose_singleton_death)
+            i = int(rng.random() * state.count[0])
+            theta, log_ratio = propose_reputation(rng, state, prior, i)
+            if log_ratio > -np.inf:
+                self._hold()
+                place_node(state, i, theta)
+                self._decide(rng, log_ratio)
+
+    def _edge(self, rng, prior, k, i):
+        """Gibbs draw of one edge given the rest of the model."""
+        log_odds = edge_log_odds(self.state, prior, k, i)
+        if not math.isfinite(log_odds):
+            return
+        before = self.state.parents[k, i]
+        set_edge(self.state, k, i, 1 - before)
+        other = self.log_rest(self.state)
+        log_ratio = other - self.value + (-log_odds if before else log_odds)
+        if rng.random() < 1.0 / (1.0 + math.exp(-min(max(log_ratio, -700.0), 700.0))):
+            self.value = other
+        else:
+            set_edge(self.state, k, i, before)
+
     def _hold(self):
         copy_state(self.state, self.held)
 
@@ -106,16 +147,16 @@ class RestMoves:
             set_edge(state, k, i, code >> b & 1)
         self.value = values[code]
 
-    def _birth_or_death(self, rng, prior, tally):
+    def _birth_or_death(self, rng, prior, tally, birth=propose_orphan, death=propose_orphan_death):
         state = self.state
         is_birth = rng.random() < 0.5
         row = BIRTH if is_birth else DEATH
         tally[row, TRIED] += 1
         if is_birth:
             tally[row, REFUSED] += state.count[0] == state.order.size
-            theta, log_ratio = propose_orphan(rng, state, prior, self.children)
+            theta, log_ratio = birth(rng, state, prior, self.children)
         else:
-            k, log_ratio = propose_orphan_death(rng, state, prior)
+            k, log_ratio = death(rng, state, prior)
         if log_ratio == -np.inf:
             return
         self._hold()

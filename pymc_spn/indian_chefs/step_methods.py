@@ -71,8 +71,8 @@ class IndianChefsStep(OwnerStep):
         Variables of graphs; by default of all that have no likelihood with a step of its own.
     moves : {"all", "published"}
         "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
-        merges of edges, swaps of neighbours. "published": equations 13 to 16 of the paper in their correct form, for
-        graphs on which no other term depends.
+        merges of edges, swaps of neighbours. "published": equations 13 to 16 of the paper in their correct form, each
+        `repeats` times at a node drawn uniformly; for a uniform base measure.
     repeats : int
         Births or deaths, splits or merges, and swaps in each sweep.
     sweeps : int
@@ -142,11 +142,8 @@ class IndianChefsStep(OwnerStep):
         terms = model.logp(vars=others, sum=False) if others else []
         terms = [t.sum() for t in terms if access.shared in set(ancestors([t]))]
         self.log_terms = compile_of_the_point(model, sum(terms), compile_kwargs) if terms else None
-        if moves == "published":
-            if self.log_terms is not None:
-                raise ValueError('moves must be "all" where other terms of the model depend on the graph')
-            if access.schema.base[0] != 1.0:
-                raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
+        if moves == "published" and access.schema.base[0] != 1.0:
+            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
         stats = access.statistic_types()
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
@@ -205,8 +202,9 @@ class IndianChefsStep(OwnerStep):
             from pymc_spn.indian_chefs.rest_moves import RestMoves
 
             chain = RestMoves(state, log_rest, self.parent_sets)
+            sweep = chain.sweep if self.moves == "all" else chain.published_sweep
             for _ in range(self.sweeps):
-                chain.sweep(self.rng, prior, self.repeats, tally)
+                sweep(self.rng, prior, self.repeats, tally)
             return
         from pymc_spn.indian_chefs import sweeps
 

@@ -115,6 +115,10 @@ class TemperedChains:
         """Of the cold chain, see `NetworkChain.log_network`."""
         return self.cold.log_network()
 
+    def log_data(self, rng: np.random.Generator) -> float:
+        """Of the cold chain, see `NetworkChain.log_data`."""
+        return self.cold.log_data(rng)
+
     def set_heat(self, power: float) -> None:
         """Multiply all powers by a number; 1 for the posterior."""
         self._factor = power

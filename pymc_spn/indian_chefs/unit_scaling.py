@@ -45,6 +45,7 @@ class UnitScaling:
         Parameters
         ----------
         data : DataFrame of pandas, polars or pyarrow, or (N, D) array
+            Gaps are passed over.
         low, high : float
             With ``0 < low < high < 1``; what lies beyond the training range needs the rest.
 
@@ -55,7 +56,7 @@ class UnitScaling:
         Raises
         ------
         ValueError
-            If there are gaps, or a column is constant.
+            If a column is constant or has nothing but gaps.
 
         Examples
         --------
@@ -64,11 +65,13 @@ class UnitScaling:
         """
         if not 0.0 < low < high < 1.0:
             raise ValueError(f"low and high must satisfy 0 < low < high < 1; got {quoted(low)} and {high!r}")
-        names, values = table_of(data, "data")
-        minimum, maximum = values.min(0), values.max(0)
+        names, values = table_of(data, "data", gaps=True)
+        minimum = np.nanmin(values, 0, initial=np.inf)
+        maximum = np.nanmax(values, 0, initial=-np.inf)
         for name, a, b in zip(names, minimum, maximum, strict=True):
-            if a == b:
-                raise ValueError(f"data must vary in every column; {name!r} is {a} throughout")
+            if not a < b:
+                what = f"is {a} throughout" if a == b else "has no value"
+                raise ValueError(f"data must vary in every column; {name!r} {what}")
         return cls(names, tuple(map(float, minimum)), tuple(map(float, maximum)), float(low), float(high))
 
     def __repr__(self) -> str:
@@ -104,12 +107,12 @@ class UnitScaling:
         Returns
         -------
         DataFrame, of the kind of `data`
-            With the index of `data`. Values outside (0, 1) are not clipped; `NLGBN` refuses them.
+            With the index of `data`. Gaps stay; values outside (0, 1) are not clipped; `NLGBN` refuses them.
 
         Raises
         ------
         TypeError, ValueError
-            If `data` lacks columns, has gaps, or holds no numbers.
+            If `data` lacks columns or holds no numbers.
 
         Examples
         --------
@@ -117,7 +120,7 @@ class UnitScaling:
         >>> scaling.transform(numbers).max().round(6).tolist()
         [0.9, 0.9, 0.9]
         """
-        names, values = table_of(data, "data", self.columns)
+        names, values = table_of(data, "data", self.columns, gaps=True)
         index = data.index if isinstance(data, pd.DataFrame) else None
         unit = pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
         return frame_of_kind(unit, frame_kind(data))
@@ -145,13 +148,15 @@ class UnitScaling:
         >>> bool(np.allclose(scaling.inverse(scaling.transform(numbers)), numbers))
         True
         """
-        names, values = table_of(unit, "unit", self.columns)
+        names, values = table_of(unit, "unit", self.columns, gaps=True)
         index = unit.index if isinstance(unit, pd.DataFrame) else None
         data = pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
         return frame_of_kind(data, frame_kind(unit))
 
 
-def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> tuple[tuple[str, ...], np.ndarray]:
+def table_of(
+    data: Any, argument: str, columns: Sequence[str] | None = None, gaps: bool = False
+) -> tuple[tuple[str, ...], np.ndarray]:
     """Names and a finite (N, D) float64 array of a table.
 
     Parameters
@@ -161,11 +166,13 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
         Its name in messages.
     columns : sequence of str, optional
         Those that are wanted, in this order; an array must have as many.
+    gaps : bool
+        Whether cells may be missing, which are NaN then.
 
     Raises
     ------
     ValueError, TypeError
-        If it is no table of numbers, has gaps, or lacks columns; the message names the place.
+        If it is no table of numbers, has gaps that it may not have, or lacks columns; the message names the place.
     """
     data = pandas_frame(data, argument)
     if isinstance(data, pd.DataFrame):
@@ -195,10 +202,10 @@ def table_of(data: Any, argument: str, columns: Sequence[str] | None = None) -> 
     values = data.to_numpy(np.float64, na_value=np.nan)
     if values.shape[0] == 0 or values.shape[1] != len(names):
         raise ValueError(f"{argument} must have {len(names)} columns and at least one row; got shape {values.shape}")
-    if not np.isfinite(values).all():
-        r, c = np.argwhere(~np.isfinite(values))[0]
-        raise ValueError(
-            f"{argument} must be complete and finite: row {r}, column {names[c]!r} is {values[r, c]}; a belief network "
-            "here has no law for missing cells, drop or impute the row"
-        )
+    wrong = np.isinf(values) if gaps else ~np.isfinite(values)
+    if wrong.any():
+        r, c = np.argwhere(wrong)[0]
+        rule = "finite" if gaps else "complete and finite"
+        hint = "" if gaps else "; of belief networks only ps.NLGBN learns from tables with gaps, drop or impute the row"
+        raise ValueError(f"{argument} must be {rule}: row {r}, column {names[c]!r} is {values[r, c]}{hint}")
     return names, np.ascontiguousarray(values)

@@ -9,6 +9,8 @@ from numba import njit
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.network_sweep import descending, sweep
+from pymc_spn.indian_chefs.prior_density import make_prior
+from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 
 STATISTICS = (
     "n_nodes",
@@ -115,6 +117,39 @@ def joint_chain(rng, state, graph_prior, network, prior, plan, work, tally, chil
         sweep(rng, state, graph_prior, network, prior, plan, t, work, tally)
         measure(state, network, out[t])
         draw_activations(rng, state, network, order, only_data)
+
+
+def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=None, n_forward=100_000):
+    """z-scores of chains of a `NetworkChain` against forward draws; observed cells are redrawn after each sweep.
+
+    Parameters
+    ----------
+    make_chain : callable
+        A new chain over four rows of two observed nodes at reputation 0, with room for 24.
+    spoil : callable, optional
+        What plants a mistake in a chain.
+    graph_prior : GraphPrior, optional
+        Of the sweeps, where it is not that of the forward draws.
+    """
+    own, prior = make_prior(1.0, 1.0, 1.0), NetworkPrior()
+    gammas = np.random.default_rng(9).gamma(0.5, 2.0, 200_000)
+    children, order = np.zeros(24, np.uint8), np.zeros(24, np.int64)
+    c, forward = make_chain(), np.zeros((n_forward, len(STATISTICS)))
+    parts = c.state, own, c.network, prior, children, order, gammas
+    forward_chain(np.random.default_rng(seed), *parts, forward)
+    draws = np.zeros((4, n_sweeps, len(STATISTICS)))
+    for s in range(4):
+        c, rng = make_chain(), np.random.default_rng((seed, s))
+        if spoil is not None:
+            spoil(c)
+        draw_network(rng, c.state, own, c.network, prior, children, order, gammas)
+        for t in range(n_sweeps):
+            c.sweep(rng, graph_prior or own)
+            measure(c.state, c.network, draws[s, t])
+            held = c.network.activations[:2].copy()
+            draw_activations(rng, c.state, c.network, order, 1)
+            c.set_data(np.where(c.is_gap, held.T, c.network.activations[:2].T))
+    return z_scores(forward, draws.reshape(-1, len(STATISTICS)))
 
 
 def z_scores(forward, chain, n_chains=4):

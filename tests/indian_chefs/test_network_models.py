@@ -16,6 +16,7 @@ from pymc_spn.indian_chefs.belief_network_schema import BeliefNetworkSchema, pac
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics import chain_mixing
 from tests import sampled_runs
+from tests.indian_chefs.handmade_networks import handmade
 from tests.indian_chefs.small_graphs import graph, ring
 from tests.sampled_runs import bits_of_every_process, recorded
 
@@ -65,16 +66,27 @@ def test_chains_apart_are_warned_of(drawn, monkeypatch, tmp_path):
     post = ps.BeliefNetworkPosterior.from_idata(idata)
     found = post.diagnose({"nodes": lambda post: post.graphs.n_nodes()}, ring(3, seed=5), n_pool=50)
     assert {"log_joint", "log_density, mean of rows", "log_density[2]", "nodes"} <= set(found.index)
-    assert f"effective size {found.loc['log_joint', 'ess_bulk']:.0f}" in repr(post)
-    idata["sample_stats"]["g_log_likelihood"] += 1e4 * idata["sample_stats"]["chain"]
+    assert found.index[0] == "log density of the data"
+    size = found.loc["log density of the data", "ess_bulk"]
+    assert "log density of the data: R-hat" in repr(post) and f"effective size {size:.0f}" in repr(post)
+    for variable in ("g_log_likelihood", "data_log_density"):
+        idata["sample_stats"][variable] += 1e4 * idata["sample_stats"]["chain"]
     monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 4)
-    for read, name in ((ps.BeliefNetworkPosterior.from_idata, "data"), (ps.GraphDraws.from_idata, "g")):
-        with pytest.warns(ps.ConvergenceWarning, match=f"'{name}': R-hat of the log joint") as seen:
+    for read, of in (
+        (ps.BeliefNetworkPosterior.from_idata, "'data': R-hat of the log density of the data"),
+        (ps.GraphDraws.from_idata, "'g': R-hat of the log joint"),
+    ):
+        with pytest.warns(ps.ConvergenceWarning, match=of) as seen:
             post = read(idata)
         assert len(seen) == 1 and seen[0].filename == __file__
         post.save(tmp_path / "post.nc")
         with pytest.warns(ps.ConvergenceWarning):
             assert repr(ps.load(tmp_path / "post.nc")) == repr(post)
+    # where it was not recorded, the log joint stands for it
+    gone = idata.copy()
+    gone["sample_stats"] = xr.DataTree(gone["sample_stats"].to_dataset().drop_vars("data_log_density"))
+    with pytest.warns(ps.ConvergenceWarning, match="'data': R-hat of the log joint"):
+        assert ps.BeliefNetworkPosterior.from_idata(gone).log_data is None
 
 
 def test_same_seed_same_draws_and_other_seed_others():
@@ -219,20 +231,6 @@ def test_density_integrates_to_one_and_carries_its_error(drawn):
     each = post.log_density(cells[:3].set_axis(months), max_draws=4, per_draw=True, random_seed=1)
     assert each["row"].values.tolist() == ["2026-01", "2026-02", "2026-03"]
     assert each.dims == ("chain", "draw", "row")
-
-
-def handmade(weights, biases, precisions, kind, max_nodes=5):
-    """A posterior object of one network."""
-    from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
-    from pymc_spn.indian_chefs.belief_network_schema import BeliefNetworkSchema
-
-    schema = BeliefNetworkSchema("data", "g", kind, ("x", "y"), {}, None, max_nodes)
-    record = pack_parameters(np.array(weights), np.array(biases), np.array(precisions), max_nodes)[None, None]
-
-    class Labels:
-        chains, draws = np.array([0]), np.array([0])
-
-    return BeliefNetworkPosterior(schema, record, Labels(), None)
 
 
 def test_linear_density_is_the_normal_one_also_where_observed_nodes_have_children():
@@ -380,8 +378,11 @@ def test_nullable_columns_are_numbers_whatever_backs_them(dtype):
 
 
 def test_what_an_array_masks_is_a_gap():
-    with pytest.raises(ValueError, match="must be complete and finite: row 1, column 'x2' is nan"):
-        ps.indian_chefs.UnitScaling.from_data(np.ma.masked_equal([[0.0, 1.0], [2.0, -999.0]], -999.0))
+    masked = np.ma.masked_equal([[0.0, 1.0], [2.0, -999.0]], -999.0)
+    with pm.Model(), pytest.raises(ValueError, match="must be complete and finite: row 1, column 'y' is nan"):
+        ps.LinearGaussianNetwork("d", graph(), observed=masked)
+    with pytest.raises(ValueError, match=r"must vary in every column; 'x2' is 1\.0 throughout"):
+        ps.indian_chefs.UnitScaling.from_data(masked)
 
 
 def test_numbers_of_any_dtype_are_read():
@@ -469,7 +470,10 @@ def test_refusals():
     gap.loc[3, "y"] = np.nan
     unit = ps.indian_chefs.UnitScaling.from_data(X).transform(X)
     refused(lambda: ps.NLGBN("d", graph(), observed=X), ValueError, r"strictly between 0 and 1: row \d+, column 'x'")
-    refused(lambda: ps.NLGBN("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan")
+    linear = ps.LinearGaussianNetwork
+    refused(lambda: linear("d", graph(), observed=gap), ValueError, "row 3, column 'y' is nan; of belief networks only")
+    none = unit.assign(y=np.nan)
+    refused(lambda: ps.NLGBN("d", graph(), observed=none), ValueError, "a value in every column; 'y' has none")
     refused(lambda: ps.NLGBN("d", graph(), observed=unit, dims="row"), ValueError, "2 dims but 1 dim labels")
     with (
         pm.Model(coords={"column": list(X.columns)[::-1]}),
