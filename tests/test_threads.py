@@ -164,7 +164,7 @@ def network() -> Any:
     weights[2, :2] = 1.5, -2.0
     schema = BeliefNetworkSchema("data", "g", NONLINEAR, ("x", "y"), {}, None, 5)
     packed = pack_parameters(weights, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 4.0]), 5)[None, None]
-    labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1))
+    labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1), _mixing=None)
     return BeliefNetworkPosterior(schema, packed, labels, xr.DataTree())
 
 
@@ -451,6 +451,16 @@ def answers_of(asked: Any, questions: Mapping[str, Any], first: int = 0) -> dict
         names[i % len(names)]: parts_of(questions[names[i % len(names)]](asked))
         for i in range(first, first + len(names))
     }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_object_says_in_a_line_what_it_is(case):
+    made = CASES[case][0]()
+    for shown in vars(made).values() if isinstance(made, SimpleNamespace) else (made,):
+        assert type(shown).__name__ in repr(shown) and len(repr(shown)) <= 300 and "array" not in repr(shown)
+        if not hasattr(shown, "get_params"):  # estimators have a page of scikit-learn
+            html = shown._repr_html_()
+            assert f"<strong>{type(shown).__name__}</strong>" in html and len(html) < 20_000
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -25,8 +25,9 @@ REST = {
     "networks": """
         added_family alternation bottom_up calibration chain_runs chain_weights changed_models distributions
         draw_averages geweke hyperparameters draw_blocks joint_cells joint_distribution leaf_kernels leaf_priors
-        left_out log_space gap_indicators missing_cells mixed_counts published recorded_cells rounded_cells start_race
-        joint_leaves statistics joint_posteriors step_methods stored_starts variational_joints whole_numbers
+        gap_indicators joint_leaves joint_posteriors left_out log_space missing_cells mixed_counts
+        predictive_checks published recorded_cells rounded_cells start_race statistics step_methods
+        stored_starts variational_joints whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits
@@ -42,18 +43,17 @@ REST = {
     """,
     "indian_chefs": """
         cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
-        network_log_likelihood network_models network_rows process published_posteriors tempered_chains
-        warm_up
+        network_log_likelihood network_models network_rows prior_graphs process published_posteriors
+        tempered_chains warm_up
     """,
     "examples": """
         convolutional
     """,
     "trees": """
-        particle_gibbs particles predictive_quantiles tree_models tree_posterior
-    """,
-    "interop": """
-        combined_results damaged_results estimators frames_in_answers interrupts precompiled saved_posteriors
-        scikit_checks
+        """
+    """, "interop": combined_results damaged_results estimators first_guesses frames_in_answers
+        interrupts particle_gibbs particles precompiled predictive_quantiles saved_posteriors scikit_checks
+        tree_checks tree_models tree_posterior
     """,
     "tests": """
         docstrings readme reference structures_in_models threads

@@ -23,8 +23,10 @@ from pymc_spn.events.unions import (
 from pymc_spn.laws.law import Law
 from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.numerics.draw_averages import attrs_of_finite, chain_error, effective_draws, relative_weights
+from pymc_spn.numerics.html_repr import NotebookRepr
 from pymc_spn.numerics.marks import limited
 from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Column, Table, describe_columns
 from pymc_spn.tables.column import as_name, by_name
 from pymc_spn.tables.inputs import EventLike
@@ -49,7 +51,7 @@ class Known(NamedTuple):
     points: dict[str, float]
 
 
-class AskedLaw:
+class AskedLaw(NotebookRepr):
     """A law with the words of its columns.
 
     Parameters
@@ -58,6 +60,10 @@ class AskedLaw:
     """
 
     def __init__(self, law: Law) -> None:
+        if not isinstance(law, Law):
+            name = type(self).__name__
+            way = f"ps.{name}.from_idata(idata)" if hasattr(type(self), "from_idata") else "what returns it"
+            raise TypeError(f"{name} needs the law of its columns, got {type(law).__name__}. Make it by {way}")
         self._law = law
 
     def _of(self, law: Law) -> Self:
@@ -207,7 +213,7 @@ class AskedLaw:
             m = int(np.argmax(impossible))
             self._law.refuse_row(f"row {index[m : m + 1].tolist()[0]!r}", values[m])
 
-    def _warn_of_rows(self, impossible: np.ndarray, values: np.ndarray, index: Any, rest: str, stacklevel: int) -> None:
+    def _warn_of_rows(self, impossible: np.ndarray, values: np.ndarray, index: Any, rest: str) -> None:
         """Name the rows whose density is zero under every circuit, if any, and the column that makes it so."""
         if not impossible.any():
             return
@@ -221,7 +227,7 @@ class AskedLaw:
             "Such cells are outside the support of the leaves or too far out for floating point: look for errors in "
             "them, or set them to missing",
             UserWarning,
-            stacklevel=stacklevel,
+            skip_file_prefixes=OWN_FILES,
         )
 
     # ---- labels and marks

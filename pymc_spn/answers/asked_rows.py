@@ -104,7 +104,7 @@ class AskedRows:
         """
         answer = np.concatenate(blocks, axis=axis)
         np.moveaxis(answer, axis, 0)[self.is_impossible] = np.nan
-        self.asked._warn_of_rows(self.is_impossible, self.values, self.index, "Their answers are NaN", 5)
+        self.asked._warn_of_rows(self.is_impossible, self.values, self.index, "Their answers are NaN")
         return answer
 
     def error(self, influence: np.ndarray) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.numerics.draw_averages import weighted
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS
 from pymc_spn.tables.inputs import TableLike
@@ -20,7 +21,7 @@ FAR = 1e-6  # tails below it are summed anew: as what is left of 1, or without s
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
-def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
+def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr.DataArray":
     """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
 
     Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels
@@ -31,6 +32,8 @@ def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         Checked by the schema of the training table; missing cells are summed out.
+    progressbar : bool
+        Whether a bar shows how far the answer is, if it lasts.
 
     Returns
     -------
@@ -56,9 +59,12 @@ def cell_p_value(self: AskedLaw, df: TableLike) -> "xr.DataArray":
     """
     table = self._table(df)
     found, error = np.full((2, *table.values.shape), np.nan)
-    for d in range(len(self.columns)):
-        seen = ~np.isnan(table.values[:, d])
-        found[seen, d], error[seen, d] = _tails(self, table.values[seen], table.index[seen], d)
+    with counted("Comparing cells with the rest of their rows", progressbar) as bar:
+        bar.expect(len(self.columns))
+        for d in range(len(self.columns)):
+            seen = ~np.isnan(table.values[:, d])
+            found[seen, d], error[seen, d] = _tails(self, table.values[seen], table.index[seen], d)
+            bar.advance()
     coords = {"row": row_labels(table.index), "column": [c.name for c in self.columns]}
     if np.isnan(error).all():
         marks: dict[str, Any] = self._error(np.full((self._law.n_circuits, 1), np.nan))

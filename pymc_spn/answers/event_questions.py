@@ -14,6 +14,7 @@ from pymc_spn.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, c
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import effective_draws, log_average, relative_weights
 from pymc_spn.numerics.marks import SIMULATION
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import decode
 from pymc_spn.tables.frame_kinds import frame_of_kind
@@ -276,6 +277,7 @@ def mpe(
     tolerance: float = TOLERANCE,
     max_boxes: int | None = None,
     max_draws: int | None = None,
+    progressbar: bool = True,
 ) -> MostProbable:
     """The most probable values of the columns that are not known, certified where the search finishes.
 
@@ -299,6 +301,8 @@ def mpe(
     max_draws : int, optional
         Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
         then that of their mixture.
+    progressbar : bool
+        Whether a bar counts the boxes if the search lasts. The search may end long before `max_boxes`.
 
     Returns
     -------
@@ -323,7 +327,8 @@ def mpe(
     if not known.law.columns:
         raise ValueError("given: every column is given at a value, there is nothing to complete")
     law = known.law if max_draws is None else known.law.fewer(checked_count("max_draws", max_draws, least=1))
-    found = law.most_probable(tolerance, max_boxes)
+    with counted("Searching for the most probable row", progressbar):
+        found = law.most_probable(tolerance, max_boxes)
     value = decode(_filled(self, known, found.row[None]), self.columns)
     n = int(np.count_nonzero(law.log_weights > -np.inf)) if max_draws is not None else law.n_circuits
     attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n))

@@ -11,6 +11,7 @@ from pymc_spn.answers.asked_law import AskedLaw, relative
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import log_average
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 from pymc_spn.tables.frame_kinds import pandas_frame
@@ -30,6 +31,7 @@ def explain(
     prob: float = 0.94,
     n_permutations: int | None = None,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> "xr.Dataset":
     """What each cell of a row contributes to its log density, or to the log probability of one of its cells.
 
@@ -46,6 +48,8 @@ def explain(
         are visited up to 10 columns, else 200 orders are drawn.
     random_seed : int, Generator or None
         Of the orders.
+    progressbar : bool
+        Whether a bar shows how far the answer is, if it lasts.
 
     Returns
     -------
@@ -82,7 +86,8 @@ def explain(
         if isinstance(orders, bool) or not isinstance(orders, int | np.integer) or orders < 2:
             raise ValueError(f"n_permutations must be an integer of at least 2, got {quoted(n_permutations)}")
         coalitions = _some_orders(m, int(orders), np.random.default_rng(random_seed))
-    mixture, each = _worths(law, values, features, goal, coalitions.subsets)
+    with counted("Taking cells out of the row", progressbar):
+        mixture, each = _worths(law, values, features, goal, coalitions.subsets)
     full, nothing = len(coalitions.subsets) - 1, 0
     gains = coalitions.gains(mixture)
     own = np.array([coalitions.gains(worth).mean(axis=0) for worth in each])

@@ -8,6 +8,7 @@ from pymc_spn.answers.asked_law import AskedLaw, Given
 from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import even_choice, relative_weights
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.weighted_intervals import shortest_interval
 
@@ -22,6 +23,7 @@ def dependence(
     threshold: float = 0.01,
     per_draw: bool = False,
     max_draws: int | None = 200,
+    progressbar: bool = True,
 ) -> "xr.Dataset | xr.DataArray":
     """Mutual information of every pair of columns, with its uncertainty over draws.
 
@@ -37,6 +39,8 @@ def dependence(
         Whether each draw's table is wanted; all draws are then used.
     max_draws : int or None
         Draws that are used, evenly spaced; None for all.
+    progressbar : bool
+        Whether a bar shows how far the answer is, if it lasts.
 
     Returns
     -------
@@ -73,7 +77,8 @@ def dependence(
         4.0 * used.size * side * (side - 1) + 40.0 * side**2,
         "ask post.marginal([...]) of some columns, or lower max_draws",
     )
-    tables, tolerance = law.informations(used)
+    with counted("Comparing pairs of columns", progressbar):
+        tables, tolerance = law.informations(used)
     names = [column.name for column in law.columns]
     coords = {"column": names, "other": names}
     attrs: dict[str, Any] = {"exactness": "exact"}

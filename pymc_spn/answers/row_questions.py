@@ -12,6 +12,7 @@ from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relative_weights, weighted_mean
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import decode, row_labels
 from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import TableLike
@@ -181,7 +182,7 @@ def impute(
     count = checked_count("n", n, bytes_each=16.0 * values.size)
     self._refuse_rows(~self._law.possible(values), values, table.index)
     found = self._law.complete(values, count, np.random.default_rng(random_seed))
-    self._warn_of_rows(found.impossible, values, table.index, "Their gaps are not filled in", 3)
+    self._warn_of_rows(found.impossible, values, table.index, "Their gaps are not filled in")
     frames = [decode(completed, self.columns, table.index) for completed in found.values]
     if isinstance(asked, pd.DataFrame):
         frames = [frame[[str(c) for c in asked.columns]] for frame in frames]
@@ -204,6 +205,7 @@ def predictive_p_value(
     n: int = 1000,
     level: float = 0.01,
     random_seed: int | np.random.Generator | None = None,
+    progressbar: bool = True,
 ) -> "xr.Dataset":
     """How many rows of the predictive, with the same cells observed, are no denser than each row.
 
@@ -223,6 +225,8 @@ def predictive_p_value(
         The p-value up to which a row is below the threshold, at least 1 / (n + 1).
     random_seed : int or Generator, optional
         The same seed draws the same rows; a generator moves on.
+    progressbar : bool
+        Whether a bar shows how far the answer is, if it lasts.
 
     Returns
     -------
@@ -257,10 +261,10 @@ def predictive_p_value(
 
     check_comparison(n, level)
     table = self._table(df)
-    density = log_density(self, table)
-    observed = ~np.isnan(table.values)
-    rng = np.random.default_rng(random_seed)
-    found = compare_rows(self._law, density.values, observed, int(n), float(level), rng)
+    observed, rng = ~np.isnan(table.values), np.random.default_rng(random_seed)
+    with counted("Comparing rows with drawn ones", progressbar):
+        density = log_density(self, table)
+        found = compare_rows(self._law, density.values, observed, int(n), float(level), rng)
     drawn = {"exactness": "monte-carlo"}
     marks = self._attrs(**drawn, n=int(n), mcse_chain_note="no mcse_chain: log_density has one")
     marks |= self._weight_mark(self._law)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.first_guesses import made_by
+from pymc_spn.numerics.graph_pictures import FEW, MOST_DRAWN, in_layers, on_a_circle, svg_of_graph
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
@@ -33,7 +36,7 @@ def refuse_wide(what: str, n_variables: int) -> None:
         )
 
 
-class NamedGraph:
+class NamedGraph(NotebookRepr):
     """What graphs of both kinds share: equality, and the forms in which other programs read them.
 
     Graphs are equal that are of one kind, with the same names in the same order and the same edges.
@@ -138,10 +141,23 @@ class NamedGraph:
         lines += [may_turn.format(safe(one), safe(other)) for one, other in self.undirected]
         return "\n".join([f"{kind} {{", *(f"  {line};" for line in lines), "}"])
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         n_edges, n_turned = len(self.directed), len(self.undirected)
-        turned = f", {n_turned} that may be turned" if n_turned else ""
-        return f"{type(self).__name__}({len(self.names)} variables, {n_edges} edges{turned})"
+        edges = f"{n_edges} edges" + (f", {n_turned} that may be turned" if n_turned else "")
+        return Facts(type(self).__name__, {"variables": f"{len(self.names)} variables", "edges": edges})
+
+    def _listed(self) -> Listed | None:
+        if len(self.names) <= MOST_DRAWN:
+            return None
+        pairs = [(*pair, "") for pair in self.directed] + [(*pair, "may be turned") for pair in self.undirected]
+        return Listed(f"{len(pairs):,} edges", ("parent", "child", ""), pairs)
+
+    def _picture(self) -> str:
+        return svg_of_graph(self.names, self.adjacency, self._positions())
+
+    def _positions(self) -> np.ndarray:
+        """(d, 2) places for a drawing: on a circle; of a `DAG` with many variables in layers below their parents."""
+        return on_a_circle(len(self.names))
 
     def _named(self, matrix: np.ndarray) -> list[tuple[str, str]]:
         return [(self.names[j], self.names[i]) for j, i in np.argwhere(matrix)]
@@ -155,6 +171,7 @@ class NamedGraph:
         return hash((self.names, self.adjacency.tobytes()))
 
 
+@made_by("ps.DAG.from_edges(names, edges)")
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class DAG(NamedGraph):
@@ -169,6 +186,8 @@ class DAG(NamedGraph):
 
     Raises
     ------
+    TypeError
+        If `adjacency` holds names.
     ValueError
         If the shape does not fit, names repeat, or there is a cycle.
 
@@ -185,6 +204,8 @@ class DAG(NamedGraph):
     def __post_init__(self) -> None:
         names = tuple(as_name(name) for name in self.names)
         matrix = np.array(self.adjacency)
+        if matrix.dtype.kind in "US":
+            raise TypeError("adjacency must be bool, got names; edges go into ps.DAG.from_edges(names, edges)")
         if matrix.shape != (len(names), len(names)) or matrix.dtype != bool:
             raise ValueError(
                 f"adjacency must be bool of shape {(len(names),) * 2}, got {matrix.dtype} of shape {matrix.shape}"
@@ -329,6 +350,12 @@ class DAG(NamedGraph):
         """
         (matrix,) = to_cpdags(self.adjacency[None])
         return CPDAG(self.names, matrix)
+
+    def _positions(self) -> np.ndarray:
+        if len(self.names) <= FEW:
+            return super()._positions()
+        number = {name: i for i, name in enumerate(self.names)}
+        return in_layers(self.adjacency, [number[name] for name in self.order])
 
     def to_array(self) -> "xr.DataArray":
         """Labelled adjacency (parent, child).

@@ -17,6 +17,8 @@ from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
+from pymc_spn.numerics.first_guesses import made_by
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -31,6 +33,7 @@ ENGINES = "auto", "exact", "orders", "lattice"
 KEPT = 16  # samples drawn under evidence that are remembered
 
 
+@made_by("ps.DagPosterior.from_data(df)")
 @own_names
 class DagPosterior(OrderSPN):
     """Posterior over graphs of a table: exact where it can be, else an average over sampled orders.
@@ -289,12 +292,12 @@ class DagPosterior(OrderSPN):
             )
         return self._scalar("log_mass", self._log_total)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         if not self._is_sample:
-            return super().__repr__().replace("OrderSPN(", "DagPosterior(", 1)
+            return super()._facts()
         given = in_words(self.names, self.evidence)
-        words = f"DagPosterior({self.scores.d} variables, {self._support()}"
-        return words + (f", given {given})" if given else ")")
+        facts = {"variables": f"{self.scores.d} variables", "draws": self._support()}
+        return Facts("DagPosterior", facts | {"given": f"given {given}" if given else ""})
 
     def order_probability(self, order: Any, given: Any = None) -> "xr.DataArray":
         """As `OrderSPN.order_probability`; refused for sampled orders, of which a single one says little.

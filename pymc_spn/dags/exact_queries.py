@@ -1,7 +1,7 @@
 """What an order posterior answers by sums over its support: edges, parent sets, orders."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from pymc_spn.dags.dag import DAG
 from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
 from pymc_spn.dags.edges_left_out import refuse_left_out, with_left_out
 from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
+from pymc_spn.numerics.html_repr import Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -25,12 +26,27 @@ class MaximumAPosteriori(NamedTuple):
     log_probability: float
 
 
-class ExactQueries:
+class ExactQueries(NotebookRepr):
     """Queries of `OrderSPN` that draw nothing."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
+
+    _instead: ClassVar[dict[str, str]] = {
+        "summary": "repr() says what it is; edge_probabilities() has every edge, most_probable() the best graph",
+        "edges": "edge_probabilities()",
+        "map": "most_probable()",
+        "log_evidence": "log_mass; ps.dag_log_evidence is for models",
+        "plot": "ps.plots.plot_edge_probabilities(post.edge_probabilities())",
+        "to_networkx": "most_probable() has a graph with to_networkx(), or use edge_probabilities()",
+        "posterior": "it answers by itself: edge_probabilities(), sample(n)",
+        "do": "effects of interventions are answers such as causal_effects()",
+    }
+
+    def _listed(self) -> Listed:
+        listed: Listed = self.scores._listed()
+        return listed
 
     # ---- edges and parent sets
 

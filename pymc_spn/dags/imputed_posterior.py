@@ -28,6 +28,7 @@ from pymc_spn.dags.local_scores import MEMORY_LIMIT
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.dags.scores import is_number
 from pymc_spn.dags.storage import FORMAT, IMPUTED, from_tree, to_tree
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -176,10 +177,13 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         """
         return self.posteriors[0].engine
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         given = in_words(self.names, self.evidence)
-        words = f"ImputedDagPosterior({len(self.posteriors)} tables, {len(self.names)} variables, {self.engine}"
-        return words + (f", given {given}, {self._n_effective:.1f} tables count)" if given else ")")
+        facts = {"tables": f"{len(self.posteriors)} tables", "variables": f"{len(self.names)} variables"}
+        facts |= {"engine": self.engine, "given": f"given {given}" if given else ""}
+        return Facts(
+            "ImputedDagPosterior", facts | {"weights": f"{self._n_effective:.1f} tables count" if given else ""}
+        )
 
     def condition(self, present: Edges | None = None, absent: Edges | None = None) -> Self:
         """The posterior given that some edges are present and others absent: each table counts by their probability.

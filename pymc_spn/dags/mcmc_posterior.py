@@ -21,7 +21,9 @@ from pymc_spn.dags.schema import (
 )
 from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
@@ -94,7 +96,7 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DagDraws:
+class DagDraws(NotebookRepr):
     """Draws of graphs from a posterior; made by `from_idata`.
 
     Parameters
@@ -202,10 +204,13 @@ class DagDraws:
         """The variables."""
         return self.schema.variables
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         n, m, d = self.parents.shape
-        mixing = f"; {self._mixing}" if self._mixing else ""
-        return f"DagDraws({d} variables, {n} chains of {m} draws, {self.schema.target}{mixing})"
+        facts = {"variables": f"{d} variables", "draws": f"{n} chains of {m} draws", "target": self.schema.target}
+        return Facts("DagDraws", facts | {LATER: str(self._mixing or "")})
+
+    def _listed(self) -> Listed:
+        return list_of_columns(self.names)
 
     @cached_property
     def _mixing(self) -> Mixing | None:

@@ -25,6 +25,7 @@ from pymc_spn.dags.labelled_answers import (
 )
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -299,13 +300,14 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         """
         return self._scalar("log_mass", self._log_total)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
-        given = in_words(self.names, self.evidence)
-        words = f"OrderSPN({self.kind}: {self.scores.d} variables, {size}, log mass {self._log_total:.3f}"
+        given, covered = in_words(self.names, self.evidence), ""
         if self._measured is not None:
-            words += ", coverage {:.3f} ± {:.3f}".format(*self._measured) + (" without what is given" if given else "")
-        return words + (f", given {given})" if given else ")")
+            covered = "coverage {:.3f} ± {:.3f}".format(*self._measured) + (" without what is given" if given else "")
+        facts = {"variables": f"{self.scores.d} variables", "support": size, "mass": f"log mass {self._log_total:.3f}"}
+        facts |= {"coverage": covered, "given": f"given {given}" if given else ""}
+        return Facts(type(self).__name__, facts, self.kind)
 
     def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
         """The posterior given that some edges are present and others absent.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from pymc_spn.dags.candidates import bits_of
 from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.scores import GaussianMoments
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables.column import as_name
@@ -18,7 +19,7 @@ MOST_NAMED = 20  # variables that a message lists
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ParentSetScores:
+class ParentSetScores(NotebookRepr):
     """Log scores of all parent sets among the candidates; `LocalScores` says what the fields are, and makes them."""
 
     names: tuple[str, ...]
@@ -227,10 +228,21 @@ class ParentSetScores:
             total += self.log_scores[self.offsets[i] + m] if m >= 0 else -np.inf
         return float(total)
 
-    def __repr__(self) -> str:
-        sets = f"{self.log_scores.size:,} parent sets"
-        words = f"{type(self).__name__}({self.d} variables, {self.score}, prior {self.prior}, {sets}"
-        return words + (f", candidates {self.choice})" if self.restricted else ")")
+    _instead: ClassVar[dict[str, str]] = {
+        "scores": "of(name) has the log scores of a variable's parent sets, log_score(graph) that of a graph",
+        "score_graph": "log_score(graph)",
+    }
+
+    def _facts(self) -> Facts:
+        facts = {"variables": f"{self.d} variables", "score": self.score, "prior": f"prior {self.prior}"}
+        facts["sets"] = f"{self.log_scores.size:,} parent sets"
+        return Facts(
+            type(self).__name__, facts | {"candidates": f"candidates {self.choice}" if self.restricted else ""}
+        )
+
+    def _listed(self) -> Listed:
+        rows = ((name, int(n), f"{2 ** int(n):,}") for name, n in zip(self.names, self.n_candidates, strict=True))
+        return Listed(f"{self.d} variables", ("variable", "candidate parents", "parent sets"), rows)
 
     @property
     def choice(self) -> str:

@@ -27,7 +27,7 @@ class EdgePenalty:
     penalty: Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EdgeLogOdds:
     """Each edge has its own prior log odds, added to the score of every parent set that holds it.
 
@@ -44,6 +44,9 @@ class EdgeLogOdds:
     """
 
     log_odds: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"EdgeLogOdds({len(self.log_odds)} variables)"
 
 
 def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, str]:

@@ -169,7 +169,11 @@ class _EventParser:
             case ast.Name() if set(self.columns[self.column(node)].levels or ()) == {False, True}:
                 d = self.column(node)
                 return self.points(d, frozenset({code_of(self.argument, self.columns[d], True)}), negated)
-        self.source.refuse(node, "a condition is a comparison, or conditions joined by and, or, not")
+        rule = "a condition is a comparison, or conditions joined by and, or, not"
+        if isinstance(node, ast.Name):
+            self.column(node)
+            rule += f", as in '{node.id} < 1'; questions about one column are asked of marginal('{node.id}')"
+        self.source.refuse(node, rule)
 
     def combined(self, parts: list[Boxes], all_hold: bool) -> Boxes:
         """Where all of several conditions hold, or any of them does."""

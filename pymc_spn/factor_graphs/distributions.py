@@ -20,6 +20,7 @@ from pymc_spn.circuits.evaluation.parameters import array_values
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame
@@ -80,8 +81,8 @@ class DiscreteField(NoTensor):
         self.potentials = pt.concatenate(blocks) if blocks else pt.zeros((0,))
         _check_gradients(self.graph, model)
 
-    def __repr__(self) -> str:
-        return f"DiscreteField({self.name!r}, {self.tree!r})"
+    def _facts(self) -> Facts:
+        return Facts("DiscreteField", {"name": repr(self.name), "graph": repr(self.tree)})
 
 
 def _check_gradients(graph: FactorGraph, model: Any) -> None:

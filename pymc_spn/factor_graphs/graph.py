@@ -1,11 +1,12 @@
 """The factor graph: named discrete variables and log tables, checked when added."""
 
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from pymc_spn.factor_graphs.builders import Builders
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted, some
@@ -20,7 +21,7 @@ DEFAULT_MAX_TABLE = 2**24  # entries: 128 MB a table
 
 
 @own_names
-class FactorGraph(Builders):
+class FactorGraph(Builders, NotebookRepr):
     """Discrete variables joined by factors: p(x) is proportional to the product of all tables.
 
     Parameters
@@ -39,7 +40,9 @@ class FactorGraph(Builders):
 
     def __init__(self, variables: Mapping[str, int | Sequence[object]]) -> None:
         if not isinstance(variables, Mapping):
-            raise TypeError(f"variables must be a mapping of names to states, got {type(variables).__name__}")
+            raise TypeError(
+                f"variables must be a mapping of names to states, such as {{'wet': 2}}, got {type(variables).__name__}"
+            )
         self.names: tuple[str, ...] = tuple(variables)
         self.states: tuple[tuple[Any, ...], ...] = tuple(_labels(name, variables[name]) for name in self.names)
         self.number = {name: i for i, name in enumerate(self.names)}
@@ -52,9 +55,19 @@ class FactorGraph(Builders):
         self.n_potentials = 0
         self._csr: tuple[int, np.ndarray, np.ndarray] | None = None  # calls that `scopes` has seen, and what it says
 
-    def __repr__(self) -> str:
-        kind = ", with tensors" if self.is_symbolic else ""
-        return f"FactorGraph({len(self.names)} variables, {self.n_factors} factors{kind})"
+    _instead: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("infer", "query", "marginal", "marginals", "map", "map_query", "sample", "log_z", "condition"),
+        "compile().infer(given={...}) answers, as in graph.compile().infer(given={'wet': 1}).marginal('rain')",
+    )
+
+    def _facts(self) -> Facts:
+        facts = {"variables": f"{len(self.names)} variables", "factors": f"{self.n_factors} factors"}
+        return Facts("FactorGraph", facts | {"tables": "with tensors" if self.is_symbolic else ""})
+
+    def _listed(self) -> Listed:
+        states = zip(self.names, self.states, strict=True)
+        rows = ((name, len(labels), elided([str(label) for label in labels])) for name, labels in states)
+        return Listed(f"{len(self.names)} variables", ("variable", "states", "labels"), rows)
 
     @property
     def n_factors(self) -> int:

@@ -1,7 +1,7 @@
 """Answers about a factor graph given evidence: labelled, one row of evidence each."""
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,11 @@ from xarray.indexes import PandasIndex
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, run
+from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.inputs import Seed
 
@@ -25,7 +27,7 @@ MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
 MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
 
 
-class Inference:
+class Inference(NotebookRepr):
     """What a factor graph says given evidence; made by `JunctionTree.infer`.
 
     All answers have a leading dimension ``row``, named like the rows of ``given``, unless that held scalars only.
@@ -53,11 +55,13 @@ class Inference:
             warnings.warn(
                 f"{names}{more}: evidence of probability zero; log_z is -inf there and marginals are zero",
                 UserWarning,
-                stacklevel=3,
+                skip_file_prefixes=OWN_FILES,
             )
 
-    def __repr__(self) -> str:
-        return f"Inference({self.evidence.n_rows} rows of evidence on {self.tree!r})"
+    _instead: ClassVar[dict[str, str]] = {"query": "marginal(name), marginals()", "map_query": "map()"}
+
+    def _facts(self) -> Facts:
+        return Facts("Inference", {"evidence": f"{self.evidence.n_rows} rows of evidence on {self.tree!r}"})
 
     def _run(self, **wanted: Any) -> Pass:
         e = self.evidence

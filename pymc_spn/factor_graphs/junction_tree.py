@@ -1,7 +1,7 @@
 """A compiled factor graph: the plan, its limits, and the entry to inference."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,8 @@ import pandas as pd
 
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
+from pymc_spn.numerics.first_guesses import led
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.inference import Inference
 
 
-class JunctionTree:
+class JunctionTree(NotebookRepr):
     """A factor graph with the plan of its exact inference; made by `FactorGraph.compile`.
 
     Parameters
@@ -54,8 +56,18 @@ class JunctionTree:
         self._log_z: float | None = None
         self.indexes: dict[Any, Any] = {}  # xarray's indexes over states and variables, made when first used
 
-    def __repr__(self) -> str:
-        return f"JunctionTree({len(self.graph.names)} variables, {self.plan.n_cliques} cliques, width {self.width})"
+    _instead: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("query", "marginal", "marginals", "pairwise", "map", "map_query", "kbest", "sample", "condition"),
+        "infer(given={...}) answers, as in tree.infer(given={'wet': 1}).marginal('rain')",
+    )
+
+    def _facts(self) -> Facts:
+        facts = {"variables": f"{len(self.graph.names)} variables", "cliques": f"{self.plan.n_cliques} cliques"}
+        return Facts("JunctionTree", facts | {"width": f"width {self.width}"})
+
+    def _listed(self) -> Listed:
+        rows = ((elided(names),) for names in self.cliques)
+        return Listed(f"{self.plan.n_cliques} cliques", ("variables of a clique",), rows)
 
     @property
     def width(self) -> int:
@@ -132,6 +144,7 @@ class JunctionTree:
             self._log_z = float(run(self.plan, self.graph.potentials()[None], None, None, 1).log_z[0])
         return self._log_z
 
+    @led
     def infer(
         self,
         given: Mapping[str, object] | pd.DataFrame | None = None,

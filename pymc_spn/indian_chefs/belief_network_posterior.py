@@ -21,6 +21,7 @@ from pymc_spn.indian_chefs.network_record import find_network, network_records
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
+from pymc_spn.numerics.html_repr import LATER, Facts, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.frame_kinds import frame_of_kind
@@ -38,7 +39,7 @@ FORMAT = 1
 
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class BeliefNetworkPosterior(RowQuestions):
+class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
     """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
 
     Parameters
@@ -159,12 +160,11 @@ class BeliefNetworkPosterior(RowQuestions):
         """
         return cls.from_idata(path)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         n, m, _ = self.parameters.shape
-        return (
-            f"{type(self).__name__}({self.schema.kind}, {len(self.schema.columns)} observed nodes, {n} chains of {m} "
-            f"draws{f'; {self._mixing}' if self._mixing else ''})"
-        )
+        facts = {"network": self.schema.kind, "observed": f"{len(self.schema.columns)} observed nodes"}
+        facts |= {"draws": f"{n} chains of {m} draws", LATER: str(self._mixing or "")}
+        return Facts(type(self).__name__, facts)
 
     @cached_property
     def _mixing(self) -> Mixing | None:

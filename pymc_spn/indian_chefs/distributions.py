@@ -1,7 +1,7 @@
 """`IndianChefsProcess`: a directed acyclic graph of unknown size as a variable of a PyMC model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,7 @@ from pymc_spn.indian_chefs.process import (
     check_positive,
     check_reputations,
 )
+from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
@@ -120,7 +121,7 @@ def _room(start):
     return room_of(start.type.shape[-1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GraphVariable(NoTensor):
     """A graph of unknown size in a model: its parts as tensors that other terms of the model may use.
 
@@ -146,15 +147,20 @@ class GraphVariable(NoTensor):
     name: str
     schema: GraphSchema
     packed: TensorVariable
-    n_nodes: TensorVariable = field(repr=False)
-    reputations: TensorVariable = field(repr=False)
-    parents: TensorVariable = field(repr=False)
+    n_nodes: TensorVariable
+    reputations: TensorVariable
+    parents: TensorVariable
 
     instead: ClassVar[str] = (
         "graph {name!r} is no tensor, but it has some: {name}.n_nodes, {name}.reputations and {name}.parents; for a "
         "table whose columns are its observed nodes give it to ps.LinearGaussianNetwork('x', {name}, observed=df), "
         "ps.NLGBN or ps.SigmoidBeliefNetwork"
     )
+
+    def _facts(self) -> Facts:
+        nodes = f"{len(self.observed_nodes)} observed nodes ({elided(self.observed_nodes)})"
+        facts = {"name": repr(self.name), "process": self.schema.prior, "observed": nodes}
+        return Facts("GraphVariable", facts | {"room": f"room for {self.schema.max_nodes} nodes"})
 
     @property
     def observed_nodes(self) -> tuple[str, ...]:

@@ -10,9 +10,17 @@ import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed, check_scalar
 from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
-from pymc_spn.indian_chefs.recorded_graphs import fixed_later, is_unpacked, name_of_graph, without_record
+from pymc_spn.indian_chefs.recorded_graphs import (
+    fixed_later,
+    graphs_of_prior,
+    is_unpacked,
+    name_of_graph,
+    without_record,
+)
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
+from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
 from pymc_spn.tables.saved_files import save_tree
@@ -44,7 +52,7 @@ SCALARS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphDraws:
+class GraphDraws(NotebookRepr):
     """Draws of a graph of unknown size; made by `from_idata`.
 
     Parameters
@@ -127,6 +135,34 @@ class GraphDraws:
         return draws
 
     @classmethod
+    def from_prior(cls, idata: "xr.DataTree", name: str | None = None) -> "GraphDraws":
+        """Read the graphs that ``pm.sample_prior_predictive`` drew: the same questions, asked of the prior.
+
+        Parameters
+        ----------
+        idata : DataTree
+            With the groups ``prior_predictive`` and ``constant_data``.
+        name : str, optional
+            The graph's name in the model, where there are several.
+
+        Returns
+        -------
+        GraphDraws
+
+        Raises
+        ------
+        ValueError
+            If it holds no graph drawn from the prior, or several and no name is given.
+        """
+        import xarray as xr
+
+        from pymc_spn.indian_chefs.packed_graphs import BITS, packed_length, unpack_arrays
+
+        schema, packed, labels, numbers = graphs_of_prior(idata, name)
+        check_packed(packed, packed_length(schema.max_nodes), BITS, schema.max_nodes)
+        return cls(schema, *unpack_arrays(packed, schema.max_nodes), xr.Dataset(), numbers, *labels)
+
+    @classmethod
     def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None, stacklevel: int) -> "GraphDraws":
         with reading(idata) as idata:
             name = name_of_graph(idata, name)
@@ -201,10 +237,13 @@ class GraphDraws:
         }
         save_tree(xr.DataTree.from_dict(parts), path)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         n, m = self.counts.shape
-        mixing = f"; {self._mixing}" if self._mixing else ""
-        return f"GraphDraws({len(self.schema.observed_nodes)} observed nodes, {n} chains of {m} draws{mixing})"
+        facts = {"observed": f"{len(self.schema.observed_nodes)} observed nodes", "draws": f"{n} chains of {m} draws"}
+        return Facts("GraphDraws", facts | {LATER: str(self._mixing or "")})
+
+    def _listed(self) -> Listed:
+        return list_of_columns(self.schema.observed_nodes)
 
     @property
     def _log_joint(self) -> "xr.DataArray | None":

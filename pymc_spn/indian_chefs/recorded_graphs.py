@@ -1,8 +1,10 @@
 """What a DataTree holds of graphs of unknown size: their names, in which form, and what was fixed."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pymc_spn.indian_chefs.process import GRAPH, SCHEMA
+import numpy as np
+
+from pymc_spn.indian_chefs.process import GRAPH, SCHEMA, GraphSchema
 from pymc_spn.tables.tree_files import chosen_name
 
 if TYPE_CHECKING:
@@ -27,6 +29,27 @@ def is_unpacked(idata: "xr.DataTree", name: str) -> bool:
 def name_of_graph(idata: "xr.DataTree", name: str | None) -> str:
     """The graph that is meant: the only one, or one of that name."""
     return chosen_name(graph_names(idata), name, idata, "graphs", "no draws of a ps.IndianChefsProcess")
+
+
+def graphs_of_prior(
+    idata: "xr.DataTree", name: str | None
+) -> tuple[GraphSchema, np.ndarray, Any, dict[str, np.ndarray]]:
+    """Schema, packed graphs (chain, draw, packed), labels of chains and draws, and hyperparameters of prior draws."""
+    constants, drawn = idata.children.get("constant_data"), idata.children.get("prior_predictive")
+    found = []
+    if constants is not None and drawn is not None:
+        found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
+        found = [one for one in found if one in drawn.data_vars]
+    name = chosen_name(found, name, idata, "graphs", "no ps.IndianChefsProcess in the group prior_predictive")
+    schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
+    packed = idata["prior_predictive"].dataset[name].transpose("chain", "draw", ...)
+    labels, numbers = (packed["chain"].values, packed["draw"].values), {}
+    for argument, source in schema.hyperparameters.items():
+        if "fixed" in source:
+            numbers[argument] = np.full(packed.shape[:2], source["fixed"])
+        elif "prior" in idata.children and source["variable"] in idata["prior"].data_vars:
+            numbers[argument] = idata["prior"].dataset[source["variable"]].transpose("chain", "draw").values
+    return schema, packed.values, labels, numbers
 
 
 def without_record(stats: "xr.Dataset", variable: str) -> "xr.Dataset":

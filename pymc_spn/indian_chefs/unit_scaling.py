@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
+from pymc_spn.numerics.html_repr import elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import TableLike
@@ -76,7 +77,7 @@ class UnitScaling:
 
     def __repr__(self) -> str:
         parts = [f"{c}: [{a:g}, {b:g}]" for c, a, b in zip(self.columns, self.minimum, self.maximum, strict=True)]
-        return f"UnitScaling({'; '.join(parts)} -> [{self.low:g}, {self.high:g}])"
+        return f"UnitScaling({elided(parts, '; ', 6)} -> [{self.low:g}, {self.high:g}])"
 
     @property
     def slope(self) -> np.ndarray:

@@ -26,6 +26,7 @@ from pymc_spn.maxima.box_starts import (
     with_column,
 )
 from pymc_spn.maxima.quadratic_bounds import quadratic_bound
+from pymc_spn.numerics.answer_steps import current_bar
 
 STARTS = 32
 BATCH = 64
@@ -112,6 +113,7 @@ class _Search:
         self.n_boxes = 0
         self.n_open = self.n_tried = self.n_helped = 0  # boxes for a bound by a quadratic
         self.order = itertools.count()  # ties in the heap
+        self.bar = current_bar()
 
     def run(self, start: np.ndarray | None = None) -> BoxResult:
         starts = [
@@ -131,6 +133,7 @@ class _Search:
             self.low[:, whole], self.high[:, whole] = np.floor(self.low[:, whole]), np.ceil(self.high[:, whole])
             self.find_ends()
         heap: list[Any] = []
+        self.bar.expect(self.max_boxes)
         self.add(heap, self.low, self.high)
         while heap and self.n_boxes < self.max_boxes:
             batch: list[Any] = []
@@ -242,6 +245,7 @@ class _Search:
     def add(self, heap: list[Any], low: np.ndarray, high: np.ndarray) -> None:
         """Bound new boxes and keep those that may hold something better."""
         self.n_boxes += len(low)
+        self.bar.advance(len(low))
         bound = box_kernels.log_bounds(self.packed, low, high) + ROUNDING
         steep = np.full(low.shape, np.nan)
         open_box = bound > self.best + self.tolerance

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pymc_spn.events.events import Events
 from pymc_spn.leaves.intervals import Interval
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.marks import limited, scope_of
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -21,8 +22,8 @@ NODE_BOXES = 50_000_000  # nodes times boxes
 NO_AVERAGE = {"mcse_chain_note": "no mcse_chain: a maximum is no average"}
 
 
-@dataclass(frozen=True, eq=False)
-class MostProbable:
+@dataclass(frozen=True, eq=False, repr=False)
+class MostProbable(NotebookRepr):
     """A row of high density and a bound that no completion exceeds.
 
     Parameters
@@ -50,6 +51,21 @@ class MostProbable:
     upper_bound: "xr.DataArray"
     certified: bool
     n_boxes: int
+
+    def _facts(self) -> Facts:
+        gap = float(self.upper_bound) - float(self.log_density)
+        facts = {"row": elided([f"{name}={cell}" for name, cell in self._cells()], most=6)}
+        facts["density"] = f"log density {float(self.log_density):.4g} nats"
+        facts["bound"] = "certified" if self.certified else f"not certified: at most {gap:.2g} nats below the largest"
+        return Facts("MostProbable", facts)
+
+    def _listed(self) -> Listed:
+        return Listed(f"{self.value.shape[1]} columns", ("column", "value"), self._cells())
+
+    def _cells(self) -> list[tuple[str, str]]:
+        """Names and values, in few digits."""
+        row = ((name, self.value[name].iloc[0]) for name in self.value)
+        return [(str(name), f"{x:.4g}" if isinstance(x, float) else str(x)) for name, x in row]
 
 
 def checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:

@@ -10,8 +10,10 @@ from pymc_spn.networks.posterior_circuit import PosteriorCircuit, predictive_cir
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.rows_on_children import NewRows, weights_of
+from pymc_spn.numerics.html_repr import Facts, Listed
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
+from pymc_spn.tables.column import list_of_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,14 +51,19 @@ class NetworkPosterior(Answers):
         """
         return self._first.schema.name
 
-    @property
-    def _splits(self) -> str:
-        """What the repr says of choices by the table: its splits, which the posterior is given, and its cells."""
-        return "".join(f", {words}" for words in learned_in_words(self._first.schema) if words)
-
-    def _given_words(self) -> str:
+    def _said(self, learned: dict[str, str], mixing: dict[str, str] | None = None) -> Facts:
+        """What the repr says: columns, choices by the table that the posterior is given, draws or fit, condition."""
         words = self._law.in_words()
-        return f", given {words}" if words else ""
+        choices = dict(zip(("splits", "leaves", "cells"), learned_in_words(self._first.schema), strict=True))
+        facts = {"columns": self._read_as} | choices | learned | {"given": f"given {words}" if words else ""}
+        return Facts(type(self).__name__, facts | (mixing or {}), repr(self.name))
+
+    def _listed(self) -> Listed:
+        return list_of_columns(self.columns, None if (gaps := self._gaps()) is None else gaps[list(self._first.kept)])
+
+    def _gaps(self) -> np.ndarray | None:
+        """Missing cells of each column of the training table, where it is kept."""
+        return None
 
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
@@ -163,7 +170,7 @@ class NetworkPosterior(Answers):
             same *= weight[s]
             together += same
         together[rows.unknown] = together[:, rows.unknown] = np.nan
-        self._warn_of_rows(rows.unknown, rows.values, rows.index, "Their answers are NaN", 4)
+        self._warn_of_rows(rows.unknown, rows.values, rows.index, "Their answers are NaN")
         return self._pairs(together, each, index, self._cell_mark())
 
     def _pairs(self, together: np.ndarray, each: Any, index: Any, marks: dict[str, Any]) -> "xr.DataArray":

@@ -13,6 +13,7 @@ from pymc_spn.networks.chain_diagnosis import ADVICE, SHOWN_ROWS, diagnosis_of_c
 from pymc_spn.networks.drawn_circuits import draw_circuits
 from pymc_spn.networks.network_posterior import ERROR_ROWS, refuse_pairs
 from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
+from pymc_spn.networks.predictive_groups import check_of_column, simulated_tables
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import SAVED, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -21,8 +22,10 @@ from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
+from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
@@ -157,17 +160,19 @@ class SPNPosterior(TrainingRowSimilarity):
         query = written_law(whole._law, n_draws, data_digest([], chosen) if np.any(chosen) else None)
         save_tree(write_record(whole._states.record, query, chosen), path)
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         marks, is_stacked = self._with_all_draws._law.marks, np.any(self._first.chosen)
         used = self._law.marks.used
         shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if is_stacked else ""
-        weighed = f" weighed by {shares}" if shares else ""
-        return (
-            f"SPNPosterior({self.name!r}: {self._read_as}{self._splits}, "
-            f"{len(marks.chains)} chains of {len(marks.draws)} draws"
-            f"{f', answers from {used}' if used else ''}{weighed}{self._given_words()}"
-            f"{f'; {self._mixing}' if self._mixing else ''})"
+        answers = f"answers from {used}" if used else ""
+        draws = f"{len(marks.chains)} chains of {len(marks.draws)} draws"
+        return self._said(
+            {"draws": ", ".join(filter(None, (draws, answers))) + (f" weighed by {shares}" if shares else "")},
+            {LATER: str(self._mixing or "")},
         )
+
+    def _gaps(self) -> np.ndarray:
+        return np.isnan(self._states.record.table).sum(axis=0)
 
     # ---- chains
 
@@ -182,7 +187,11 @@ class SPNPosterior(TrainingRowSimilarity):
             self._mixing.warn(self.name, ADVICE)
 
     def diagnose(
-        self, questions: Questions | None = None, df: TableLike | None = None, max_rows: int = SHOWN_ROWS
+        self,
+        questions: Questions | None = None,
+        df: TableLike | None = None,
+        max_rows: int = SHOWN_ROWS,
+        progressbar: bool = True,
     ) -> pd.DataFrame:
         """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
 
@@ -197,6 +206,8 @@ class SPNPosterior(TrainingRowSimilarity):
             Rows whose log density is asked for. By default the training rows.
         max_rows : int
             Rows that are shown, taken evenly. The mean over all rows is always there.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -222,7 +233,8 @@ class SPNPosterior(TrainingRowSimilarity):
         >>> post.diagnose().columns.tolist()
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
-        return diagnosis_of_chains(self, questions, df, max_rows)
+        with counted("Asking every draw", progressbar):
+            return diagnosis_of_chains(self, questions, df, max_rows)
 
     @property
     def chain_weights(self) -> "xr.DataArray":
@@ -329,6 +341,55 @@ class SPNPosterior(TrainingRowSimilarity):
         found, rows = self._states.leave_one_out()[:, seen], {f"{self.name}_row": record.rows[seen]}
         logs = self._labelled("log", found, rows, True, **self._cell_mark())
         return xr.DataTree(xr.Dataset({self.name: logs}))
+
+    def posterior_predictive(self, random_seed: int | np.random.Generator | None = None) -> "xr.DataTree":
+        """Group for ``idata["posterior_predictive"]``: for each draw as many simulated rows as the table has.
+
+        With it ``az.plot_ppc_dist`` works. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
+        different units. `predictive_check` has one column beside its observed cells.
+
+        Parameters
+        ----------
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        DataTree
+            One variable of the network's name, (chain, draw, <name>_row, <name>_column) float64, in the units of
+            ``idata.observed_data``: numbers as they are, levels as codes. Rows have no gaps, also where the table has.
+
+        Raises
+        ------
+        ValueError
+            For a condition, a marginal or a posterior with weighted chains, or if that needs too much memory.
+        """
+        return simulated_tables(self, random_seed)
+
+    def predictive_check(self, column: str, random_seed: int | np.random.Generator | None = None) -> "xr.DataTree":
+        """One column as ArviZ's predictive checks want it: ``az.plot_ppc_dist``, ``az.plot_loo_pit``.
+
+        Parameters
+        ----------
+        column : str
+        random_seed : int, Generator or None
+
+        Returns
+        -------
+        DataTree
+            With the groups ``posterior_predictive`` (chain, draw, <name>_row), ``observed_data`` (<name>_row) and
+            ``log_likelihood`` (chain, draw, <name>_row), each with one variable of the column's name, over the rows in
+            which it is not missing; levels are codes. The group ``posterior`` has the recorded hyperparameters.
+
+        Notes
+        -----
+        The weights of leave-one-out take the whole row out. The simulated values of a draw still know the row itself,
+        one of N, which moves PIT values towards the middle by about 1/N.
+
+        Examples
+        --------
+        >>> az.plot_loo_pit(post.predictive_check("alcohol", random_seed=1))  # doctest: +SKIP
+        """
+        return check_of_column(self, column, random_seed)
 
     def co_clustering(self, df: TableLike | None = None) -> "xr.DataArray":
         """Probability that two rows use the same child of the top sum node.

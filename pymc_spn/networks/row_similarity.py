@@ -236,7 +236,7 @@ def _similarities(post: NetworkPosterior, rows: Rows, others: Rows) -> "xr.DataA
     attrs = _marks(post, rows, others, np.broadcast_to(np.arange(n), (m, n)), found)
     for asked in (rows, others):
         if isinstance(asked, NewRows):
-            post._warn_of_rows(asked.unknown, asked.values, asked.index, "Their answers are NaN", 4)
+            post._warn_of_rows(asked.unknown, asked.values, asked.index, "Their answers are NaN")
     coords = {"row": row_labels(rows.index), "other": row_labels(others.index)}
     return post._labelled("similarity", found, coords, False, **attrs)
 

@@ -1,13 +1,14 @@
 """The posterior of a sum-product network as variational Bayes has it: the same questions, one state."""
 
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
 from pymc_spn.networks.row_similarity import RowSimilarity
 from pymc_spn.networks.stored_queries import read_law, written_law
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
@@ -79,9 +80,10 @@ class VariationalPosterior(RowSimilarity):
         """
         save_tree(write_fit(self._states, written_law(self._law)), path)
 
-    def __repr__(self) -> str:
-        read = f"{self._read_as}{self._splits}"
-        return f"VariationalPosterior({self.name!r}: {read}, bound {self.bound:.1f} nats{self._given_words()})"
+    _instead: ClassVar[dict[str, str]] = {"elbo": "bound, a lower bound on the log evidence"}
+
+    def _facts(self) -> Facts:
+        return self._said({"fit": f"bound {self.bound:.1f} nats"})
 
     @property
     def bound(self) -> float:

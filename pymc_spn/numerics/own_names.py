@@ -1,8 +1,10 @@
 """Methods that public classes inherit from mixins, under the name of the public class: Python's messages show it."""
 
+import inspect
 from types import FunctionType
 from typing import Any
 
+from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.methods_of_some import MethodOfSome
 
 
@@ -35,6 +37,8 @@ def _renamed(member: Any, qualname: str) -> Any:
         return None if inner is None else type(member)(inner)
     if not isinstance(member, FunctionType):
         return None
+    if getattr(member, "is_led", False):  # Python's message has the name of what is called in the end
+        return led(_renamed(inspect.unwrap(member), qualname))
     copy = FunctionType(member.__code__, member.__globals__, member.__name__, member.__defaults__, member.__closure__)
     copy.__kwdefaults__, copy.__annotations__ = member.__kwdefaults__, member.__annotations__
     copy.__doc__, copy.__module__ = member.__doc__, member.__module__

@@ -1,9 +1,12 @@
-"""Progress bars of builders, in the look of PyMC's own; nothing is drawn for what is done within a second."""
+"""Progress bars of builders and answers, in the look of PyMC's own; none is drawn for what takes less than a second."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Self
 
+from pymc_spn.numerics.answer_steps import of_the_answer
 from pymc_spn.numerics.quoted_values import quoted
 
 PATIENCE = 1.0  # seconds before a bar appears
@@ -39,7 +42,8 @@ class ProgressBar:
     def advance(self, steps: int = 1) -> None:
         """Count steps; safe from several threads."""
         with self._lock:
-            self.done = min(self.done + steps, self.total)
+            steps = min(steps, self.total - self.done)
+            self.done += steps
             if self._drawn is not None:
                 self._drawn.advance(self._task, steps)
             elif self.show and self.done < self.total and time.perf_counter() - self._begun > PATIENCE:
@@ -48,6 +52,13 @@ class ProgressBar:
                 self._drawn = create_simple_progress(progressbar=True)
                 self._drawn.__enter__()
                 self._task = self._drawn.add_task(self.description, completed=self.done, total=self.total)
+
+    def expect(self, steps: int) -> None:
+        """Add steps to the total, before the first of them is counted."""
+        with self._lock:
+            self.total += steps
+            if self._drawn is not None:
+                self._drawn.update(self._task, total=self.total)
 
     def __reduce__(self) -> Any:
         # what was built may hold its builder's bar: a copy of it, and what is read from a pickle, draws nothing
@@ -63,3 +74,21 @@ class ProgressBar:
                 self._drawn.advance(self._task, self.total - self.done)
             self._drawn.__exit__(*error)
             self._drawn = None
+
+
+@contextmanager
+def counted(description: str, show: bool) -> Iterator[ProgressBar]:
+    """A bar of one answer, whose loops find it by `current_bar` and add their steps to it; of this thread alone.
+
+    Parameters
+    ----------
+    description : str
+    show : bool
+        What the user gave as ``progressbar``.
+    """
+    with ProgressBar(description, 0, show) as bar:
+        before = of_the_answer.set(bar)
+        try:
+            yield bar
+        finally:
+            of_the_answer.reset(before)

@@ -1,9 +1,11 @@
 """Pieces of one answer over threads: kernels release the interpreter, so plain threads run them side by side."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
+
+from pymc_spn.numerics.answer_steps import current_bar
 
 
 def n_threads() -> int:
@@ -29,7 +31,9 @@ def for_each[Piece](call: Callable[[Piece], None], pieces: Iterable[Piece], seve
     several : bool
         Whether it is worth the start of threads, some 0.1 milliseconds.
     """
-    waiting, lock = iter(pieces), Lock()
+    bar, waiting, lock = current_bar(), iter(pieces), Lock()
+    if isinstance(pieces, Sized):
+        bar.expect(len(pieces))
     is_stopped = False
 
     def take() -> Iterator[Piece]:
@@ -46,6 +50,7 @@ def for_each[Piece](call: Callable[[Piece], None], pieces: Iterable[Piece], seve
         try:
             for piece in take():
                 call(piece)
+                bar.advance()
         except BaseException:
             is_stopped = True
             raise

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pymc_spn.dags.dag import CPDAG, DAG
+from pymc_spn.numerics.graph_pictures import FEW
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import by_name
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-FEW = 12  # variables that stand on a circle
 _INK = "#1f2933"
 _FILL = "#e8eef4"
 _LABEL = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
@@ -132,9 +132,11 @@ def plot_graph(
         known = set(chance.parent.values) & set(chance.child.values)
         if lacking := [name for name in graph.names if name not in known]:
             raise ValueError(f"probabilities must name every variable of the graph; {lacking[0]!r} is missing")
-    place = (_in_layers(graph) if isinstance(graph, DAG) and len(graph.names) > FEW else _on_a_circle(graph)) | given
+    n = len(graph.names)
+    places = zip(graph.names, graph._positions().tolist(), strict=True)
+    place = {name: (x, y) for name, (x, y) in places} | given
     if ax is None:
-        size = np.ptp(np.array(list(place.values())), axis=0) if len(graph.names) > FEW else np.full(2, 4.0)
+        size = np.ptp(np.array(list(place.values())), axis=0) if n > FEW else np.full(2, 4.0)
         _, ax = plt.subplots(figsize=tuple(np.maximum(size + 1.0, 5.0)), layout="constrained")
     for pairs, style in ((graph.directed, "-|>"), (graph.undirected, "-")):
         for parent, child in pairs:
@@ -164,34 +166,6 @@ def plot_graph(
     if title:
         ax.set_title(title)
     return ax
-
-
-def _on_a_circle(graph: DAG | CPDAG) -> dict[str, tuple[float, float]]:
-    """Positions on a circle that grows with the number of variables."""
-    n = len(graph.names)
-    angles, radius = np.pi / 2 - 2 * np.pi * np.arange(n) / max(n, 1), max(1.0, n / FEW)
-    return {name: (radius * np.cos(a), radius * np.sin(a)) for name, a in zip(graph.names, angles, strict=True)}
-
-
-def _in_layers(graph: DAG) -> dict[str, tuple[float, float]]:
-    """Positions of each variable one layer below the last of its parents, near the middle of these."""
-    linked = graph.adjacency.any(axis=0) | graph.adjacency.any(axis=1)
-    at = {name: i for i, name in enumerate(graph.names)}
-    depth, x = np.zeros(len(graph.names), int), np.zeros(len(graph.names))
-    for i in (at[name] for name in graph.order):
-        parents = np.flatnonzero(graph.adjacency[:, i])
-        depth[i] = depth[parents].max() + 1 if parents.size else 0
-    layers = [np.flatnonzero(linked & (depth == k)) for k in range(depth.max() + 1)]
-    for layer in layers:
-        near = [x[np.flatnonzero(graph.adjacency[:, i])].mean() if depth[i] else 0.0 for i in layer]
-        ranked = layer[np.argsort(near, kind="stable")]
-        x[ranked] = 1.2 * (np.arange(layer.size) - (layer.size - 1) / 2)
-    y = -1.2 * depth
-    alone = np.flatnonzero(~linked)
-    per_row = max(*(layer.size for layer in layers), 6)
-    x[alone] = 1.2 * (np.arange(alone.size) % per_row - (min(per_row, alone.size) - 1) / 2)
-    y[alone] = -1.2 * (depth.max() + 1 + np.arange(alone.size) // per_row)
-    return {name: (float(a), float(b)) for name, a, b in zip(graph.names, x, y, strict=True)}
 
 
 def _by_parent(argument: str, edges: "xr.DataArray") -> "xr.DataArray":

@@ -4,8 +4,10 @@ from typing import Any, ClassVar, NoReturn
 
 from pytensor.tensor.basic import _as_tensor_variable
 
+from pymc_spn.numerics.html_repr import NotebookRepr
 
-class NoTensor:
+
+class NoTensor(NotebookRepr):
     """A handle that stands for something without a value; a subclass says what to do instead."""
 
     name: str

@@ -1,11 +1,12 @@
 """What a table remembers of a column: name, kind, levels, original dtype."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymc_spn.numerics.html_repr import Listed, elided
 from pymc_spn.numerics.quoted_values import quoted
 
 KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categorical")
@@ -16,7 +17,7 @@ FRAMES = ("polars", "pyarrow")  # kinds of tables beside those of pandas
 WHOLE_KINDS = ("integer", "count")  # whole numbers, each with a mass of its own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Column:
     """Schema of one column.
 
@@ -64,6 +65,13 @@ class Column:
         return self.kind not in NOMINAL_KINDS or (
             self.kind == "binary" and all(type(level) in (int, float) for level in self.levels or ())
         )
+
+    def __repr__(self) -> str:
+        levels = elided([repr(level) for level in self.levels or ()])
+        held = {"name": repr(self.name), "kind": repr(self.kind), "dtype": repr(self.dtype)}
+        held |= {"levels": f"({levels})"} if self.levels else {}
+        held |= {"indicates": repr(self.indicates)} if self.indicates else {}
+        return f"Column({', '.join(f'{field}={value}' for field, value in held.items())})"
 
     def __post_init__(self):
         if not isinstance(self.name, str):
@@ -174,3 +182,26 @@ def check_kind(kind, name):
     """Refuse a kind that is not one of `KINDS`."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"column {name!r}: unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
+
+
+def list_of_columns(columns: Sequence[Column | str], gaps: Iterable[int] | None = None) -> Listed:
+    """Columns as a notebook shows them: kinds, levels and, where the rows are known, missing cells.
+
+    Parameters
+    ----------
+    columns : sequence of Column or str
+        Names alone have no kind.
+    gaps : iterable of int, optional
+        Missing cells of each.
+    """
+    rows = []
+    for column in columns:
+        if isinstance(column, str):
+            rows.append([column, "", ""])
+            continue
+        levels = [str(level) for level in column.levels or ()]
+        rows.append([column.name, column.kind, elided(levels)])
+    if gaps is not None:
+        rows = [[*row, f"{n:,}"] for row, n in zip(rows, gaps, strict=True)]
+    head = ("column", "kind", "levels") + (() if gaps is None else ("missing",))
+    return Listed(f"{len(rows)} columns", head, rows)

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.first_guesses import made_by
+from pymc_spn.numerics.html_repr import Facts, as_html, elided
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
-from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name
+from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name, list_of_columns
 from pymc_spn.tables.frame_kinds import column_array, frame_kind, frame_of_kind, pandas_frame, refuse_duplicates
 from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
 
 
+@made_by("ps.Table.from_frame(df)")
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Coded data with the schema that gives it meaning. Made by `Table.from_frame`.
@@ -171,11 +174,17 @@ class Table:
         return decode(self.values, self.columns, self.index)
 
     def __repr__(self):
-        fields = (
+        fields = [
             f"{column.name}: {column.kind}" + (f"({len(column.levels)})" if column.kind in LEVEL_KINDS else "")
             for column in self.columns
-        )
-        return f"Table({len(self.index)} rows; {', '.join(fields)})"
+        ]
+        return f"Table({len(self.index)} rows; {elided(fields)})"
+
+    def _repr_html_(self):
+        gaps = np.isnan(self.values).sum(axis=0)
+        facts = {"rows": f"{len(self.index):,} rows", "columns": f"{len(self.columns)} columns"}
+        facts["gaps"] = f"{gaps.sum():,} of {self.values.size:,} cells are missing"
+        return as_html(Facts("Table", facts), list_of_columns(self.columns, gaps))
 
 
 def decode(values, columns, index=None):
@@ -282,6 +291,8 @@ def _as_frame(data, names, schema):
             way = "a row is df.loc[[label]], a column to_frame()"
         elif hasattr(data, "get_value"):  # pm.Data, which the package does not import here
             way = "give the table itself, or get_value() of a pm.Data variable"
+        elif isinstance(data, list | tuple):
+            way = "rows as lists are pd.DataFrame(rows, columns=[...]) or np.asarray(rows)"
         else:
             way = "convert with to_frame(), to_pandas() or np.asarray()"
         raise TypeError(
@@ -300,7 +311,8 @@ def _frame_of_mapping(data):
     for name, cells in data.items():
         if np.ndim(cells) != 1 and not isinstance(cells, pd.Series | pd.Index | list | tuple):
             raise ValueError(
-                f"column {name!r}: values must be one-dimensional, got {quoted(cells)}; of a single row [value]"
+                f"column {name!r}: values must be one-dimensional, got {quoted(cells)}; of a single row [value], and "
+                "a row in a dict is pd.DataFrame([row])"
             )
         lengths[name] = len(cells)
         if isinstance(cells, pd.Series):

@@ -21,10 +21,12 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
+from pymc_spn.tables import describe_columns
 from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.flat_ticket import FlatTicket
@@ -37,7 +39,7 @@ STALE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeHandle(NoTensor):
     """A decision tree of a model; `TreeResponse` gives it a response. It is not a tensor.
 
@@ -61,6 +63,10 @@ class TreeHandle(NoTensor):
         "tree {name!r} is no tensor: give it to a response, ps.TreeResponse('y', {name}, family='real', observed=y), "
         "whose leaves have their mean and their noise integrated out (or family='classes', 'binary', 'counts')"
     )
+
+    def _facts(self) -> Facts:
+        features = f"{len(self.columns)} features ({describe_columns(self.columns)})"
+        return Facts("DecisionTree", {"name": repr(self.name), "features": features})
 
     def data(self, X: Any, unseen: str = "error") -> dict[str, np.ndarray]:
         """New rows in the form that ``pm.set_data`` takes.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
@@ -210,7 +211,7 @@ class Subsets:
         return self._choices[state]
 
 
-class ExactTrees:
+class ExactTrees(NotebookRepr):
     """The exact posterior over trees; made by `exact_tree_evidence`.
 
     Examples
@@ -233,6 +234,17 @@ class ExactTrees:
             self._sets = ValueRanges(features, response, leaf, compiled)
         else:
             self._sets = Subsets(features, response, leaf, compiled, common.get("max_states", 100_000))
+
+    def _facts(self) -> Facts:
+        facts = {
+            "rows": f"{len(self._common['y'])} rows",
+            "features": f"{len(self._common['features'].names)} features",
+        }
+        facts |= {
+            "sums": f"{self.n_states:,} sum nodes",
+            "evidence": f"log evidence {float(self.log_evidence):.3f} nats",
+        }
+        return Facts("ExactTrees", facts)
 
     @property
     def n_states(self) -> int:

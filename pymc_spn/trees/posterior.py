@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import describe_columns, row_labels
+from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
@@ -40,7 +42,7 @@ ADVICE = (
 
 
 @own_names
-class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
+class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
@@ -55,6 +57,11 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
     """
 
     def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None):
+        if not isinstance(draws, TreeDraws):
+            raise TypeError(
+                f"TreePosterior needs drawn trees, got {type(draws).__name__}. Make it by "
+                "ps.TreePosterior.from_idata(idata) or ps.fit_tree(X, y)"
+            )
         self._draws = draws
         weights = draws.weights
         if shares is not None:
@@ -165,14 +172,24 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers):
                 refuse("weights_in_use", "have a positive sum", post._weights.sum())
             return post
 
-    def __repr__(self) -> str:
+    _instead: ClassVar[dict[str, str]] = {
+        "summary": "repr() says what it is; diagnose() has R-hat, variable_importance() the features",
+        "feature_importances_": "variable_importance()",
+        "plot": "functions of ps.plots draw it: plot_tree(post), plot_pdp(post, feature)",
+        "predict_interval": "predict_quantile(X, [0.05, 0.95])",
+        "score": "log_predictive(X, y)",
+    }
+
+    def _facts(self) -> Facts:
         d = self._draws
-        mixing = f"; {self._mixing}" if self._mixing else ""
-        return (
-            f"TreePosterior({d.n_trees} trees in {len(np.unique(d.group))} chains or islands, {len(d.y)} rows, "
-            f"{len(d.features.names)} features ({describe_columns(d.features.columns)}), "
-            f"{d.family['family']} leaves{mixing})"
-        )
+        facts = {"trees": f"{d.n_trees} trees in {len(np.unique(d.group))} chains or islands"}
+        facts |= {"rows": f"{len(d.y)} rows", "leaves": f"{d.family['family']} leaves"}
+        facts["features"] = f"{len(d.features.names)} features ({describe_columns(d.features.columns)})"
+        return Facts("TreePosterior", facts | {LATER: str(self._mixing or "")})
+
+    def _listed(self) -> Listed:
+        features = self._draws.features
+        return list_of_columns(features.columns, np.isnan(features.values).sum(axis=0))
 
     # ---- the run
 

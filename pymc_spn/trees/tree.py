@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.tables.stored_arrays import refuse
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tree(NotebookRepr):
     """Decisions of the nodes in breadth-first order.
 
     Parameters
@@ -30,6 +31,11 @@ class Tree:
             raise ValueError(f"decisions must hold one node more than twice its splits, got {len(d)} nodes")
         d.flags.writeable = False
         object.__setattr__(self, "decisions", d)
+
+    def _facts(self) -> Facts:
+        n_features = len(np.unique(self.decisions[self.decisions[:, 0] >= 0, 0]))
+        facts = {"leaves": f"{self.n_leaves} leaves", "depth": f"depth {self.depth.max()}"}
+        return Facts("Tree", facts | {"features": f"splits on {n_features} features"})
 
     @cached_property
     def children(self) -> np.ndarray:

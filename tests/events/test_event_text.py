@@ -356,7 +356,7 @@ MANY = " or ".join(f"{2 * k} < x < {2 * k + 1}" for k in range(40))
         ("`no such` > 3", "there is no column 'no such'"),
         ("x < n", r"columns \['n', 'x'\] are compared with each other: an event restricts single columns"),
         ("1 < 2", "no column is compared: an event restricts"),
-        ("x", "a condition is a comparison, or conditions joined by and, or, not: 'x' at position 0"),
+        ("x", "conditions joined by and, or, not, as in 'x < 1'; questions about one column are asked of marginal.'x'"),
         ("x > 1 and 3", "a condition is a comparison.*'3' at position 10"),
         ("x > 1 & n < 3", "& and | bind before comparisons"),
         ("x is 3", "comparisons are < <= > >= == != in and not in"),

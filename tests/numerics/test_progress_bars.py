@@ -1,6 +1,7 @@
 """Progress bars: when they show, that every builder counts all of its steps, and that counting changes nothing."""
 
 import copy
+import functools
 import pickle
 import threading
 from typing import ClassVar
@@ -10,8 +11,11 @@ import pandas as pd
 import pytest
 
 import pymc_spn as ps
+from pymc_spn.networks.records import draw_blocks
 from pymc_spn.numerics import progress_bars
+from pymc_spn.numerics.answer_steps import current_bar
 from pymc_spn.numerics.progress_bars import ProgressBar
+from tests.hand_made_records import sampled_tree
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 5)), columns=list("abcde"))
 
@@ -39,6 +43,10 @@ class Recorder:
     def advance(self, task, advance=1):
         assert task == 7 and self.open
         self.count += advance
+
+    def update(self, task, total):
+        assert task == 7 and self.open
+        self.total = total
 
 
 @pytest.fixture
@@ -136,6 +144,47 @@ def test_builders_count_all_their_steps(description, monkeypatch):
     np.testing.assert_array_equal(shown, silent)
     mine = [bar for bar in closed if bar.description == description]
     assert len(mine) >= 2 and all(bar.done == bar.total > 1 for bar in mine)
+
+
+ROWS = pd.DataFrame({"x0": [0.5, 1.5, np.nan], "x1": [0, 1, 1], "x2": [2, np.nan, 7]})
+ANSWERS = {
+    "mpe": lambda p, **k: float(p.mpe({"x0": 0.5}, **k).log_density),
+    "dependence": lambda p, **k: p.dependence(**k)["mutual_information"].values,
+    "explain": lambda p, **k: p.explain(ROWS.iloc[0], **k)["shapley"].values,
+    "predictive_p_value": lambda p, **k: p.predictive_p_value(ROWS, n=99, random_seed=1, **k)["p_value"].values,
+    "cell_p_value": lambda p, **k: p.cell_p_value(ROWS, **k).values,
+    "diagnose": lambda p, **k: p.diagnose(**k).to_numpy(),
+}
+
+
+@functools.cache
+def posterior():
+    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=20))
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_answers_that_last_count_their_steps(question, bars, monkeypatch):
+    post, ask = posterior(), ANSWERS[question]
+    monkeypatch.setattr(draw_blocks, "ROWS", 2)  # of a piece: few rows are several pieces
+    silent = ask(post, progressbar=False)
+    assert not bars
+    np.testing.assert_array_equal(ask(post), silent)
+    assert not bars  # it is soon done
+    monkeypatch.setattr(progress_bars, "PATIENCE", -1.0)
+    np.testing.assert_array_equal(ask(post), silent)
+    assert len(bars) == 1 and bars[0].count == bars[0].total > 1 and not bars[0].open
+    with pytest.raises(TypeError, match="progressbar must be True or False, got 1"):
+        ask(post, progressbar=1)
+
+
+def test_the_bar_of_an_answer_is_that_of_its_thread():
+    seen = []
+    with progress_bars.counted("work", True) as bar:
+        thread = threading.Thread(target=lambda: seen.append(current_bar()))
+        thread.start()
+        thread.join()
+        assert current_bar() is bar and seen[0] is not bar
+    assert current_bar() is not bar
 
 
 def test_orders_drawn_in_parts_are_those_drawn_at_once():

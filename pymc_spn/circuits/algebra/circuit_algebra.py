@@ -18,6 +18,7 @@ import numpy as np
 from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.algebra.circuit_products import product_circuit
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, operand
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class CircuitProduct(ParameterisedCircuit):
 
     log_normaliser: float
 
-    def __repr__(self) -> str:
-        return f"CircuitProduct({self.circuit!r}, log normaliser {self.log_normaliser:.6g} nats)"
+    def _facts(self) -> Facts:
+        normaliser = f"log normaliser {self.log_normaliser:.6g} nats"
+        return Facts("CircuitProduct", {"circuit": repr(self.circuit), "normaliser": normaliser})
 
 
 def log_inner_product(first: CircuitLike, second: CircuitLike) -> "xr.DataArray":

@@ -15,6 +15,7 @@ from pymc_spn.circuits.evaluation.parameters import checked_values
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import checked_operand, operand
 from pymc_spn.numerics.asked_numbers import is_int, is_real
+from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
@@ -27,7 +28,7 @@ LEAST_SHARE = 1e-12  # of the absolute terms of the normaliser; less is rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SumOfSquares:
+class SumOfSquares(NotebookRepr):
     """A density that adds and subtracts circuits before it is squared.
 
     With circuits p_1, .., p_K and coefficients of either sign it is proportional to the sum over j of
@@ -102,10 +103,11 @@ class SumOfSquares:
         """One over what the positive weights of the square multiplied out add up to: what cancelling leaves of them."""
         return 1.0 / float(np.maximum(self._mixture.weights, 0.0).sum())
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         n_squares, n_components = self.coefficients.shape
         squares = "1 square" if n_squares == 1 else f"{n_squares} squares"
-        return f"SumOfSquares({squares} of {n_components} circuits, {len(self.names)} columns)"
+        facts = {"squares": f"{squares} of {n_components} circuits", "columns": f"{len(self.names)} columns"}
+        return Facts("SumOfSquares", facts)
 
     def log_density(self, values: TableLike) -> np.ndarray:
         """Log density of rows, with missing cells summed out.

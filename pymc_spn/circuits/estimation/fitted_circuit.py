@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.circuits.estimation.fit_json import fields_from_json, fit_to_json
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.own_names import own_names
 
 
@@ -78,10 +79,9 @@ class CircuitFit(ParameterisedCircuit):
         """
         return cls(**fields_from_json(data))
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         end = "converged" if self.converged else "not converged"
         in_batches = f" and {self.epochs} epochs" if self.epochs else ""
-        return (
-            f"CircuitFit({self.circuit!r}, log likelihood {self.log_likelihood:.1f} nats, {end} after "
-            f"{self.objective.size - 1} steps{in_batches}, best of {self.of_restarts.size})"
-        )
+        fit = f"log likelihood {self.log_likelihood:.1f} nats"
+        steps = f"{end} after {self.objective.size - 1} steps{in_batches}, best of {self.of_restarts.size}"
+        return Facts("CircuitFit", {"circuit": repr(self.circuit), "fit": fit, "steps": steps})

@@ -13,8 +13,10 @@ from pymc_spn.circuits.structures.further_columns import checked_further_columns
 from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import list_of_columns
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -27,7 +29,7 @@ SUM, PRODUCT, LEAF = 0, 1, 2
 
 @own_names
 @dataclass(frozen=True, eq=False, repr=False)
-class Circuit:
+class Circuit(NotebookRepr):
     """A smooth and decomposable circuit without its parameters: `with_parameters` makes one that answers.
 
     Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is
@@ -230,11 +232,13 @@ class Circuit:
     def __hash__(self) -> int:
         return hash((self.names, self.kind.tobytes(), self.children.tobytes()))
 
-    def __repr__(self) -> str:
-        return (
-            f"Circuit({len(self.columns)} columns, {self.n_sum} sums, {self.n_product} products, "
-            f"{self.n_leaf} leaves, {self.n_edges} edges)"
-        )
+    def _facts(self) -> Facts:
+        nodes = f"{self.n_sum} sums, {self.n_product} products, {self.n_leaf} leaves"
+        edges = f"{self.n_edges} edges"
+        return Facts("Circuit", {"columns": f"{len(self.columns)} columns", "nodes": nodes, "edges": edges})
+
+    def _listed(self) -> Listed:
+        return list_of_columns(self.columns)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pymc_spn.circuits.evaluation.parameters import checked_parameters, checked_
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import codes_of_rows
 from pymc_spn.laws.law import Law, Marks
+from pymc_spn.numerics.html_repr import Facts, Listed
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.inputs import EventLike, TableLike
@@ -298,8 +299,11 @@ class ParameterisedCircuit(Answers):
         if law is not None:
             self._know(law)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.circuit!r})"
+    def _facts(self) -> Facts:
+        return Facts(type(self).__name__, {"circuit": repr(self.circuit)})
+
+    def _listed(self) -> Listed:
+        return self.circuit._listed()
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
+from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
+from pymc_spn.tables.column import list_of_columns
 
 if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit
@@ -17,7 +19,7 @@ ARRAYS = ("order", "begin", "end", "parent", "n_children", "split")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionTree:
+class RegionTree(NotebookRepr):
     """A recursive split of the columns, shared by all products of a region or by some of them.
 
     A region is a set of columns at one place of the tree. The sum nodes of a region with several columns
@@ -200,11 +202,15 @@ class RegionTree:
     def __hash__(self) -> int:
         return hash((self.names, self.order.tobytes(), self.begin.tobytes(), self.n_children.tobytes()))
 
-    def __repr__(self) -> str:
+    def _facts(self) -> Facts:
         width = sorted({int(c) for c in self.n_children})
         shown = ", ".join("infinite" if c == 0 else str(c) for c in width)
-        splits = f", up to {self.n_splits.max()} splits a region" if self.n_splits.max() > 1 else ""
-        return f"RegionTree({len(self.columns)} columns, {self.n_regions} regions, n_children {shown}{splits})"
+        splits = f"up to {self.n_splits.max()} splits a region" if self.n_splits.max() > 1 else ""
+        facts = {"columns": f"{len(self.columns)} columns", "regions": f"{self.n_regions} regions"}
+        return Facts("RegionTree", facts | {"width": f"n_children {shown}", "splits": splits})
+
+    def _listed(self) -> Listed:
+        return list_of_columns(self.columns)
 
     def n_options(self, n_entries: np.ndarray) -> np.ndarray:
         """Kinds (R,) of the children of a region's sum nodes: splits, or palette entries, of columns n_entries (D,)."""

@@ -14,6 +14,7 @@ from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredic
 from pymc_spn.networks.records.packed_draws import PackedDraws, packed
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.share_kernels import column_shares, regions_of
+from pymc_spn.numerics.answer_steps import current_bar
 from pymc_spn.numerics.threads import for_each
 
 DRAWS = 64  # of a piece
@@ -259,6 +260,7 @@ class DrawBlocks:
             ask(piece._replace(known=known))
 
         n_leaves = self._states.n_draws * self._states.structure.leaf_region.size * n_rows
+        current_bar().expect(-(-self._states.n_draws // self._size) * -(-n_rows // size))
         for_each(ask_with_joints if self._states.has_joints else ask, pieces(), n_leaves > ALONE)
         logs[:, excluded] = np.nan
         nothing = np.isnan(values).all(axis=1)

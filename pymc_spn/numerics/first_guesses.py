@@ -1,0 +1,99 @@
+"""Messages that lead on where a user guesses a name, an argument or a way to make an object."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pymc_spn.numerics.methods_of_some import MethodOfSome
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that a user may have meant, whatever its case; None if none is near."""
+    known = {one.lower(): one for one in sorted(names)}
+    found = get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    return known[found[0]] if found else None
+
+
+class LeadsOn:
+    """An object whose missing attributes say what to ask instead, and that offers only what it can answer.
+
+    `_instead` maps names that other packages use to what is said of them; those of base classes count, too.
+    `_refused` names methods that only refuse: they are there, but not offered.
+    """
+
+    _instead: ClassVar[dict[str, str]] = {}
+    _refused: ClassVar[frozenset[str]] = frozenset()
+
+    if not TYPE_CHECKING:  # to a type checker, a class with __getattr__ has every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            there = inspect.getattr_static(type(self), name, None)
+            if hasattr(type(there), "__get__"):  # its own error, which Python has dropped to ask here
+                return there.__get__(self, type(self))
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name.startswith("_"):
+                raise AttributeError(said)
+            for cls in type(self).__mro__:
+                if way := vars(cls).get("_instead", {}).get(name):
+                    raise AttributeError(f"{said}: {way}")
+            meant = nearest(name, (one for one in dir(self) if not one.startswith("_")))
+            raise AttributeError(said + (f"; did you mean {meant!r}?" if meant else ""))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in self._refused and self._answers(name)]
+
+    def _answers(self, name: str) -> bool:
+        method = inspect.getattr_static(type(self), name, None)
+        return not isinstance(method, MethodOfSome) or hasattr(self, name)
+
+
+def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
+    """A method of a posterior that says which arguments it takes where a call does not fit them."""
+    parameters = list(inspect.signature(ask).parameters)[1:]
+
+    @wraps(ask)
+    def asked(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return ask(*args, **named)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # not of this call
+            odd = [name for name in named if name not in parameters]
+            columns = {column.name for column in getattr(args[0], "columns", ())} if args else set()
+            words = f"{error}. Its arguments are {', '.join(parameters)}"
+            if columns.intersection(odd):
+                known = ", ".join(f"{name!r}: {named[name]!r}" for name in odd if name in columns)
+                words += f"; columns go into a dict, {{{known}}}"
+            raise TypeError(words) from None
+
+    asked.is_led = True  # type: ignore[attr-defined]
+    return asked
+
+
+def made_by[Class: type](way: str) -> Callable[[Class], Class]:
+    """A class that is seldom made by its own arguments: where these do not fit, the message says how it is made.
+
+    Parameters
+    ----------
+    way : str
+        As in ``"ps.LocalScores.from_data(df)"``.
+    """
+
+    def change(cls: Class) -> Class:
+        make = cls.__init__  # type: ignore[misc]
+
+        @wraps(make)
+        def __init__(self: Any, *args: Any, **named: Any) -> None:
+            try:
+                make(self, *args, **named)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                raise TypeError(f"{error}. Make it by {way}") from None
+
+        cls.__init__ = __init__  # type: ignore[misc]
+        return cls
+
+    return change

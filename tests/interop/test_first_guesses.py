@@ -1,0 +1,138 @@
+"""What somebody who knows PyMC, pandas or pgmpy tries first: it works, or the message leads on."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import pymc_spn as ps
+from pymc_spn.numerics.first_guesses import LeadsOn, nearest
+from tests.hand_made_records import sampled_tree
+
+ROWS = pd.DataFrame({"x0": [0.5, 1.5], "x1": [0, 1], "x2": [2, 7]})
+NUMBERS = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+
+
+@pytest.fixture(scope="module")
+def post():
+    return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=8))
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    return ps.DagPosterior.from_data(NUMBERS)
+
+
+@pytest.fixture(scope="module")
+def field():
+    graph = ps.FactorGraph({"rain": ["no", "yes"], "wet": 2})
+    graph.add_factor(("rain", "wet"), np.log([[0.9, 0.1], [0.2, 0.8]]))
+    return graph
+
+
+NAMES = {
+    "ps.Spn": (ps, "ps.SPN?"),
+    "ps.SumProductNetwork": (ps, "ps.SPN?"),
+    "ps.BayesianNetwork": (ps, "ps.DagPosterior, which learns its graph"),
+    "ps.complete_tree": (ps, "ps.circuits.complete_tree?"),
+    "ps.plot_graph": (ps, "ps.plots.plot_graph?"),
+    "ps.Gaussian": (ps, "ps.leaves.Gaussian?"),
+    "dags.DAG": (ps.dags, "ps.DAG?"),
+    "leaves.Normal": (ps.leaves, "ps.leaves.Gaussian?"),
+    "circuits.chow_lui_tree": (ps.circuits, "ps.circuits.chow_liu_tree?"),
+}
+
+
+@pytest.mark.parametrize("guess", NAMES)
+def test_names_of_the_package(guess):
+    module, meant = NAMES[guess]
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, guess.split(".")[1])
+    assert f"did you mean {meant}" in str(caught.value)
+    with pytest.raises(AttributeError, match=r"has no attribute '_repr_png_'$"):
+        module._repr_png_  # noqa: B018  notebooks ask for such names
+
+
+POSTERIOR = {
+    "a row in a dict": (lambda p: p.log_density(ROWS.iloc[0].to_dict()), "pd.DataFrame([row])"),
+    "rows in lists": (lambda p: p.log_density([[0.5, 0, 2]]), "pd.DataFrame(rows, columns=[...])"),
+    "a Series": (lambda p: p.log_density(ROWS.iloc[0]), "a row is df.loc[[label]]"),
+    "columns by name": (lambda p: p.predict(x0=0.5), "SPNPosterior.predict() got an unexpected keyword argument 'x0'"),
+    "columns go": (lambda p: p.probability(x1=1), "given, per_draw; columns go into a dict, {'x1': 1}"),
+    "no target": (lambda p: p.predict(ROWS), "argument: 'target'. Its arguments are df, target"),
+    "seed": (lambda p: p.sample(5, seed=1), "Its arguments are n, given, random_seed"),
+    "a column as condition": (lambda p: p.mean("x0"), "as in 'x0 < 1'; questions about one column are"),
+    "summary": (lambda p: p.summary(), "diagnose()"),
+    "logp": (lambda p: p.logp(ROWS), "log_density(df)"),
+    "map": (lambda p: p.map(), "mpe()"),
+    "loo": (lambda p: p.loo(), "az.loo(idata)"),
+    "a slip": (lambda p: p.probabilty("x1 == 1"), "did you mean 'probability'?"),
+    "idata": (lambda p: ps.SPNPosterior(sampled_tree("missing", draws=8)), "ps.SPNPosterior.from_idata(idata)"),
+    "trees of idata": (lambda p: ps.TreePosterior({}), "ps.TreePosterior.from_idata(idata)"),
+    "a table": (lambda p: ps.Table(ROWS), "Make it by ps.Table.from_frame(df)"),
+    "scores": (lambda p: ps.LocalScores(NUMBERS), "Make it by ps.LocalScores.from_data(df)"),
+    "graphs": (lambda p: ps.DagPosterior(NUMBERS), "Make it by ps.DagPosterior.from_data(df)"),
+    "edges": (lambda p: ps.DAG(list("abc"), [("a", "b")]), "edges go into ps.DAG.from_edges(names, edges)"),
+    "edges alone": (lambda p: ps.DAG([("a", "b")]), "Make it by ps.DAG.from_edges(names, edges)"),
+    "variables": (lambda p: ps.FactorGraph(["a", "b"]), "a mapping of names to states, such as {'wet': 2}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("guess", POSTERIOR)
+def test_posteriors_and_how_objects_are_made(guess, post):
+    ask, way = POSTERIOR[guess]
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        ask(post)
+    assert way in str(caught.value)
+
+
+def test_graphs_scores_and_fields(graphs, field):
+    for asked, name, way in (
+        (graphs, "summary", "edge_probabilities()"),
+        (graphs, "edges", "edge_probabilities()"),
+        (graphs, "edge_probability", "did you mean 'edge_probabilities'?"),
+        (graphs, "do", "causal_effects()"),
+        (graphs.scores, "scores", "of(name)"),
+        (field, "infer", "compile().infer(given={...})"),
+        (field, "query", "compile().infer(given={...})"),
+        (field.compile(), "marginal", "infer(given={...})"),
+        (field.compile().infer({"wet": 1}), "query", "marginal(name)"),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(asked, name)
+        assert f"{type(asked).__name__!r} object has no attribute {name!r}" in str(caught.value)
+        assert way in str(caught.value)
+        assert hasattr(asked, way.split("(")[0].strip("'?").rpartition("'")[2])  # what it names is there
+    with pytest.raises(
+        TypeError, match=r"JunctionTree.infer\(\) got an unexpected keyword argument 'evidence'. Its arg"
+    ):
+        field.compile().infer(evidence={"wet": 1})
+
+
+def test_what_an_object_cannot_answer_is_not_offered(post):
+    assert {"mpe", "condition", "log_density"} <= set(dir(post)) and "do" not in dir(post)
+    with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
+        post.do(x0=1)
+    lacking = ps.circuits.leaf("x", stats.skewnorm(4.0))
+    assert "mpe" not in dir(lacking) and "condition" in dir(lacking)
+    with pytest.raises(AttributeError, match="the search needs bounds of every leaf"):  # its own error
+        lacking.mpe()
+
+
+def test_errors_of_a_property_and_of_a_question_stay_as_they_are(post):
+    class Broken(LeadsOn):
+        _instead = {"missing_part": "the other part"}  # noqa: RUF012
+
+        @property
+        def value(self):
+            return self.missing_part
+
+    with pytest.raises(AttributeError, match="'Broken' object has no attribute 'missing_part': the other part"):
+        Broken().value  # noqa: B018
+    assert not hasattr(Broken(), "value") and nearest("Valu", ["value", "other"]) == "value"
+    with pytest.raises(TypeError) as caught:
+        post.log_density(3)
+    assert "Its arguments" not in str(caught.value)
+    assert repr(pickle.loads(pickle.dumps(post))) == repr(post)

@@ -1,0 +1,65 @@
+"""Simulated tables for ArviZ: their distribution is the predictive of each draw, and ArviZ's functions take them."""
+
+import arviz as az
+import numpy as np
+import pytest
+
+import pymc_spn as ps
+from tests.hand_made_records import sampled_tree
+
+DRAWS = 300
+
+
+@pytest.fixture(scope="module")
+def idata():
+    return sampled_tree("missing", draws=DRAWS)
+
+
+@pytest.fixture(scope="module")
+def post(idata):
+    return ps.SPNPosterior.from_idata(idata)
+
+
+def test_each_draw_simulates_from_its_own_predictive(post):
+    drawn = post.posterior_predictive(random_seed=1)["x"]
+    n_rows = post._states.record.table.shape[0]
+    assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn.shape == (2, DRAWS, n_rows, 3)
+    assert drawn["x_row"].values.tolist() == post._states.record.rows.tolist()
+    assert drawn["x_column"].values.tolist() == ["x0", "x1", "x2"] and drawn.attrs["exactness"] == "exact simulation"
+    of_draws = post.probability({"x1": 1}, per_draw=True).values.ravel()
+    found = drawn.sel(x_column="x1").values.reshape(2 * DRAWS, n_rows)
+
+    def far(chances):
+        """Standardised: five standard errors of a mean of independent cells."""
+        off = (found.mean(axis=1) - chances) * chances  # weighed by the chances: seen if draws were exchanged
+        sd = np.sqrt((chances**2 * of_draws * (1 - of_draws) / n_rows).sum())
+        return abs(off.sum()) / sd
+
+    assert far(of_draws) < 5.0
+    assert far(1.0 - of_draws) > 5.0  # the level that is not asked for
+    np.testing.assert_array_equal(drawn, post.posterior_predictive(random_seed=1)["x"])
+    assert not np.array_equal(drawn, post.posterior_predictive(random_seed=2)["x"])
+
+
+def test_arviz_draws_its_checks(idata, post):
+    idata = idata.copy()
+    idata["posterior_predictive"] = post.posterior_predictive(random_seed=1)
+    az.plot_ppc_dist(idata, coords={"x_column": "x2"}, backend="none")
+    check = post.predictive_check("x2", random_seed=1)
+    table = post._states.record.table
+    seen = ~np.isnan(table[:, 2])
+    np.testing.assert_array_equal(check["observed_data/x2"], table[seen, 2])
+    np.testing.assert_array_equal(check["posterior_predictive/x2"], idata["posterior_predictive/x"][..., seen, 2])
+    az.plot_ppc_dist(check, backend="none")
+    az.plot_loo_pit(check, backend="none")
+    idata["log_likelihood"] = post.log_likelihood()
+    compared = az.compare({"one": az.loo(idata), "again": az.loo(idata)})
+    assert set(compared.index) == {"one", "again"}
+
+
+def test_only_of_the_posterior_as_sampled(post):
+    for asked in (post.condition({"x1": 1}), post.marginal(["x0"])):
+        with pytest.raises(ValueError, match="posterior_predictive needs the posterior as sampled"):
+            asked.posterior_predictive()
+    with pytest.raises(ValueError, match="column"):
+        post.predictive_check("other")
