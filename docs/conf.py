@@ -21,10 +21,11 @@ copyright = author
 version = release = pymc_spn.__version__
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.intersphinx", "sphinx.ext.mathjax"]
-extensions += ["sphinx.ext.viewcode", "numpydoc", "myst_nb", "sphinx_copybutton", "reference_links"]
-exclude_patterns = ["_build"]
+extensions += ["sphinx.ext.viewcode", "numpydoc", "myst_nb", "sphinx_copybutton", "sphinx_design", "reference_links"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 
-myst_enable_extensions = ["colon_fence", "dollarmath", "tasklist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "tasklist"]
 myst_heading_anchors = 3
 
 nb_execution_mode = "cache"  # executed once, then reused while the code cells are unchanged
@@ -58,19 +59,44 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = "pymc_spn"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"**": ["site_navigation.html"]}
+html_theme_options = {
+    "header_links_before_dropdown": 5,
+    "navigation_depth": 3,
+    "show_toc_level": 2,
+    "footer_end": [],
+}
 
-# The notebooks live in examples/, where users look for them; Sphinx only reads below its own folder.
+# The notebooks live in examples/, where users look for them; Sphinx only reads below its own folder. They stand here in
+# the order in which a reader needs them.
+TUTORIALS = {
+    "Tables": [
+        "sum_product_networks",
+        "mixed_table",
+        "regression_with_gaps",
+        "circuits_engine",
+    ],
+    "Graphs over the columns": ["posteriors_over_graphs"],
+    "Decision trees": ["decision_trees"],
+    "Discrete unknowns in a model": [
+        "factor_graphs_message_passing",
+        "factor_graphs_hidden_markov_model",
+        "factor_graphs_potts_image",
+    ],
+    "Hidden causes": ["belief_network_ring"],
+}
 notebooks = HERE / "notebooks"
 shutil.rmtree(notebooks, ignore_errors=True)
 notebooks.mkdir()
-originals = sorted((HERE.parent / "examples").glob("*.ipynb"))
-for original in originals:
+originals = {path.stem: path for path in (HERE.parent / "examples").glob("*.ipynb")}
+listed = [name for names in TUTORIALS.values() for name in names]
+if sorted(listed) != sorted(originals):
+    raise ValueError(f"TUTORIALS and the notebooks of examples/ differ: {sorted({*listed} ^ {*originals})}")
+for original in originals.values():
     shutil.copy2(original, notebooks)
-lines = [
-    "# Examples",
-    "One notebook for each family: a question, and an answer compared with a known value.",
-    "```{toctree}",
-    *(original.stem for original in originals),
-    "```",
-]
+lines = [(HERE / "_templates" / "tutorials.md").read_text(encoding="utf-8")]
+for caption, names in TUTORIALS.items():
+    lines += [f"## {caption}", "```{toctree}", ":maxdepth: 1", *names, "```"]
 (notebooks / "index.md").write_text("\n".join(lines), encoding="utf-8")

@@ -1,18 +1,14 @@
 """The listings of the README run as they stand there, with fewer draws."""
 
-import re
-from pathlib import Path
-
 import pandas as pd
-import pymc as pm
 import xarray as xr
+
+from tests.listings import CHECKOUT, python_blocks, sample_few_draws
 
 
 def test_the_listing_of_the_readme_runs(monkeypatch):
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    sample, few = pm.sample, {"draws": 10, "tune": 10, "chains": 1, "progressbar": False, "quiet": True}
-    monkeypatch.setattr(pm, "sample", lambda **asked: sample(**few, **asked, compute_convergence_checks=False))
+    ((_, block),) = python_blocks(CHECKOUT / "README.md")
+    sample_few_draws(monkeypatch, draws=10, tune=10, chains=1)
     lines, names, answers = block.splitlines(), {}, []
     is_question = [line.startswith("post.") for line in lines]
     exec("\n".join(line for line, asks in zip(lines, is_question, strict=True) if not asks), names)

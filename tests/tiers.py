@@ -56,7 +56,7 @@ REST = {
         tree_checks tree_models tree_posterior
     """,
     "tests": """
-        docstrings readme reference structures_in_models threads
+        docstrings documents readme reference structures_in_models threads
     """,
     "numerics": """
         progress_bars
@@ -155,4 +155,6 @@ LONG = [
     r"test_particles\.py::test_posterior_over_trees_with_gaps_and_levels\[\w+-onehot\]",
     r"test_questions\.py::test_a_law_answers_as_its_circuit\[condition-",
     r"scikit_checks\.py::test_\w+\[(BayesianTreeRegressor|SPNOutlierDetector|SPNImputer)",
+    # Pages that sample several networks or ask every question; the others run their listings always.
+    r"test_documents\.py::test_\w+\[(get_started/from_csv|howto/(compare_models|gallery|gaps|high_r_hat))",
 ]
