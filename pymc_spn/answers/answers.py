@@ -20,9 +20,9 @@ from pymc_spn.numerics.methods_of_some import MethodOfSome
 class Answers(AskedLaw):
     """Answers of a law, labelled and marked: the same methods whatever the law is.
 
-    Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
-    None is unbounded), a list of intervals or a set of values, or are text such as
-    ``"20 <= age < 30 and job == 'nurse'"``; of a sequence of mappings one holds. A condition may be a row with gaps:
+    Conditions and events are mappings or text such as ``"20 <= age < 30 and job == 'nurse'"``. Mappings go from column
+    names to a value (point evidence), ``(low, high)`` (a closed interval, None is unbounded), a list of intervals or a
+    set of values. Of a sequence of mappings one holds. A condition may be a row with gaps:
     its missing values (NaN, pd.NA) say nothing.
 
     Parameters

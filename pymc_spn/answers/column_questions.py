@@ -86,8 +86,8 @@ def quantile(
     Raises
     ------
     TypeError, ValueError
-        If q is not within 0 and 1, the column is unknown, given at a value or has levels without an order, or what
-        is given has probability zero.
+        If q is not within 0 and 1, or `given` has probability zero. If the column is unknown, given at a value, or has
+        levels without an order.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def quantile(
 def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
     """Mean of the numeric columns, binary ones as 0 and 1, ordinal ones as their numbers.
 
-    Categorical columns are left out and named in ``attrs["left_out"]``. Where the learned leaf shape of a
-    column is 1/2 or less in some draw that has a weight, its tails are too heavy for a mean: unoccupied leaves
-    then count with their centre, and the column is named in ``attrs["principal_value"]``. Columns with log-normal
+    Categorical columns are left out and named in ``attrs["left_out"]``. If the learned leaf shape of a column is 1/2 or
+    less in some draw that has a weight, its tails are too heavy for a mean. Unoccupied leaves then count with their
+    centre, and ``attrs["principal_value"]`` names the column. Columns with log-normal
     leaves have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
 
     Parameters

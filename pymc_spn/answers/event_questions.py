@@ -39,9 +39,9 @@ def probability(
     ----------
     event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
         Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
-        hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a
-        dict from values to likelihoods, 0 for the others (soft evidence); the answer is then the expected
-        likelihood. Text is described below.
+        hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a dict
+        from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood. Text
+        is described below.
     given : the same, optional
         What is known; of a sequence one is, without it being known which.
     per_draw : bool
@@ -55,17 +55,17 @@ def probability(
     Raises
     ------
     TypeError, ValueError
-        If a column is unknown or cannot be what is asked, as it cannot be missing, `given` has probability zero,
-        a union names a point of a continuous column (a density) or holds likelihoods, these are for a continuous
-        column, negative, infinite or all 0, events overlap in more than 10,000 ways, or text cannot be read or
+        If a column is unknown or cannot be what is asked, as it cannot be missing, or `given` has probability zero. If
+        a union names a point of a continuous column (a density) or holds likelihoods, or events overlap in more than
+        10,000 ways. If likelihoods are for a continuous column, negative, infinite or all 0, or text cannot be read or
         solved.
 
     Notes
     -----
     Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``, with
     ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
-    parentheses), names that are no identifiers in backticks. One side of a comparison is an expression in one
-    column of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2, the other a constant; the column stands
+    parentheses), names that are no identifiers in backticks. One side of a comparison is an expression in one column,
+    the other a constant. The expression has numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2. The column is
     in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of NumPy:
     where an expression is undefined a comparison is false and its negation true. For a continuous column
     ``x != 3`` always holds and ``x == 3`` is a point, with a density.
@@ -281,9 +281,9 @@ def mpe(
 ) -> MostProbable:
     """The most probable values of the columns that are not known, certified where the search finishes.
 
-    A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply
-    with the number of continuous columns; where it stops at `max_boxes` the answer is the best row found
-    and a bound on what it may miss. Given a union it searches each part; in a marginal of a union parts may overlap,
+    A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply with the
+    number of continuous columns. If it stops at `max_boxes`, the answer is the best row found and a bound on what it
+    may miss. Given a union it searches each part; in a marginal of a union parts may overlap,
     where densities add up and the bound seldom suffices for a certificate.
 
     The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values

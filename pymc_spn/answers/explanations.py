@@ -54,9 +54,9 @@ def explain(
     Returns
     -------
     Dataset
-        Over ``column``: ``log_ratio``, what the value loses when the cell is taken out, log v(all) - log
-        v(all but the cell); ``shapley``, the average of that over all orders in which cells become known,
-        which adds up to ``total`` - ``baseline``; ``hdi`` of the Shapley values over draws. Marginals are
+        Over ``column``: ``log_ratio``, what the value loses when the cell is taken out, log v(all) - log v(all but the
+        cell). ``shapley``, the average of that over all orders in which cells become known, which adds up to ``total``
+        - ``baseline``. ``hdi`` of the Shapley values over draws. Marginals are
         exact, nothing is imputed for the cells left out.
 
     Examples

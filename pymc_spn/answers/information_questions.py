@@ -69,11 +69,12 @@ def entropy(
     -------
     DataArray
         A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to ``tolerance``, which is
-        measured: what they change by when the panels of all grids are doubled, and an allowance for the mass beyond
-        the grids, infinite where log-normal leaves have tails so long (one degree of freedom, a ``leaf_shape`` of
-        1/2, and less) that no entropy exists. The upper bound is the smaller one of that of the network and of the
-        sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16 columns),
-        these by quadrature, too. Given a union, what the columns say of its parts is in the lower bound.
+        measured. It is what they change by when the panels of all grids are doubled, plus an allowance for the mass
+        beyond the grids. It is infinite if log-normal leaves have tails so long (one degree of freedom, a
+        ``leaf_shape`` of 1/2, and less) that no entropy exists. The upper bound is the smaller of two. One is that of
+        the network. The
+        other is the sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16
+        columns), by quadrature, too. Given a union, what the columns say of its parts is in the lower bound.
 
     Examples
     --------

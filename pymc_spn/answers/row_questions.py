@@ -85,12 +85,11 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     Returns
     -------
     Dataset
-        ``log_density`` (row,), of the mixture over draws; ``log_density_sd`` (row,), the posterior sd of the
-        draws' own, NaN where a draw that counts gives the row density 0; ``surprise`` (row, column), minus the log
-        density of each cell given the others of its row, in nats, NaN where the cell is missing or where the
-        others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the
-        other cells of its row have none. Surprises are comparable between rows, and between columns of like kind
-        only.
+        ``log_density`` (row,), of the mixture over draws. ``log_density_sd`` (row,), the posterior sd of the draws'
+        own, NaN if a draw that counts gives the row density 0. ``surprise`` (row, column), minus the log density of
+        each cell given the others of its row, in nats. It is NaN where the cell is missing or where the others are
+        impossible under every draw. A single impossible cell has thus an infinite surprise, and the other cells of its
+        row have none. Surprises are comparable between rows, and between columns of like kind only.
 
     Examples
     --------
@@ -232,11 +231,11 @@ def predictive_p_value(
     -------
     Dataset
         ``p_value`` (row,), (1 + number of drawn rows that are at most as dense) / (n + 1), 1 for a row without an
-        observed cell; ``log_density`` (row,), as `log_density`, in nats; ``threshold`` (row,), the log
-        density below which the p-value is at most `level`, which differs between rows by their gaps. p-values and
-        thresholds are Monte Carlo, with ``mcse`` for each row; the former fall in steps of 1 / (n + 1), so that
-        what orders the oddest rows is ``log_density`` less ``threshold``. The error of a threshold is too small
-        where `level` is close to 1 / (n + 1): there by a factor of some 1.6.
+        observed cell. ``log_density`` (row,), as `log_density`, in nats. ``threshold`` (row,), the log density below
+        which the p-value is at most `level`, which differs between rows by their gaps. Both p-values and thresholds are
+        Monte Carlo, with ``mcse`` for each row. The former fall in steps of 1 / (n + 1). So order the oddest rows by
+        ``log_density`` less ``threshold``. The error of a threshold is too small where `level` is close to 1 / (n + 1):
+        there by a factor of some 1.6.
 
     Raises
     ------

@@ -30,9 +30,9 @@ def choose_candidates(
 ) -> list[list[int]]:
     """Candidate parents of each variable, ascending: at most its limit.
 
-    Starts from the required parents and adds, one at a time, the variable u that reaches the highest score of any set
-    S + u with S among the candidates so far (Viinikka et al. 2020, arXiv:2010.00684, "greedy"). Only sets that hold
-    the newest candidate are looked at: the others' best is remembered.
+    Starts from the required parents and adds one variable u at a time (Viinikka et al. 2020, arXiv:2010.00684,
+    "greedy"). It is the one that reaches the highest score of any set S + u with S among the candidates so far. Only
+    sets that hold the newest candidate are looked at: the others' best is remembered.
     """
     chosen = []
     for child, (allowed, most) in enumerate(zip(constraints.allowed, limits, strict=True)):

@@ -58,8 +58,8 @@ def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers:
     Raises
     ------
     ValueError
-        If a name is unknown, an edge is required and forbidden at once, required edges form a cycle or run against the
-        tiers, the tiers hold a variable twice, or the order of a given variable is asked for.
+        If a name is unknown, the tiers hold a variable twice, or the order of a given variable is asked for. If an edge
+        is required and forbidden at once, or required edges form a cycle or run against the tiers.
     """
     d = len(names)
     everything = (1 << d) - 1

@@ -93,7 +93,7 @@ class DagPosterior(OrderSPN):
             As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.
         engine : {"auto", "exact", "orders", "lattice"}
             "exact" sums over all orders, "orders" samples them, "lattice" is `OrderSPN.fit`. "auto" is exact up to 22
-            variables, or more where tiers leave few orders, and samples beyond.
+            variables, or more if tiers leave few orders. Beyond, it samples.
         chains, draws, random_seed
             As in `from_scores`.
         max_candidates : int, optional
@@ -150,7 +150,7 @@ class DagPosterior(OrderSPN):
             See `from_data`.
         chains, draws : int
             Markov chains over orders from random starts, and the orders that are kept of each. Rounds follow each other
-            until R-hat of the edges is at most 1.02, five at most, the third and later ones by replica exchange; the
+            until R-hat of the edges is at most 1.02, five at most. The third and later ones use replica exchange. The
             orders are those of the last round.
         random_seed : int, Generator or None
             The same seed gives the same bits, on any number of threads.

@@ -322,8 +322,8 @@ def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
 
     The variable is the level of each column: 0 without parents, else one more than the highest level of a parent. Every
     graph has exactly one such ordered partition; the graphs of a partition are summed out. `DagPartitionStep`, which
-    ``pm.sample`` picks by itself, redraws one column's place among all blocks and new blocks from its full conditional,
-    exchanges columns of different blocks, and draws a graph given the partition.
+    ``pm.sample`` picks by itself, redraws one column's place among all blocks and new blocks from its full conditional.
+    It exchanges columns of different blocks, and draws a graph given the partition.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ class EffectQueries:
         Returns
         -------
         DataArray
-            (draw, cause, effect) float64, in units of the effect per unit of the cause; one on the diagonal, and zero
-            where no path leads from the cause to the effect.
+            (draw, cause, effect) float64, in units of the effect per unit of the cause. It is one on the diagonal, and
+            zero where no path leads from the cause to the effect.
 
         Raises
         ------
@@ -127,8 +127,8 @@ class EffectQueries:
         Raises
         ------
         ValueError
-            If the scores are others, the effect is numeric, the two are one variable, `versus` is no level of the
-            cause, or `at` does not fit the cause; as in `sample`.
+            If the scores are others, the effect is numeric, or the two are one variable. If `versus` is not a level of
+            the cause, or `at` does not fit the cause. As in `sample`.
 
         Examples
         --------

@@ -59,11 +59,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     p(G | observed) is the expectation of p(G | completed table) over the missing cells given the observed ones. The
     object holds one `DagPosterior` for each of M imputed tables, which count equally, and answers the questions of
-    `OrderSPN` by averages over them. Under a condition E table m counts by p_m(E): p(A | E) is the sum of
-    p_m(A and E) over the sum of p_m(E), and not the mean of p_m(A | E).
+    `OrderSPN` by averages over them. Under a condition E table m counts by p_m(E). So p(A | E) is the sum of p_m(A and
+    E) over the sum of p_m(E), and not the mean of p_m(A | E).
 
-    Every answer has ``attrs["mcse"]``, the standard error that comes from M being finite, and, where it is an average
-    of numbers, ``attrs["sd_between_tables"]``, their standard deviation between tables, both of the answer's shape.
+    Every answer has ``attrs["mcse"]``, the standard error that comes from M being finite. If it is an average of
+    numbers, it has ``attrs["sd_between_tables"]``, their standard deviation between tables. Both have the answer's
+    shape.
     ``attrs["tables_after_weighting"]`` is the effective number of tables under the evidence.
 
     It is the posterior of the observed cells if the missing ones are drawn by the same model. Those that an `SPN`

@@ -25,9 +25,9 @@ def laws_when_set(
     cause, effect : int
         Numbers of two variables.
     rng : Generator, optional
-        Draw the conditional probabilities from their posterior. Without it they are integrated out: each term of the
-        sum is a product of probabilities of different variables, which are independent given the graph, so that means
-        in their place are exact.
+        Draw the conditional probabilities from their posterior. Without it they are integrated out. Each term of the
+        sum is a product of probabilities of different variables. These are independent given the graph, so means in
+        their place are exact.
     """
     levels = counts.n_levels
 

@@ -71,7 +71,7 @@ def posterior_of(rows: MixedRows, family: Family) -> Coefficients:
 
     Given l numeric parents the degrees of freedom are alpha_w + n - k + l + 1, k being the number of numeric variables,
     as in `causal_effects`. The intercept is what makes the posterior means fit, plus a normal error with the variance
-    of a mean of alpha_mu + n rows: the mean vector given the precision is normal (Geiger and Heckerman 2002,
+    of a mean of alpha_mu + n rows. The mean vector given the precision is normal (Geiger and Heckerman 2002,
     doi:10.1214/aos/1035844981).
     """
     child, *parents = family

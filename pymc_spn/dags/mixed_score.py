@@ -16,7 +16,7 @@ class ConditionalGaussian:
     """Score of conditional Gaussian networks: discrete columns have discrete parents only.
 
     A numeric column is linear Gaussian in its numeric parents, with coefficients and variance of its own for every
-    configuration of its discrete parents: its score is a sum of BGe scores, one for the rows of each configuration,
+    configuration of its discrete parents. Its score is a sum of BGe scores, one for the rows of each configuration,
     with independent priors of the same constants. A discrete column is scored by BDeu; sets with a numeric parent are
     impossible. Turning an edge between two columns of one type that have the same other parents leaves the score as it
     is.

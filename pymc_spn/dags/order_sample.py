@@ -121,8 +121,8 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
 def drawn_anew(post: Any, evidence: Evidence, seed: int) -> Any:
     """The posterior under more evidence, by orders drawn under it, where few of the orders at hand would count.
 
-    What is told is added step by step, each as far as a tenth of the orders count, so that the probability of the whole
-    is a product of ones that are known. Where no order allows a step, its probability is taken for that of half an
+    Evidence is added step by step, each as far as a tenth of the orders count. So the probability of all evidence is a
+    product of known ones. Where no order allows a step, its probability is taken for that of half an
     order, and has no standard error.
     """
     while True:

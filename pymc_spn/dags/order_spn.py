@@ -224,8 +224,8 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
             Splits of each sum, from the root down; ceil(log2 d) entries. A sum with fewer possible splits has them all.
         oracle : {"order_mcmc", "partition_mcmc", "random", "dibs"}
             Who proposes splits. Scopes of up to four variables are enumerated and their best splits kept, except by
-            "random". "dibs" needs the package ``dibs-lib``; it runs once, and deeper nodes are split by its orders
-            restricted to their scope, where the paper would run it again.
+            "random". "dibs" needs the package ``dibs-lib``. It runs once, and deeper nodes are split by its orders
+            restricted to their scope. The paper would run it again.
         random_seed : int, Generator or None
         data : DataFrame or array, optional
             For "dibs": the rows that the scores were made from.

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class PrefixLattice:
     """Prefixes (sets of variables) and the edges between those that differ by one variable.
 
-    Its orders are all chains from the empty set to the whole. It is a deterministic order sum-product network: a
-    prefix is a sum node, an edge the product of a leaf (the parents of the added variable inside the smaller prefix)
-    and the smaller prefix. Made by `of_prefixes`, `all_prefixes` or `closed_under`.
+    Its orders are all chains from the empty set to the whole. It is a deterministic order sum-product network. A prefix
+    is a sum node. An edge is the product of a leaf (the parents of the added variable inside the smaller prefix) and
+    the smaller prefix. Made by `of_prefixes`, `all_prefixes` or `closed_under`.
 
     Parameters
     ----------

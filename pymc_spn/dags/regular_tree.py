@@ -35,8 +35,8 @@ class RegularTree:
     Raises
     ------
     ValueError
-        If the arrays are no such tree, or a sum is not deterministic: a split occurs twice in it, or one of its splits
-        is part of another, so that some order belongs to both.
+        If the arrays are not such a tree, or a sum is not deterministic. Then a split occurs twice in it, or one of its
+        splits is part of another, so that some order belongs to both.
 
     References
     ----------
@@ -246,7 +246,7 @@ class RegularTree:
 class TreePaths(PrefixLattice):
     """A tree with its nodes in series and its splits side by side: the same prefix occurs once for each context.
 
-    What is a lattice's is the tree's, but prefixes repeat: one that is reached on two ways is two entries, so that
+    The tree has what a lattice has, but prefixes repeat. A prefix that is reached in two ways is two entries, so that
     orders which the tree does not hold find no path.
     """
 

@@ -184,9 +184,9 @@ class SampledQueries:
         Dataset
             ``probability`` (class,) with ``mcse``, and ``cpdag`` (class, parent, child): True both ways where an edge
             may be turned. What the classes share: ``compelled`` (parent, child), the probability that the edge is there
-            and the same way in all graphs of the class, and ``reversible`` (parent, child), symmetric, that the two are
-            joined by an edge that may be turned, both with ``mcse``. A class is that of the graph alone: tiers, which
-            may settle a direction, are not part of it.
+            and the same way in all graphs of the class. ``reversible`` (parent, child), symmetric, the probability that
+            the two are joined by an edge that may be turned. Both have ``mcse``. A class is that of the graph alone:
+            tiers, which may settle a direction, are not part of it.
 
         Examples
         --------

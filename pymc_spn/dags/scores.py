@@ -58,7 +58,7 @@ class BGe:
     alpha_w : float, optional
         Prior degrees of freedom, above d - 1; by default d + alpha_mu + 1.
     prior_scale : float or scalar tensor, optional
-        The prior scale matrix is prior_scale times the identity, in squared units of the data; by default
+        The prior scale matrix is prior_scale times the identity, in squared units of the data. It is by default
         alpha_mu (alpha_w - d - 1) / (alpha_mu + 1), which needs alpha_w > d + 1. A tensor only in `dag_log_evidence`.
 
     Notes

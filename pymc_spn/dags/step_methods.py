@@ -138,7 +138,7 @@ class DagOrderStep(OwnerStep):
 class DagPartitionStep(DagOrderStep):
     """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
 
-    Parameters and manner are those of `DagOrderStep`; a sweep is d relocations and d exchanges, and then d reversals of
+    Parameters and use are those of `DagOrderStep`. A sweep is d relocations and d exchanges, and then d reversals of
     an edge in a graph given the partition (Grzegorczyk and Husmeier 2008, doi:10.1007/s10994-008-5057-7).
 
     Examples

@@ -133,7 +133,7 @@ def CircuitDensity(
     written in PyTensor. The circuit is then the conditional density of a row given these. Such a parameter has a
     dimension of rows in front; what has none is shared by all rows.
 
-    With ``given``, cells of some columns, the variable is the other columns, the targets, given these: its log density
+    With ``given``, cells of some columns, the variable is the other columns, the targets, given these. Its log density
     is that of the whole row less that of the given cells. Parameters are then learned for predictions of the targets
     (discriminative learning); the distribution of the given columns is left open.
 
@@ -144,18 +144,18 @@ def CircuitDensity(
     log_weights : (n_sum_edges,) or (N, n_sum_edges) array or tensor
         Normalised within each sum; see `dirichlet_log_weights` for a prior.
     leaf_parameters : dict of str to (n_leaves_of_family, p) or (N, n_leaves_of_family, p) array or tensor
-        See `ParameterisedCircuit` for the parameters of each family. Numbers are checked at once; where a tensor takes
-        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``: of all rows, or of the
-        row alone where they are its own.
+        See `ParameterisedCircuit` for the parameters of each family. Numbers are checked at once. If a tensor takes
+        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``. That is so for all rows,
+        or for one row alone if the parameters are its own.
     observed : DataFrame of pandas, polars or pyarrow, Table, (N, D) array or tensor, optional
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
         `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero. With
         `given` these are the targets alone, in the circuit's order, and a row without any has log density 0.
     given : DataFrame of pandas, polars or pyarrow, Table or dict, optional
         Cells of some columns of the circuit, whose rows are those of the variable. A dict has a column's name and its
-        cells (N,), or a tuple of names and their cells (N, n), arrays or tensors, which hold levels as codes: so
-        ``pm.set_data`` exchanges what ``pm.Data`` has, and ``pm.Minibatch`` draws them with the rows observed. NaN is
-        missing and summed out.
+        cells (N,), or a tuple of names and their cells (N, n). Cells are arrays or tensors, which hold levels as codes.
+        So ``pm.set_data`` exchanges what ``pm.Data`` has, and ``pm.Minibatch`` draws them with the rows observed. NaN
+        is missing and summed out.
     total_size : int, optional
         Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
         counts for that many rows.
@@ -172,19 +172,19 @@ def CircuitDensity(
         (N, D) where it is observed or rows have parameters of their own, else (D,) or `shape`, float64, levels in
         codes. Its log density has one term for each row, in nats. Random draws have as many rows as there are
         parameters, so that covariates alone need be exchanged for predictions. With `given` it is (N, n_targets), and
-        rows whose given cells have density zero have a log density of ``-inf``; draws are exact given the cells of
-        their row and have the rows of `given`, which alone need be exchanged.
+        rows whose given cells have density zero have a log density of ``-inf``. Draws are exact given the cells of
+        their row. They have the rows of `given`, so you need to exchange only these.
 
     Raises
     ------
     ValueError, TypeError
-        Parameters of wrong shape or value, or for another number of rows (when it is run, where the graph does not
-        know it before); rows that do not fit the columns; a variable that is not observed and has
-        a column without a density; `shape` beside `observed` or `given`, or one that does not end in D; `total_size`
-        without `observed`, or not a whole number of at least 1. `given` of no column, of all, of one that the circuit
-        has not, or of one twice; with other rows than `observed`, by their number (as for parameters) or their labels;
-        a draw given cells of density zero. A coordinate of `dims` that has the columns in another order than the
-        circuit.
+        For parameters of wrong shape or value, or for another number of rows (at run time, if the graph does not know
+        it before). For rows that do not fit the columns, and a variable that is not observed and has a column without a
+        density. For `shape` together with `observed` or `given`, or one that does not end in D. For `total_size`
+        without `observed`, or not a whole number of at least 1. For `given` of no column, of all, of one that the
+        circuit does not have, or of one twice. For other rows than those of `observed`, by their number (as for
+        parameters) or their labels, and for a draw given cells of density zero. A coordinate of `dims` that has the
+        columns in another order than the circuit.
 
     Examples
     --------

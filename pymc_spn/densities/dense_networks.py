@@ -51,7 +51,7 @@ def dense_network(
     activation : {"tanh", "relu", "sin"} or callable
         Of the hidden units; a callable takes and returns a tensor.
     sigma : float or TensorVariable
-        Standard deviation of biases, and of weights times the square root of the number of inputs of their layer: so
+        Standard deviation of biases, and of weights times the square root of the number of inputs of their layer. So
         outputs stay as large when layers get wider (Neal 1996, section 2.1).
 
     Returns
@@ -162,7 +162,7 @@ def network_parameters(
         Of the size of one. With ``pm.Data`` they are exchanged for predictions, with ``pm.Minibatch`` drawn.
     observed : DataFrame of pandas, polars or pyarrow, Table or (N, D) array, optional
         All rows, whose columns tell where leaves are when outputs are 0: Gaussian, Laplace and Student leaves at the
-        mean with the standard deviation of the column (those of logs at these of its logs), other ones at its mean,
+        mean with the standard deviation of the column. Leaves of logs are at those of its logs, others at its mean,
         levels at their shares. Cells that a leaf cannot take do not count. Without it columns are taken to have mean 0
         and deviation 1 (sizes and counts mean 1, all levels equal shares).
     leaf_parameters : dict of str to array or tensor, optional
@@ -179,9 +179,9 @@ def network_parameters(
     Raises
     ------
     TypeError, ValueError
-        As `dense_network`; rows that do not fit the circuit; a family that is unknown, or one without a link (uniform,
-        triangular, binomial, hypergeometric, beta-binomial) that `leaf_parameters` does not hold; Categorical leaves
-        over columns that do not tell their levels.
+        As `dense_network`. For rows that do not fit the circuit, and Categorical leaves over columns that do not tell
+        their levels. For a family that is unknown, or one without a link (uniform, triangular, binomial,
+        hypergeometric, beta-binomial) that `leaf_parameters` does not hold.
 
     Examples
     --------

@@ -40,9 +40,9 @@ class IntegralCircuit:
 
         p(x) = ∫ p(z_root) Π_edges p(z_d | z_parent(d)) Π_d p(x_d | z_d) dz,
 
-    or all columns share one, p(x) = ∫ p(z) Π_d p(x_d | z) dz. In place of each integral stands a sum over the points of
-    one rule; so each hidden variable has `n_points` states, and a sum of the circuit weighs them by weight of the point
-    times density, divided by their total. The circuit is therefore a distribution whatever the rule, and densities need
+    or all columns share one, p(x) = ∫ p(z) Π_d p(x_d | z) dz. Each integral is replaced by a sum over the points of one
+    rule. So each hidden variable has `n_points` states. A sum of the circuit weights them by weight of the point times
+    density, divided by their total. The circuit is therefore a distribution whatever the rule, and densities need
     not be normalised. Its distance from the integral is a numerical error: ask the same of
     ``dataclasses.replace(this, n_points=2 * n)``, and of a wider interval where the densities go on beyond the ends.
 
@@ -246,8 +246,9 @@ def integral_circuit(
     """Circuit with continuous hidden variables: a tree of them, one for each column, or one for all columns.
 
     The densities of the hidden variables and the parameters of the leaves given their values are functions, written in
-    PyTensor or NumPy, with as few parameters as one likes: priors on these, `IntegralCircuit.log_weights` and
-    `IntegralCircuit.leaf_parameters` in a `CircuitDensity`, and NUTS samples them. The circuit is that of
+    PyTensor or NumPy. They may have as few parameters as you like. Put priors on these, and
+    `IntegralCircuit.log_weights` and `IntegralCircuit.leaf_parameters` into a `CircuitDensity`. NUTS samples them. The
+    circuit is that of
     `hidden_chow_liu_tree` with as many states as there are points.
 
     Parameters
@@ -262,10 +263,11 @@ def integral_circuit(
         "chow_liu": the tree of largest total dependence, from its centre. A mapping gives the parent of each column,
         None for the root. "star": no tree but one hidden variable for all columns, as in a model of one factor.
     rule : {"trapezoid", "legendre"}
-        Both converge geometrically where all functions are smooth: "trapezoid" (equal steps, half a weight at the
-        ends) for densities that vanish at the ends of the interval, with about half the points of the other;
-        "legendre" (Gauss's) also for those that do not, as a uniform one. For a normal density of standard deviation s,
-        the error of the trapezoidal rule with step h is 2 exp(-2 (πs/h)²) of its value: 5e-9 at h = s, 0.01 at h = 2 s.
+        Both converge geometrically if all functions are smooth. "trapezoid" (equal steps, half a weight at the ends) is
+        for densities that vanish at the ends of the interval, with about half the points of the other. "legendre"
+        (Gauss's) is also for those that do not, such as a uniform one. For a normal density of standard deviation s,
+        the error of the trapezoidal rule with step h is 2 exp(-2 (πs/h)²) of its value. That is 5e-9 at h = s, 0.01 at
+        h = 2 s.
         What counts is the narrowest density of a hidden variable *given its neighbours and its cell*, with a Gaussian
         leaf at most sd / slope wide.
     interval : tuple of float
@@ -285,8 +287,8 @@ def integral_circuit(
     Raises
     ------
     ValueError
-        For arguments out of range, columns without leaves, unknown families, an interval too narrow for different
-        points, a mapping that is no tree, data that `Table.from_frame` refuses, and more than `MAX_EDGES` edges.
+        For arguments out of range, columns without leaves, unknown families, and an interval too narrow for different
+        points. For a mapping that is not a tree, data that `Table.from_frame` refuses, and more than `MAX_EDGES` edges.
     TypeError
         For leaves that are no mapping or do not name one family for each column, and data of another type.
 

@@ -48,8 +48,8 @@ def monotone_parts(
 ) -> MonotoneParts:
     """A circuit whose sums have weights of either sign, as circuits that can be squared.
 
-    Each node is the difference of two nodes with positive weights: below a sum a negative weight exchanges the two, and
-    a product of two differences multiplies out into two sums of two products. The square of the whole is
+    Each node is the difference of two nodes with positive weights. Below a sum a negative weight exchanges the two. A
+    product of two differences multiplies out into two sums of two products. The square of the whole is
     ``ps.circuits.SumOfSquares(*ps.circuits.monotone_parts(...))``, in a model `SumOfSquaresDensity`.
 
     Parameters

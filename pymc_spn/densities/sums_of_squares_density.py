@@ -95,7 +95,7 @@ def SumOfSquaresDensity(
     """A sum of squares of circuits, with given or random parameters, as the distribution of rows.
 
     With circuits p_1, .., p_K the density is proportional to the sum over j of (c_j1 p_1(x) + .. + c_jK p_K(x))^2, with
-    coefficients of either sign: see `SumOfSquares`, which takes the same arguments as numbers. The log density and its
+    coefficients of either sign. See `SumOfSquares`, which takes the same arguments as numbers. The log density and its
     normaliser are exact and differentiable in coefficients, log weights and leaf parameters, so that NUTS samples them
     and ``pm.find_MAP`` finds a mode.
 
@@ -122,16 +122,16 @@ def SumOfSquaresDensity(
     Returns
     -------
     TensorVariable
-        (N, D) float64, levels in codes. Its log density has one term for each row, in nats; ``-inf`` where parameters
-        are out of their bounds, coefficients cancel each other everywhere but for rounding (see `SumOfSquares`),
-        or the square of a gamma density has no integral.
+        (N, D) float64, levels in codes. Its log density has one term for each row, in nats. It is ``-inf`` if
+        parameters are out of their bounds, coefficients cancel each other everywhere except for rounding (see
+        `SumOfSquares`), or the square of a gamma density has no integral.
 
     Raises
     ------
     ValueError, TypeError
-        Parameters or coefficients of wrong shape or value; rows that do not fit the columns; circuits that differ in
-        columns, divide them crosswise, or have leaves of other families or of several in one column; a coordinate of
-        `dims` that has the columns in another order than the circuits.
+        For parameters or coefficients of wrong shape or value, and rows that do not fit the columns. For circuits that
+        differ in columns, divide them crosswise, or have leaves of other families or of several in one column. For a
+        coordinate of `dims` that has the columns in another order than the circuits.
 
     Examples
     --------

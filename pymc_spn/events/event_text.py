@@ -1,8 +1,9 @@
 """Events that are given as text, as pandas writes them: read into intervals, sets and points of single columns.
 
-Comparisons ``< <= > >= == !=``, also chained; ``in`` and ``not in`` a list of values; ``and or not``, or ``& | ~`` with
-every comparison in parentheses; columns by name, in backticks where that is no identifier, one of True and False also
-as a condition by itself; numbers, strings, True and False. One side of a comparison is an expression in one column, the
+Comparisons ``< <= > >= == !=``, also chained, and ``in`` and ``not in`` a list of values. ``and or not``, or ``& | ~``
+with every comparison in parentheses. Columns by name, in backticks if that is not an identifier; one of True and False
+is also a condition by itself. Numbers, strings, True and False. One side of a comparison is an expression in one
+column, the
 other a constant. Expressions are made of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2; the column
 stands in one once, or it is a polynomial.
 
@@ -67,9 +68,9 @@ def events_of_text(argument: str, text: str, columns: Sequence[Column], is_densi
     Raises
     ------
     ValueError
-        If the text has more than 20,000 characters or 2,000 comparisons, cannot be read, names an unknown column or
-        level, compares several columns, cannot be solved, gives a point of a continuous column beside other events,
-        makes more than 1,000 parts, or is given and never holds.
+        If the text has more than 20,000 characters or 2,000 comparisons, or makes more than 1,000 parts. If it cannot
+        be read or solved, names an unknown column or level, or compares several columns. If it gives a point of a
+        continuous column together with other events, or is given and never holds.
     """
     try:
         reader = _EventParser(argument, text, columns, is_density)

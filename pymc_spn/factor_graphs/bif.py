@@ -1,7 +1,8 @@
 """Reader of the Bayesian Interchange Format (BIF 0.15), in which most published networks are distributed.
 
-It also reads the common variants: quoted labels, which may hold commas and brackets; lists without commas; ``= {``
-after the number of states; and parents after a comma instead of a bar. Each character of a text is looked at once.
+It also reads the common variants. Labels may be quoted, and then hold commas and brackets. Lists may have no commas.
+``= {`` may follow the number of states, and parents a comma instead of a bar. Each character of a text is looked at
+once.
 """
 
 import gzip

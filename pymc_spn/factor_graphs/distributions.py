@@ -264,7 +264,7 @@ def FieldEmission(
         axis: shape (K,), (n_sites, K) or (n_rows, n_sites, K). Given the field, components are independent.
     observed : mapping or DataFrame of pandas, polars or pyarrow
         For each component data of shape (n_sites,), or (n_rows, n_sites) for independent copies of the field with
-        common parameters; NaN is missing and summed out, and so is what an array masks. Other keys are variables of
+        common parameters. NaN is missing and summed out, and so is what an array masks. Other keys are variables of
         the field, observed directly, as labels with gaps: one column of n_rows labels, or a single label.
     sites : mapping of str to sequence of str, optional
         The variables to which a component's columns belong; by default all, in declared order.

@@ -198,7 +198,7 @@ class Inference(NotebookRepr):
         return self._label(self._clamped(one, other), names, coords)
 
     def _clamped(self, va: int, vb: int) -> np.ndarray:
-        """(n_rows, states of a, states of b) of two variables: a is set to each of its states in turn, as many states
+        """(n_rows, states of a, states of b) of two variables. a is set to each of its states in turn, as many states
         in one run as there is room for."""
         e, start, n = self.evidence, self.tree.plan.arrays.state_start, self.evidence.n_rows
         of_a, of_b = slice(start[va], start[va + 1]), slice(start[vb], start[vb + 1])
@@ -353,9 +353,9 @@ class Inference(NotebookRepr):
         Returns
         -------
         Dataset
-            ``state`` (variable), labels, the first maximiser in declared order; ``log_value``, log of the product of
-            all tables there; ``log_probability`` given the evidence; ``n_maximisers``, how many configurations tie
-            (log values within 1e-12, relative), a float that is exact below 2**53.
+            ``state`` (variable), labels, the first maximiser in declared order. ``log_value``, log of the product of
+            all tables there. ``log_probability`` given the evidence. ``n_maximisers``, how many configurations tie (log
+            values within 1e-12, relative), a float that is exact below 2**53.
 
         Raises
         ------

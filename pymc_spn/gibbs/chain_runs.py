@@ -1,7 +1,7 @@
 """Several runs in one chain, each from a start of its own.
 
-Where components are as many as the data ask for, the posterior has modes that no sweep joins, and one more start tells
-more about it than more sweeps from the same one. So the tuning is divided among several starts, and the draws among the
+If the data choose the number of components, the posterior has modes that no sweep joins. Then one more start tells more
+about it than more sweeps from the same one. So the tuning is divided among several starts, and the draws among the
 states that it ends with, in blocks, each of which goes on from one of them. No start is preferred. Sweeps are as many
 as in one run, and the draws of a chain are spread over as many modes as it has runs.
 """

@@ -1,8 +1,9 @@
 """Several starts at the beginning of the tuning, of which the best goes on.
 
-Sweeps move single rows, so a chain of some thousand rows stays near the grouping that k-means began with, and groupings
+Sweeps move single rows, so a chain of some thousand rows stays near the grouping that k-means began with. Groupings
 differ by more than what any number of sweeps gains. After some sweeps from each start their log joints tell which
-groupings are poor; but only where bottom-up sweeps, which move all rows at once, settle a small network that soon. A
+groupings are poor. That works only where bottom-up sweeps, which move all rows at once, settle a small network that
+soon. A
 large one is still growing then, and those that have grown least stand highest. Draws are not touched: the race is over
 before the first of them, and chooses a state to begin with.
 """

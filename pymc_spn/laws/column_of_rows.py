@@ -56,7 +56,7 @@ class LeavesInRows(ABC):
     """A column in M rows given their other cells and one event: mixtures of leaves under each of S circuits.
 
     Log weights (S, M) of circuits are given the row, up to a constant that all circuits and all parts of a union have
-    in common; ``-inf`` where the row is impossible.
+    in common. They are ``-inf`` where the row is impossible.
     """
 
     leaves: LeavesOfColumn

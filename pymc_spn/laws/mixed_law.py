@@ -204,7 +204,7 @@ def in_words_of_parts(law: Law) -> str:
 def best_of_parts(law: Law, tolerance: float, max_boxes: int | None) -> Best:
     """The densest row of a union: one search in each part, and the largest density and bound of them.
 
-    In a marginal the parts may overlap: the density of a row is then the sum over parts, and the bound the sum of the
+    In a marginal the parts may overlap. The density of a row is then the sum over parts. The bound is the sum of the
     bounds of parts that overlap, which is seldom tight enough for a certificate.
     """
     found = [part.most_probable(tolerance, max_boxes) for part in law.parts]

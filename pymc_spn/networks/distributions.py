@@ -145,7 +145,7 @@ def SPN(
     """Bayesian sum-product network with weights and leaf parameters integrated out.
 
     Rows are independent given the network. Every sum node has Dirichlet weights (a Chinese restaurant at infinite
-    width), every leaf a conjugate prior; both are integrated out, and `TopDownSPNStep`, which ``pm.sample`` picks by
+    width), every leaf a conjugate prior. Both are integrated out. `TopDownSPNStep`, which ``pm.sample`` picks by
     itself, draws the rows' induced trees. Missing cells are summed out exactly.
 
     Parameters
@@ -171,28 +171,29 @@ def SPN(
         Prior scale of the leaves relative to the column (``families``). None learns one for each column with a
         LogNormal(log 0.3, 1) prior.
     leaf_shape, precision_ratio : None, float, (D,) array, dict or PyMC variable
-        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column: a0 - 1 with a
-        LogNormal(log 0.5, 1) prior, so that every draw of the posterior has a covariance, rho0 with a
-        LogNormal(log 0.05, 1) prior. A dict names every column with such leaves.
+        a0 and rho0 of Gaussian and log-normal leaves. None learns them for each column. a0 - 1 has a LogNormal(log 0.5,
+        1) prior, so that every draw of the posterior has a covariance. rho0 has a LogNormal(log 0.05, 1) prior. A dict
+        names every column with such leaves.
     joint_leaves : "auto", MultivariateGaussian or None
         Leaves over several columns of numbers, beside the splits, wherever a sum node stands over two and more of them
-        and has infinitely many children. Whole components move then besides rows. "auto" has them where it can:
-        over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says;
-        where `start` is a posterior as there; not with ``missing="draw"`` or whole numbers in cells (`rounded`). A
-        line reports them. None has none; kernels other than "auto" and "exact" need that.
+        and has infinitely many children. Whole components then move as well as rows. "auto" has them where possible:
+        over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says. If
+        `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or whole numbers in cells
+        (`rounded`). A line reports them. None has none; kernels other than "auto" and "exact" need that.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
         Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
         LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
     resolution : "auto", float or dict
-        Recording grid d of the columns with Gaussian or log-normal leaves; b0 >= a0 d^2 / 12, of logs with d over the
-        geometric mean. "auto" finds it from the data; 0 switches the floor off.
+        Recording grid d of the columns with Gaussian or log-normal leaves: b0 >= a0 d^2 / 12, of logs with d over the
+        geometric mean. The default "auto" finds it from the data. 0 switches the floor off.
     rounded : "auto", bool or list of str
         Columns whose values stand for the cells of the recording grid round them, of width d. The exact values are part
         of the state, and the likelihood is that of the cells: equal values earn no density, so there is no floor on b0.
-        `log_density` counts a cell by log(mass / d), which compares with a density. "auto" takes columns of real or
-        positive numbers with Gaussian leaves alone and a grid on which values repeat: two rows or more to each
+        `log_density` counts a cell by log(mass / d), which compares with a density. The default "auto" takes columns of
+        real or positive numbers with Gaussian leaves alone and a grid on which values repeat. That means two rows or
+        more to each
         distinct value on average, or equal values so frequent that the column would be warned of. True takes all
-        columns with a grid and Gaussian or log-normal leaves, a list those it names; whole numbers among them have
+        columns with a grid and Gaussian or log-normal leaves, a list those it names. Whole numbers among them have
         cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns with
         missing cells, stay exact.
     missing : {"marginal", "draw"}
@@ -223,8 +224,8 @@ def SPN(
     Raises
     ------
     ValueError, TypeError
-        Data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
-        positive or of the wrong length; the message names the argument, the rule, the value and the place.
+        For data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
+        positive or of the wrong length. The message names the argument, the rule, the value and the place.
 
     Examples
     --------

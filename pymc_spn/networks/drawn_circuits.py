@@ -29,10 +29,9 @@ class DrawnCircuit(LabelledCircuit):
 
     Averaged over many draws, `log_density` is the collapsed predictive, of columns in cells that of exact values
     (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
-    In an infinite network, and in a large finite one, the unoccupied children of a sum node stand together as one
-    fresh child, drawn from the prior below it: its weight has the exact law and its density the exact expectation,
-    but it varies more than the many children that it stands for. ``unoccupied_mass`` says how much of the circuit
-    that concerns.
+    In an infinite network, and in a large finite one, the unoccupied children of a sum node become one new child, drawn
+    from the prior below it. Its weight has the exact distribution and its density the exact expectation. But it varies
+    more than the many children that it replaces. ``unoccupied_mass`` says how much of the circuit that concerns.
 
     Parameters
     ----------

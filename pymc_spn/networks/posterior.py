@@ -46,11 +46,11 @@ class SPNPosterior(TrainingRowSimilarity):
     """Answers from the recorded draws of a sum-product network.
 
     Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
-    answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are
-    labelled arrays: the attribute ``exactness`` is about the query given the draws, ``mcse_chain`` is the
-    Monte Carlo standard error of the average over draws (or ``mcse_chain_note`` says why there is none),
-    ``draws_after_weighting`` the number of draws that still count under a condition (no effective sample size of the
-    chains), ``learner`` where the draws come from. Tables have these in their ``attrs``.
+    answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are labelled arrays
+    with attributes. ``exactness`` is about the query given the draws. ``mcse_chain`` is the Monte Carlo standard error
+    of the average over draws (or ``mcse_chain_note`` says why there is none). ``draws_after_weighting`` is the number
+    of draws that still count under a condition (not an effective sample size of the chains). ``learner`` says where the
+    draws come from. Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded), a list of intervals or a set of values, or are text such as
@@ -303,8 +303,8 @@ class SPNPosterior(TrainingRowSimilarity):
     def log_likelihood(self, df: TableLike | None = None) -> "xr.DataTree":
         """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
 
-        Without `df`: for each draw and training row the log predictive given the other rows (the row is taken
-        out, evaluated and put back), whose reciprocals are the importance weights of leave-one-out. With
+        Without `df`: for each draw and training row the log predictive given the other rows (the row is taken out,
+        evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With
         `df`: the log predictive of new rows for each draw.
 
         Parameters
@@ -403,8 +403,8 @@ class SPNPosterior(TrainingRowSimilarity):
         Returns
         -------
         DataArray
-            (row, other), 1 on the diagonal; NaN, as is ``mcse_chain``, for training rows without an observed cell and
-            for new rows whose density is zero under every draw, which a warning names.
+            (row, other), 1 on the diagonal. It is NaN, as is ``mcse_chain``, for training rows without an observed
+            cell. It is NaN too for new rows whose density is zero under every draw, which a warning names.
 
         Raises
         ------

@@ -68,9 +68,9 @@ class LabelledCircuit(ParameterisedCircuit):
 class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.
 
-    Weights and leaf parameters of the network are integrated out within each draw, so the leaves are their
-    predictives (Student t, Lomax, negative binomial, beta-binomial, levels) and the density is that of
-    `SPNPosterior.log_density` over the draws that are in it. Of columns in cells it is that of exact
+    Weights and leaf parameters of the network are integrated out within each draw. So the leaves are their predictives
+    (Student t, Lomax, negative binomial, beta-binomial, levels). The density is that of `SPNPosterior.log_density` over
+    the draws that are in it. Of columns in cells it is that of exact
     values, ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells. Therefore Gaussian
     leaves beside leaves with masses, which the posterior rounds in questions about sets and intervals, are densities.
 

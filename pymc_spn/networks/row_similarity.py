@@ -58,8 +58,8 @@ class TrainingRowSimilarity(NetworkPosterior):
         Raises
         ------
         ValueError
-            If no training row has a label, the posterior is a condition or a marginal, `column` is no column or stands
-            beside new rows, or so many pairs need too much memory.
+            If no training row has a label, the posterior is a condition or a marginal, or so many pairs need too much
+            memory. If `column` is not a column, or is given together with new rows.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class TrainingRowSimilarity(NetworkPosterior):
         Raises
         ------
         ValueError
-            As `row_similarity`; if a row has no observed cell or density zero, so that nothing is like it, or `k` is
+            As `row_similarity`. If a row has no observed cell or density zero, so that nothing is like it, or `k` is
             not within 1 and the number of other training rows.
 
         Examples

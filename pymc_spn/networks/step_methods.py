@@ -67,19 +67,20 @@ class TopDownSPNStep(OwnerStep):
         ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
         network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
         paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
-        never from a clock, while tuning; the draws keep its last choice. Where it takes turns with bottom-up sweeps
-        (small networks, many rows), it begins the tuning at up to eight k-means starts and goes on with that of the
-        highest log joint, unless the tuning is shorter than 125 sweeps, ``start`` is no "kmeans", cells are drawn
-        (``missing="draw"``), or hyperparameters depend on other variables of the model. Where leaves are over several
-        columns it divides a chain into up to eight runs instead: one for each 125 sweeps of tuning, each from a k-means
-        start of its own, and as many blocks of draws, each of which goes on from one of them.
+        never from a clock, while tuning; the draws keep its last choice. If it takes turns with bottom-up sweeps (small
+        networks, many rows), it begins the tuning at up to eight k-means starts. It goes on with the start of the
+        highest log joint. There is one start if the tuning is shorter than 125 sweeps, ``start`` is not "kmeans", cells
+        are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model. If leaves are over
+        several columns, it divides a chain into up to eight runs instead. There is one run for each 125 sweeps of
+        tuning, each from a k-means start of its own. There are as many blocks of draws, and each goes on from one of
+        the runs.
     frontier : int, optional
         Largest number of columns that the frontier kernel sums out.
     sweeps : int
         Sweeps for each draw.
     record_every : int, optional
-        Assignments of every so many draws are recorded, by default of as many as fit 400 MB with those of the tuning,
-        and of one draw of each chain at least. If you create the step before ``pm.sample``, it assumes four chains of
+        Assignments are recorded every so many draws, and at least once a chain. By default they fit into 400 MB
+        together with those of the tuning. If you create the step before ``pm.sample``, it assumes four chains of
         1000 draws and 1000 of tuning.
 
     Examples

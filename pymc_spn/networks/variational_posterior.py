@@ -25,9 +25,9 @@ class VariationalPosterior(RowSimilarity):
 
     It answers the questions of `SPNPosterior` that need no chains and no training rows. Weights and leaf parameters are
     integrated out under their variational posterior, which is exact: ``exactness`` is about the query given the fit.
-    What a fit does not know is how far the assignments of rows and the hyperparameters are uncertain, and that there
-    are other modes; no answer carries a standard error for that, and ``per_draw=True`` returns the one answer there
-    is, as chain 0 and draw 0.
+    A fit does not know how uncertain the assignments of rows and the hyperparameters are, nor that there are other
+    modes. No answer carries a standard error for that. ``per_draw=True`` returns the one answer there is, as chain 0
+    and draw 0.
 
     Examples
     --------

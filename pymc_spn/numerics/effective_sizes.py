@@ -25,7 +25,7 @@ def effective_sizes(values: np.ndarray) -> np.ndarray:
     """Effective sample sizes (M,) of means over draws (chain, draw, M), NaN where they are not defined.
 
     What ``array_stats.ess(method="mean")`` of arviz_stats has for each column, which takes them one by one, a fifth of
-    a millisecond to a millisecond each: answers about whole tables have as many errors as cells.
+    a millisecond to a millisecond each. Answers about whole tables have as many errors as cells.
 
     References
     ----------

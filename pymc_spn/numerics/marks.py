@@ -24,7 +24,7 @@ def error_of_log(relative: float, rests_on: str) -> dict[str, object]:
     """Attribute ``mcse`` of the log of a mean of positive terms; NaN, and why, if their spread does not say it.
 
     The relative standard error of a mean of K independent positive terms, by their own spread, is at most 1, whatever
-    they are: it is 1 where one term outweighs all others. Near that bound it depends on K alone, and what a larger term
+    they are. It is 1 if one term outweighs all others. Near that bound it depends on K alone, and what a larger term
     would change is not in it. Above one half (fewer than four terms that count, for any K) no error is given.
 
     Parameters

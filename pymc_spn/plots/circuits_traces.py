@@ -34,7 +34,7 @@ def plot_log_joint(
     Raises
     ------
     ValueError
-        If there is no result, one holds no draws or lacks the dimension of chains or draws, or one holds several
+        If there is no result, or one holds no draws or lacks the dimension of chains or draws. If one holds several
         networks and `name` is not given or not among them.
 
     Examples

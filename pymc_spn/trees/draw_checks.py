@@ -26,8 +26,8 @@ def checked_features(columns: Any, values: Any, splits: Any, weights: Any) -> Fe
     Raises
     ------
     ValueError
-        If a cell is infinite or no code of a level, a column cannot be split in the way that is stated, or there is no
-        row or no column.
+        If a cell is infinite or not the code of a level, or a column cannot be split in the way that is stated. If
+        there is no row or no column.
     """
     table = checked("the table of features", values, (None, len(columns)), gaps=True)
     if 0 in table.shape:
@@ -89,8 +89,8 @@ def checked_nodes(features: Features, decisions: Any, begin: Any) -> tuple[np.nd
     Raises
     ------
     ValueError
-        If a tree has no nodes, lacks a child, or holds one that no split leads to; if a split is by no feature, or its
-        ends are no ranks or levels of that feature.
+        If a tree has no nodes, lacks a child, or holds one that no split leads to. If a split has no feature, or its
+        ends are not ranks or levels of that feature.
     """
     place = "the decisions of the trees"
     d = checked(place, decisions, (None, 4), INT32.min, INT32.max, whole=True)

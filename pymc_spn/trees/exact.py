@@ -264,8 +264,8 @@ class ExactTrees(NotebookRepr):
         Returns
         -------
         DataFrame
-            A row each with ``feature`` (None: no split), ``low`` and ``high``, the values on both sides of the cut or
-            the level and its masks, ``missing``, the side of missing values (-1: none), and ``probability``.
+            One row for each decision. ``feature`` (None: no split). ``low`` and ``high``, the values on both sides of
+            the cut or the level and its masks. ``missing``, the side of missing values (-1: none). ``probability``.
 
         Examples
         --------

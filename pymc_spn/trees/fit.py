@@ -121,7 +121,7 @@ def fit_tree(
     """Posterior over decision trees by top-down particle filtering.
 
     A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s`` if any feature has two distinct values
-    among its rows; the feature is drawn by its weight among those, the cut uniformly between the feature's extremes.
+    among its rows. The feature is drawn by its weight among those, the cut uniformly between the feature's extremes.
     Leaf parameters are integrated out.
 
     Parameters
@@ -146,7 +146,7 @@ def fit_tree(
     ess_threshold : float
         Resample where the effective number falls below this share of the particles; in [0, 1].
     weights : {"evidence", "equal", "stacking"}
-        Between islands: by their evidences, as the theory has it; equal; or by the leave-one-out predictive density.
+        Between islands: by their evidences, as in the theory, equal, or by the leave-one-out predictive density.
     alpha_s, beta_s, max_depth, min_size
         Prior of the tree; a node with fewer than ``min_size`` rows or at ``max_depth`` is a leaf for certain.
     split_weights : dict or (D,) array, optional

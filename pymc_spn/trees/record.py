@@ -112,8 +112,8 @@ def read_draws(idata: "xr.DataTree", name: str | None = None) -> TreeDraws:
     Raises
     ------
     ValueError
-        If there is no tree, several and no name is given, data or hyperparameters are missing from the DataTree, or
-        its data are not those that the trees were drawn given.
+        If there is no tree, or several and no name is given. If data or hyperparameters are missing from the DataTree,
+        or its data are not those of the draws.
     """
     name = find_name(idata, name)
     constants = idata["constant_data"].dataset
@@ -194,8 +194,8 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | No
 
     Notes
     -----
-    A draw is recognised by its ``<name>_log_joint``; where several have the same, each is given the tree of any of
-    them, which changes nothing in the law of all draws together. After ``pm.set_data(tree.data(new_X))`` the predictive
+    A draw is recognised by its ``<name>_log_joint``. If several have the same, each is given the tree of any of them.
+    That does not change the distribution of all draws together. After ``pm.set_data(tree.data(new_X))`` the predictive
     is that at the new rows: cuts drawn from their gaps, leaf parameters from their posterior, then responses.
 
     Examples

@@ -125,8 +125,8 @@ class TreeAnswers:
         -------
         DataFrame
             A row for each leaf, by its node's number: ``rule`` as text, ``rows`` of the training table, and the
-            posterior mean of each parameter with the ends of its interval as further columns: the probabilities of
-            the classes, mean and sd, or the rate.
+            posterior mean of each parameter with the ends of its interval. The parameters are the probabilities of the
+            classes, mean and sd, or the rate.
 
         Raises
         ------
@@ -181,8 +181,8 @@ class TreeAnswers:
         ----------
         questions : mapping of str to callable, optional
             Each takes the posterior and gives one value for each tree (dimension ``tree``) or for each draw of each
-            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"level": "yes"})}``;
-            with other dimensions each of their labels has a row.
+            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"level": "yes"})}``. With
+            other dimensions each of their labels has a row.
         X, y : optional
             Rows and responses for the log predictive, both or neither; by default the training rows.
         max_rows : int
@@ -197,8 +197,8 @@ class TreeAnswers:
         Raises
         ------
         TypeError, ValueError
-            If the trees are not from ``pm.sample``, `questions` is no mapping to functions, an answer has not one value
-            for each tree, or only one of `X` and `y` is given.
+            If the trees are not from ``pm.sample``, or only one of `X` and `y` is given. If `questions` is not a
+            mapping to functions, or an answer does not have one value for each tree.
 
         Examples
         --------

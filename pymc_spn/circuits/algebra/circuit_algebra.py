@@ -1,13 +1,13 @@
 """What products of two circuits answer: inner products, Rényi entropy of order 2, two distances, the product itself.
 
-A circuit with its parameters is anything that has them as ``circuit``, ``log_weights`` and ``leaf_parameters`` (a
-`CircuitFit`, a `CircuitProduct`, a `FieldCircuit`, the answers of `SPNPosterior.as_circuit` and
-`SPNPosterior.draw_circuits`), or a tuple of the three. Every circuit is a distribution: weights are positive, and
+A circuit with its parameters is anything that has them as ``circuit``, ``log_weights`` and ``leaf_parameters``, or a
+tuple of the three. Examples are a `CircuitFit`, a `CircuitProduct`, a `FieldCircuit`, and the answers of
+`SPNPosterior.as_circuit` and `SPNPosterior.draw_circuits`. Every circuit is a distribution: weights are positive, and
 nothing is subtracted.
 
 Two circuits are compatible if their products divide columns alike: wherever two products meet, each child's columns
 are those of one or several children of the other. Circuits of one region tree with one split a region are, whatever
-their widths; a circuit with a split of its own in each product is in general not even compatible with itself.
+their widths. A circuit with a split of its own in each product is in general not even compatible with itself.
 """
 
 from dataclasses import dataclass
@@ -78,8 +78,8 @@ def log_inner_product(first: CircuitLike, second: CircuitLike) -> "xr.DataArray"
     TypeError
         If an argument is no circuit with parameters.
     ValueError
-        If parameters are not valid; if columns differ, or one has densities in one circuit and masses in the other; if
-        the circuits are not compatible (two products are named); if the integral is infinite (two leaves are named).
+        If parameters are not valid, or if columns differ, or one has densities in one circuit and masses in the other.
+        If the circuits are not compatible (two products are named), or the integral is infinite (two leaves are named).
 
     Examples
     --------
@@ -141,8 +141,8 @@ def squared_l2_distance(first: CircuitLike, second: CircuitLike) -> "xr.DataArra
     Returns
     -------
     DataArray
-        A scalar in the units of the densities, 0 where rounding would make it negative and ``inf`` where it exceeds
-        the largest float; ``attrs["tolerance"]``, where there is one, is in these units. Three integrals are added and
+        A scalar in the units of the densities. It is 0 if rounding would make it negative, and ``inf`` if it exceeds
+        the largest float. ``attrs["tolerance"]``, if there is one, is in these units. Three integrals are added and
         subtracted: the distance of circuits that are nearly equal keeps few digits.
 
     Raises
@@ -207,7 +207,8 @@ def multiply(first: CircuitLike, second: CircuitLike) -> CircuitProduct:
     """Normalised product of two compatible circuits' densities, a product of experts, as a circuit.
 
     It has a node for each pair of nodes with the same columns that are reached together, and an edge for each pair of
-    edges: as many as those of the two circuits multiplied, region by region. Pairs whose product is 0 are left out.
+    edges. Their numbers are the products of those of the two circuits, region by region. Pairs whose product is 0 are
+    left out.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ class ProductOfNodes(NamedTuple):
 def product_circuit(pairs: CircuitPairs, columns: tuple[Any, ...]) -> tuple[Circuit, np.ndarray, dict[str, np.ndarray]]:
     """Circuit, log weights and leaf parameters of the product, after `CircuitPairs.log_inner_product`.
 
-    A pair of sums is a sum over the pairs of their children, weighed by the product of the weights and the pair's
-    inner product; pairs whose inner product is 0 are left out. Leaves are normalised, so that weights are, too.
+    A pair of sums is a sum over the pairs of their children, weighted by the product of the weights and the pair's
+    inner product. Pairs whose inner product is 0 are left out. Leaves are normalised, so that weights are, too.
     """
     nodes, order = product_nodes(pairs)
     family_of, parameters = _leaf_parameters(pairs, [pair for pair in order if nodes[pair].kind == LEAF])

@@ -132,8 +132,8 @@ def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.nd
     TypeError
         If something among the circuits is no circuit with parameters.
     ValueError
-        If there is no circuit, columns or their kinds or levels differ, a column has densities in one and masses in
-        another, parameters are not valid, or weights are not as above.
+        If there is no circuit, or columns or their kinds or levels differ. If a column has densities in one and masses
+        in another, parameters are not valid, or weights are not as above.
 
     Examples
     --------

@@ -36,14 +36,14 @@ class SumOfSquares(NotebookRepr):
     more components. Multiplied out it is a mixture of the normalised products of all pairs of circuits, with weights of
     either sign, so that marginals, events and moments are sums of theirs.
 
-    What cancels between terms of opposite signs is lost to rounding in these sums: the relative error is that of a
-    circuit, over the share that is left of the absolute terms. Densities of complete rows square one sum and do not
-    lose anything in this way but near its zeros.
+    What cancels between terms of opposite signs is lost to rounding in these sums. The relative error is that of a
+    circuit, divided by the share that is left of the absolute terms. Densities of complete rows square one sum and do
+    not lose anything in this way but near its zeros.
 
     Parameters
     ----------
     components : sequence of CircuitFit, CircuitProduct, PosteriorCircuit, DrawnCircuit or tuple
-        Circuits with parameters, as for `log_inner_product`, over the same columns in the same order; each pair must
+        Circuits with parameters, as for `log_inner_product`, over the same columns in the same order. Each pair must
         have a product (see `multiply`: the same splits, and leaves whose products are leaves).
     coefficients : (n_squares, n_components) or (n_components,) float64
         One row for each square. Their scale, and the sign of a row, do not matter.
@@ -248,9 +248,9 @@ class SumOfSquares(NotebookRepr):
     def sample(self, n: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Independent rows.
 
-        Drawn by rejection from the terms with positive weights, which is exact. Where fewer than one proposal in a
-        hundred would be kept, each column by halving on its distribution function given those before it: numerical, to
-        the rounding of these, which is that of one circuit over `acceptance_rate`.
+        Drawn by rejection from the terms with positive weights, which is exact. If fewer than one proposal in a hundred
+        would be kept, each column is drawn by halving on its distribution function given those before it. This is
+        numerical, to the rounding of these functions, which is that of one circuit divided by `acceptance_rate`.
 
         Parameters
         ----------

@@ -21,8 +21,8 @@ def chow_liu_tree(data: TableLike, *, prior_rows: float = 1.0, kinds: Mapping[st
 
     The tree is the spanning tree of largest total mutual information, less the bias of its estimate where columns are
     independent, and rooted at its centre. Given a level of its parent, a column has the shares of the rows at that
-    level, with `prior_rows` rows more that have the shares of the whole column; those have as many rows more, spread
-    evenly over the levels. One estimate in closed form, without a posterior.
+    level, with `prior_rows` rows more that have the shares of the whole column. The whole column has as many rows more,
+    spread evenly over the levels. One estimate in closed form, without a posterior.
 
     Parameters
     ----------

@@ -43,8 +43,8 @@ def cutset_network(
     ----------
     data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes, binary and categorical columns. Rows with a gap in one of two columns are left
-        out of what these two say of each other, and rows with a gap in a column that divides them of all that stands
-        below it; `fit_em` with ``leaf_prior_rows=0``, started here, sums gaps out.
+        out of what these two say about each other. Rows with a gap in a column that divides them are left out of
+        everything below it. `fit_em` with ``leaf_prior_rows=0``, started here, sums gaps out.
     score : {"evidence", "bic"} or None
         The exact log marginal likelihood of the structure under Dirichlet priors (BDeu), or the Bayesian information
         criterion; with gaps, of the rows that are left. None draws the column and divides by it whatever is gained, and

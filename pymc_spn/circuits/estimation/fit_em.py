@@ -41,7 +41,7 @@ def fit_em(
     """Weights and leaf parameters of largest posterior density for a given circuit, tree or graph.
 
     Each step takes the expected uses of every edge and the expected statistics of every leaf in one pass up and one
-    down, and sets weights and leaves to the maximum given them. A local maximum, and one estimate: `SPN` and
+    down. Then it sets weights and leaves to the maximum given them. A local maximum, and one estimate: `SPN` and
     `CircuitDensity` give posteriors, for which it can be a start.
 
     Parameters
@@ -57,17 +57,19 @@ def fit_em(
     edge_prior_rows : float
         Prior of a sum's weights: Dirichlet with one plus this number for every edge. 0 for none.
     leaf_prior_rows : float
-        Prior of a leaf: this number of observations more, with the average statistics of its column; where it is on
-        levels, of the column and one row more that is spread over all of them, so that none becomes impossible; of a
-        Laplace leaf at the column's median, its mean distance from there added to every distance; of a Weibull leaf of
-        shape k the density k exp(-k / c), c the shape that fits the column; of a uniform leaf of length l, where ends
-        are learned, each of density exp(-r / l) / l, r the length of the column. 0 for none, with leaves on levels and
-        those that stay only: scales would have no maximum, rates and probabilities one that is no leaf.
+        Prior of a leaf: this number of observations more, with the average statistics of its column. On levels it is
+        that of the column and one row more that is spread over all of them, so that none becomes impossible. For a
+        Laplace leaf at the column's median, its mean distance from there is added to every distance. For a Weibull leaf
+        of shape k it is the density k exp(-k / c), c the shape that fits the column. For a uniform leaf of length l
+        whose ends are learned, each observation has density exp(-r / l) / l, r the length of the column. 0 for none,
+        only with leaves on levels and those that stay. Otherwise scales would have no maximum, and rates and
+        probabilities one that is no valid leaf.
     start : tuple of log_weights or None and leaf_parameters, optional
-        Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times: leaf i of a
-        column halfway from the column's average to the i-th of the rows in a random order (Gaussian, log-normal and
-        Laplace leaves there, at the column's scale; uniform ones half as long as the column with that row inside, but
-        the first, and all if a row then has density zero, as long as the column), weights uniform on the simplex.
+        Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times. Leaf i of a
+        column is halfway from the column's average to the i-th of the rows in a random order. Gaussian, log-normal and
+        Laplace leaves are there, at the column's scale. Uniform leaves are half as long as the column with that row
+        inside, and the first is as long as the column. All are as long as that if a row then has density zero. Weights
+        are uniform on the simplex.
     restarts : int
         Random starts; the one with the highest objective is kept. A start that is given in full is the only one.
     max_steps : int
@@ -77,16 +79,16 @@ def fit_em(
     learn_ends : bool
         Learn the ends of uniform leaves, from `start` if it gives them; else they stay as it gives them (a histogram of
         given knots). The ends then are values of their column, or where `start` has them. A leaf that excludes a row it
-        is responsible for has an expected log density of minus infinity, so that steps of expectation maximisation
-        would never move an end past a value. Instead each end in turn goes where the objective itself is largest of
-        the values 1, 2, 4, .. places away, the other leaves and the weights held, as in the ECME algorithm. One pass
+        is responsible for has an expected log density of minus infinity. So steps of expectation maximisation would
+        never move an end past a value. Instead each end in turn goes to the value, 1, 2, 4, .. places away, where the
+        objective itself is largest. The other leaves and the weights are held, as in the ECME algorithm. One pass
         more a step for each column with such leaves, and a number for each of its leaves and rows.
     batch_size : int, optional
-        Begin with stepwise EM over batches of at most this many rows, in a random order in each epoch: after one step
-        over all rows each batch moves the running statistics by ``(k + 2) ** -step_decay`` of the way to its own,
-        k = 0, 1, .., and weights and leaves go to the maximum given them. Steps over all rows follow, to a maximum on
+        Begin with stepwise EM over batches of at most this many rows, in a random order in each epoch. After one step
+        over all rows each batch moves the running statistics by ``(k + 2) ** -step_decay`` of the way to its own, k =
+        0, 1, ... Then weights and leaves go to the maximum given them. Steps over all rows follow, to a maximum on
         them. With a hundred times more rows than parameters the first part of the way takes a half to a third of the
-        time; the last hundredths of a nat a row take steps over all rows as before. Several hundred rows make a good
+        time. The last hundredths of a nat a row take steps over all rows as before. Several hundred rows make a good
         batch. Not with Laplace and Weibull leaves, which have no running statistics, nor with `learn_ends`.
     batch_epochs : int
         Passes in batches; one that gains less than `tolerance` is the last.
@@ -104,9 +106,9 @@ def fit_em(
     Raises
     ------
     ValueError, TypeError
-        Rows that do not fit the circuit or have density zero under the start; leaves of other families; a start without
-        what has to be given; averages of a
-        column of which no leaf can be made (a constant one has no scale); arguments out of range.
+        For rows that do not fit the circuit or have density zero under the start, leaves of other families, and a start
+        without what has to be given. For averages of a column that give no valid leaf (a constant one has no scale),
+        and arguments out of range.
 
     Warns
     -----

@@ -10,10 +10,10 @@ LEAST_GAIN = 1e-9  # nats; smaller ones are rounding of sums over the rows
 def best_ends(x: np.ndarray, flow: np.ndarray, rest: np.ndarray, ends: np.ndarray, rows: float) -> np.ndarray:
     """Ends (K, 2) at which the log posterior density is at least as large, one leaf after the other.
 
-    Every induced tree has one leaf of the column, so the density of row n is linear in these leaves: up to a factor of
+    Every induced tree has one leaf of the column, so the density of row n is linear in these leaves. Up to a factor of
     the row's own it is ``rest[n] + sum_k flow[k, n] r / l_k`` over the leaves k, of lengths l_k, that hold x[n]. Its
-    log has no lower bound by responsibilities that lets go of a row, which is why steps of expectation maximisation do
-    not move ends past values; but as a function of one leaf's ends it is known in full. Its maxima have values as ends,
+    log has no lower bound by responsibilities that lets go of a row. So steps of expectation maximisation do not move
+    ends past values. But as a function of one leaf's ends it is known in full. Its maxima have values as ends,
     since between values it grows when the leaf shrinks; only values are tried, and where the leaf begins.
 
     The prior of a length is ``rows`` times -log l - r / l, the log of an inverse gamma density with mode r, the

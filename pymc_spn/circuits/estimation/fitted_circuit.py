@@ -25,9 +25,10 @@ class CircuitFit(ParameterisedCircuit):
     log_likelihood : float
         Of all rows, in nats.
     objective : (steps + 1,) float64
-        Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats; it
-        never falls but, perhaps, through the epochs in batches, which lie between its first two entries, and where
-        rounding spoils a step: that is the last entry then, and the parameters are those of the largest. Of
+        Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats. It
+        never falls, with two exceptions. It may fall through the epochs in batches, which are between its first two
+        entries. And rounding may spoil a step: that is then the last entry, and the parameters are those of the
+        largest. Of
         `chow_liu_tree` and `prometheus` the log likelihood alone; of one `cutset_network` its score, before and after
         each division.
     converged : bool

@@ -45,9 +45,9 @@ def prometheus(
     cluster. Regions whose rows are not clustered further are products of single columns: all their decompositions would
     be that product.
 
-    The result is a start for `fit_em`, which learns how much each decomposition counts: the weights are the shares of
-    the rows, spread evenly over the decompositions of a cluster, and each leaf is the estimate of `fit_em` from the
-    rows of its cluster.
+    The result is a start for `fit_em`, which learns how much each decomposition counts. The weights are the shares of
+    the rows, spread evenly over the decompositions of a cluster. Each leaf is the estimate of `fit_em` from the rows of
+    its cluster.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def prometheus(
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range, leaves of other families, data that `Table.from_frame` refuses or of which no leaf
-        can be made (a constant column has no scale), a cell that no leaf of its column can take, and more than
+        For arguments out of range, leaves of other families, and data that `Table.from_frame` refuses or that give no
+        valid leaf (a constant column has no scale). For a cell that no leaf of its column can take, and more than
         `circuit_builders.MAX_EDGES` edges.
 
     Examples

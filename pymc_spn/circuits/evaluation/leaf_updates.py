@@ -5,7 +5,7 @@ of the column and one row that is spread over all of them, so that none is impos
 within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
 at the column's median, but as far again from every place as the column's values do on average from there. The prior of
 a Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
-triangular and hypergeometric leaves and distributions of SciPy are given and stay; the ends of uniform ones can be
+triangular and hypergeometric leaves and distributions of SciPy are given and stay. The ends of uniform ones can be
 learned (`fit_ends`).
 """
 
@@ -70,8 +70,8 @@ def pool(
     Raises
     ------
     ValueError
-        If a family is not among `FITTED` or `KEPT`, a column has no value that its leaves can take, or the average is
-        no leaf: a constant column under a scale, counts that are all 0.
+        If a family is not among `FITTED` or `KEPT`, a column has no value that its leaves can take, or the average
+        gives no valid leaf. Examples are a constant column under a scale, and counts that are all 0.
     """
     pooled = {}
     for family in circuit.families:

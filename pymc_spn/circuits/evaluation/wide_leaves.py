@@ -1,8 +1,8 @@
 """Leaves over several columns as the passes see them: products of one part for each column.
 
-Kernels know leaves over one column alone. To them a leaf over several columns is a product, at the same node, and its
-parts are leaves of these columns behind all other nodes, whose logs NumPy works out: every part that is observed has
-an equal share of the log density of all that is. So an induced tree has one leaf in each column, and the shift of a
+Kernels know leaves over one column alone. To them a leaf over several columns is a product, at the same node. Its parts
+are leaves of these columns behind all other nodes, whose logs NumPy works out. All observed parts have equal shares of
+their joint log density. So an induced tree has one leaf in each column, and the shift of a
 column by which linear space is scaled stays what it is.
 """
 

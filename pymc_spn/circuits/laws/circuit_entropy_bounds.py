@@ -119,7 +119,7 @@ def leaf_logs(given: Parameterised, nodes: Any, grid: Grid) -> np.ndarray:
 def divergence_between(given: Parameterised, other: Parameterised, grids: dict[int, Grid]) -> float:
     """Upper bound in nats of the divergence of one law from another of the same circuit, by the chain rule.
 
-    At a sum the divergence of the weights and the mean of the children's, at a product the sum: it is that of the
+    At a sum it is the divergence of the weights and the mean of the children's, at a product the sum. It is that of the
     joint laws of values and branches (Cover and Thomas, Elements of Information Theory, theorem 2.5.3).
     """
     circuit = given.circuit

@@ -119,8 +119,8 @@ def refuse_impossible_evidence(known: Any, base: np.ndarray, is_single: bool) ->
 def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarray:
     """Log probability (n,) of events, density in the columns that are at a point.
 
-    Leaves are worth the mass of their column's event and the circuit multiplies and adds as it does for densities: a
-    leaf's distribution is that of its column alone, and columns are independent below a product.
+    A leaf has the mass of its column's event, and the circuit multiplies and adds as it does for densities. A leaf's
+    distribution is that of its column alone, and columns are independent below a product.
     """
     at_points = np.full((n, len(given.circuit.columns)), np.nan)
     for d, event in events.items():

@@ -193,7 +193,7 @@ class CircuitLaw(Law):
         """Whether some leaves are over several columns.
 
         They have a law given values and of any cells that are missing, and seldom one within an interval or over some
-        of their columns: such a circuit is asked for whole rows.
+        of their columns. Such a circuit is asked for whole rows.
         """
         return bool(self.whole.circuit.further_columns)
 

@@ -38,8 +38,8 @@ def best_row(
 
     A first answer comes from the best tree, climbed from; where the largest values of the leaves do not certify it,
     a best-first search over boxes goes on. Within intervals and sets the search begins at once. The density of a
-    log-Student t grows without bound towards 0, on next to no mass: values below the quantile at 0.001 of what the
-    column has above 0, given what is known, are left out.
+    log-Student t grows without bound towards 0, where it has almost no mass. So values below the quantile at 0.001 of
+    what the column has above 0, given what is known, are left out.
 
     References
     ----------

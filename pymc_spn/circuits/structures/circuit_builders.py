@@ -38,8 +38,8 @@ def rat_spn(
 
     The columns are divided at random into two halves as equal as possible, `depth` times in turn, and this
     `repetitions` times over. Regions with the same columns are one. A region that is not divided has `n_leaves`
-    products of one leaf a column (single columns: leaves), every other one `n_sums` sums, the whole one sum; each sum
-    weighs all pairs of nodes of every division of its region.
+    products of one leaf a column (single columns: leaves). Every other region has `n_sums` sums, and the whole has one
+    sum. Each sum weights all pairs of nodes of every division of its region.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ def learn_tree(
 ) -> RegionTree:
     """A region tree whose splits follow the dependence in the data, as LearnSPN's do.
 
-    At each region the rows are clustered (k-means), and in every cluster the columns are divided in two where they
-    depend least (average linkage on the pairwise dependence); the parts go on with the rows of their cluster.
+    At each region the rows are clustered (k-means). In every cluster the columns are divided in two where they depend
+    least (average linkage on the pairwise dependence). The parts go on with the rows of their cluster.
     Clusters in which everything below is divided alike share one split, the others get splits of their own. Only the
     splits are kept: which rows use which is for the sampler to find.
 

@@ -30,7 +30,7 @@ class DirichletEvidence:
     """Log marginal likelihood in nats, under a Dirichlet prior worth so many rows spread evenly over all joint levels.
 
     Independent of which of two columns is called the parent, and of whether a column is divided by or is a parent of
-    all others: the prior rows at one level are as many fewer as there are levels. Known as BDeu.
+    all others. The prior rows at one level are as many fewer as there are levels. Known as BDeu.
 
     References
     ----------

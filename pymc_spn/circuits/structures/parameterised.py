@@ -83,19 +83,20 @@ class ParameterisedCircuit(Answers):
     multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
     ========================= ===========================================================
 
-    Of SciPy's two a sequence of distributions stands in the place of the rows. They answer all questions except
-    `mpe`, which a circuit with such leaves does not have, as exactly as SciPy works out their densities, distribution
-    functions and moments, and a value at which the density is infinite does not belong to them. `fit_em` keeps them
+    Of SciPy's two a sequence of distributions stands in the place of the rows. They answer all questions except `mpe`,
+    which a circuit with such leaves does not have. Answers are as exact as SciPy's densities, distribution functions
+    and moments. A value at which the density is infinite does not belong to them. `fit_em` keeps them
     as they are; products of circuits and `CircuitDensity` need the other families.
 
     Where all columns are `Column` objects, rows are read as by a posterior. Columns that are names only hold numbers,
-    levels as codes 0..K-1, in a DataFrame and in an array, whose columns are those of the circuit by position; of a
-    Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log density of a row is
+    levels as codes 0..K-1, in a DataFrame and in an array. The columns of an array are those of the circuit by
+    position. In a Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log
+    density of a row is
     exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs where that would
     lose anything.
 
-    Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location, those of a
-    triangular one at the mode and at both ends; the density itself jumps at the ends of uniform leaves, and of
+    Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location. Those of a
+    triangular leaf jump at the mode and at both ends. The density itself jumps at the ends of uniform leaves, and of
     triangular ones whose mode is there.
 
     Examples
@@ -193,10 +194,10 @@ class ParameterisedCircuit(Answers):
         df, per_draw, cells, unseen
             As for a posterior; there is one draw.
         dtype : {float64, float32}
-            float32 is about twice as fast from eight rows on, at an error of some 1e-6 in the log density of rows
-            within a few standard deviations of Gaussian leaves of one place and size. In general it is 6e-8 of the
-            largest term of a leaf's log density: 1e-3 for Poisson leaves of a mean of 1,000, and more where a column
-            has leaves a million standard deviations apart. Not with distributions of SciPy.
+            float32 is about twice as fast from eight rows on. Its error is some 1e-6 in the log density of rows within
+            a few standard deviations of Gaussian leaves of one place and size. In general it is 6e-8 of the largest
+            term of a leaf's log density. That is 1e-3 for Poisson leaves of a mean of 1,000, and more if a column has
+            leaves a million standard deviations apart. Not with distributions of SciPy.
 
         Returns
         -------
@@ -245,8 +246,8 @@ class ParameterisedCircuit(Answers):
     def moments(self, df: TableLike, covariance: bool = True) -> "xr.Dataset":
         """Means and covariances of each row's missing cells given its observed ones, exact.
 
-        Binary columns count as 0 and 1, ordinal ones as their numbers; categorical columns have no moments and hold
-        NaN, and so do columns whose leaves have none (a Student t of one degree of freedom).
+        Binary columns count as 0 and 1, ordinal ones as their numbers. Categorical columns have no moments and hold
+        NaN. So do columns whose leaves have none (a Student t of one degree of freedom).
 
         Parameters
         ----------

@@ -17,8 +17,8 @@ def piecewise_linear(
 ) -> ParameterisedCircuit:
     """Density with given values at knots, linear between these and 0 outside, as a circuit over one column.
 
-    Exactly a sum of triangular leaves, one for each knot k_i where the density f_i is positive: from the knot before to
-    the knot after, with its mode at the knot, so that all others are 0 there. Its weight is
+    Exactly a sum of triangular leaves, one for each knot k_i where the density f_i is positive. A leaf goes from the
+    knot before to the knot after, with its mode at the knot, so that all others are 0 there. Its weight is
     f_i (k_{i+1} - k_{i-1}) / 2; the first and the last leaf have one side each. All questions to circuits take it, and
     all algorithms that take given leaves.
 
@@ -46,7 +46,7 @@ def piecewise_linear(
     TypeError
         If knots or densities are no numbers.
     ValueError
-        If they differ in length, are fewer than two, or not finite; if knots do not increase, densities are negative or
+        If they differ in length, are fewer than two, or not finite. If knots do not increase, densities are negative or
         all 0, or their integral is not 1 (it is named).
 
     Examples

@@ -33,15 +33,14 @@ def complete_tree(
         The columns, for instance ``table.columns``. Integers, here and wherever a column is named, are their digits,
         as in `Table.from_frame`.
     n_children : int, sequence or "infinite"
-        Children of a sum node (the paper's C_s): one number, one per depth of the region tree (root
-        first), or ``"infinite"``, where sum nodes are Chinese restaurants and the width is learned.
+        Children of a sum node (the paper's C_s): one number, one per depth of the region tree (root first), or
+        ``"infinite"``. In the last case sum nodes are Chinese restaurants and the width is learned.
     n_parts : int
         Children of a product (the paper's C_p). A region of m columns has ``min(n_parts, m)`` parts,
         larger ones first.
     split : "order", "random", "per_product" or sequence of str
-        The order of columns that is cut into parts: as given, a random permutation, or these names; or a
-        random permutation for every product, which gives every sum node a region of its own and needs
-        finite `n_children`.
+        The order of columns that is cut into parts: as given, a random permutation, or these names. Or a random
+        permutation for every product, which gives every sum node a region of its own and needs finite `n_children`.
     repetitions : int
         R > 1 puts one sum node with R children above R trees with different splits: the first as `split`
         says, the others over random permutations of the columns.

@@ -22,15 +22,15 @@ ARRAYS = ("order", "begin", "end", "parent", "n_children", "split")
 class RegionTree(NotebookRepr):
     """A recursive split of the columns, shared by all products of a region or by some of them.
 
-    A region is a set of columns at one place of the tree. The sum nodes of a region with several columns
-    have products as children, and each product splits the region into parts, which are regions again; a
-    sum node of a region with one column (a univariate region) has leaves as children. The sum nodes of
+    A region is a set of columns at one place of the tree. The sum nodes of a region with several columns have products
+    as children. Each product splits the region into parts, which are regions again. A sum node of a region with one
+    column (a univariate region) has leaves as children. The sum nodes of
     one region are exchangeable copies, and the tree of regions, which does not grow with the width, is
     all there is to say.
 
-    Mostly, all products of a region split alike. A region may also have A *splits*, each with parts of
-    its own: then child c of a sum node uses split ``c % A``, and a new child of an infinite node draws
-    its split uniformly. With as many splits as children every product has its own split; a split may
+    Mostly, all products of a region split alike. A region may also have A *splits*, each with parts of its own. Then
+    child c of a sum node uses split ``c % A``, and a new child of an infinite node draws its split uniformly. With as
+    many splits as children every product has its own split; a split may
     also have a single part, which is another tree over the same columns. Build a tree with
     `complete_tree`, `skewed_tree` or `learn_tree`.
 
@@ -372,9 +372,9 @@ class RegionTree(NotebookRepr):
     def circuit(self, leaves: Mapping[str, Sequence[object]], max_nodes: int = 1_000_000) -> "Circuit":
         """The explicit tree with every copy of every node.
 
-        Nodes are numbered region by region: the sum nodes of a region, then their children. Child
-        ``c`` of copy ``i`` of a sum node leads to copy ``i * C + c`` of each part; among A splits, to copy
-        ``i * m + c // A`` of the parts of split ``c % A``, which m children use.
+        Nodes are numbered region by region: the sum nodes of a region, then their children. Child ``c`` of copy ``i``
+        of a sum node leads to copy ``i * C + c`` of each part. Among A splits, it leads to copy ``i * m + c // A`` of
+        the parts of split ``c % A``, which m children use.
 
         Parameters
         ----------

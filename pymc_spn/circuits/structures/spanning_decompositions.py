@@ -9,8 +9,8 @@ import numpy as np
 def spanning_decompositions(strength: np.ndarray) -> Iterator[list[tuple[int, ...]]]:
     """Connected parts of the maximum spanning tree, whose edges go from the weakest to the strongest.
 
-    Each removal divides one part of the decomposition before it in two, so that D columns have D - 1 decompositions, of
-    two parts to D, and among them at most 2 D - 2 different parts.
+    Each removal divides one part of the decomposition before it in two. So D columns have D - 1 decompositions, of two
+    parts to D, and among them at most 2 D - 2 different parts.
 
     Parameters
     ----------

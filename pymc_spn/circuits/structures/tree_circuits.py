@@ -56,8 +56,8 @@ def tree_and_leaves(structure: Any, leaves: Mapping[str, Any] | None) -> tuple[R
 def tree_of_circuit(circuit: Circuit) -> RegionTree:
     """The region tree of which the circuit is the explicit form: the same sums, products and leaves.
 
-    Sum nodes that stand above equal trees become copies in one region, so `RegionTree.circuit` and back gives the same
-    tree; products of their own kind become splits of their region, repeated until each child has its own.
+    Sum nodes above equal trees become copies in one region, so `RegionTree.circuit` and back gives the same tree.
+    Products of their own kind become splits of their region, repeated until each child has its own.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The draws of a sum-product network in a DataTree: how digits are cut into chunks, and read again.
 
-A recorded state is an (N, R) array of digits, one for each row and region. PyMC wants a statistic of the
-same length at every draw, so the state of every k-th draw is cut into k chunks, and chunk i stands at the
-i-th draw after it. The record costs N R / k numbers a draw, and k is recovered from the length of a chunk.
+A recorded state is an (N, R) array of digits, one for each row and region. PyMC needs a statistic of the same length at
+every draw. So the state of every k-th draw is cut into k chunks, and chunk i is at the i-th draw after it. The record
+costs N R / k numbers a draw, and k is recovered from the length of a chunk.
 """
 
 import json
@@ -61,9 +61,9 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     Returns
     -------
     DataTree
-        With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the
-        number of the child that each row takes in each region, -1 where all its cells are missing; with
-        columns in cells also ``exact``, the exact values as lattice points of their cells. ``draw`` says at
+        With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the number of the
+        child that each row takes in each region, -1 where all its cells are missing. With columns in cells also
+        ``exact``, the exact values as lattice points of their cells. ``draw`` says at
         which draw the record was made. The digit of a single column modulo its number of palette entries is
         the palette entry.
 

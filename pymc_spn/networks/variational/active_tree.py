@@ -2,8 +2,8 @@
 
 Every region of the region tree keeps its *edges* (children of its sum nodes), sorted by sum node. As in `network`,
 the sum node of region ``r`` below edge ``e`` of the parent region is unique, so nodes are numbered like the edges
-above them. All other children, of which there may be infinitely many, keep their prior: the variational distribution
-of a row's induced tree puts no mass on them, which bounds the log evidence from below all the same.
+above them. All other children, of which there may be infinitely many, keep their prior. The variational distribution of
+a row's induced tree puts no mass on them. It still bounds the log evidence from below.
 """
 
 from typing import NamedTuple

@@ -12,8 +12,8 @@ from pymc_spn.networks.variational.active_tree import tree_of_digits
 def clustered_tree(structure, compiled, coded, max_children, rng):
     """Active tree and each row's edges (N, R): every sum node's rows are clustered on the node's columns.
 
-    Ascent can only empty children and never opens one, so it starts with all that it may need: each node has up to
-    `max_children` of them (up to its width where that is less), where it holds enough rows. The more rows the table
+    Ascent can only empty children and never opens one, so it starts with all that it may need. Each node that holds
+    enough rows has up to `max_children` of them (up to its width if that is less). The more rows the table
     has, the more a node needs: fits that begin with many small groups end at lower bounds, and later. Columns of levels
     get one leaf in a node, since a mixture of such leaves is one leaf, unless their palette has several entries.
     """

@@ -1,8 +1,8 @@
 """Variational Bayes for a sum-product network by coordinate ascent, weights and leaf parameters kept as posteriors.
 
 The variational distribution is q(trees) q(weights) q(leaf parameters). One step sets q(weights, parameters) to its
-optimum given the expected statistics of q(trees), moves the hyperparameters that are learned, and sets q(trees) to
-its optimum: with q(trees) optimised out, this is the fixed point ``beta = alpha + flow`` of collapsed variational
+optimum given the expected statistics of q(trees), and moves the hyperparameters that are learned. Then it sets q(trees)
+to its optimum. With q(trees) optimised out, this is the fixed point ``beta = alpha + flow`` of collapsed variational
 Bayes (Zhao, Adel, Gordon and Amos 2016), without gradients and step sizes. Each part raises the bound
 
     log p(X) >= entropy of q(trees) + log of the integrals over weights and leaf parameters given its statistics,

@@ -24,8 +24,8 @@ def checked_fit(schema: Any, data: dict[str, np.ndarray]) -> VariationalFit:
     Raises
     ------
     ValueError
-        If edges lead from nodes that are not there or to options that a region lacks, a node that is reached has none,
-        or statistics are negative, no numbers or of another length.
+        If edges lead from nodes that are not there or to options that a region lacks, or a node that is reached has
+        none. If statistics are negative, not numbers or of another length.
     """
     region, node, option = _edges(schema, data)
     ends = np.searchsorted(region, np.arange(schema.structure.n_regions + 1))
