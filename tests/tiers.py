@@ -50,10 +50,11 @@ REST = {
         convolutional
     """,
     "trees": """
-        """
-    """, "interop": combined_results damaged_results estimators first_guesses frames_in_answers
-        interrupts particle_gibbs particles precompiled predictive_quantiles saved_posteriors scikit_checks
-        tree_checks tree_models tree_posterior
+        particle_gibbs particles predictive_quantiles tree_checks tree_models tree_posterior
+    """,
+    "interop": """
+        combined_results damaged_results estimators first_guesses frames_in_answers interrupts precompiled
+        saved_posteriors scikit_checks
     """,
     "tests": """
         docstrings documents readme reference structures_in_models threads

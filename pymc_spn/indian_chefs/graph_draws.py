@@ -153,6 +153,14 @@ class GraphDraws(NotebookRepr):
         ------
         ValueError
             If it holds no graph drawn from the prior, or several and no name is given.
+
+        Examples
+        --------
+        >>> with pm.Model():
+        ...     graph = ps.IndianChefsProcess("g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["a", "b"])
+        ...     drawn = pm.sample_prior_predictive(5, random_seed=1)
+        >>> ps.GraphDraws.from_prior(drawn).edge_probabilities().dims
+        ('parent', 'child')
         """
         import xarray as xr
 

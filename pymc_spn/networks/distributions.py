@@ -11,6 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -354,7 +355,9 @@ def _install_first_state(state: TensorVariable) -> None:
     """Fill the state that is to be read, if it is still empty: this compiles for seconds, and `SPN` does not wait."""
     for variable in graph_inputs([state]):
         first = getattr(variable.tag, "spn_first", None)
-        if first is not None and variable.get_value(borrow=True).size == 0:
+        if first is None or not isinstance(variable, SharedVariable):
+            continue
+        if variable.get_value(borrow=True).size == 0:
             variable.set_value(first(), borrow=True)
 
 

@@ -362,6 +362,11 @@ class SPNPosterior(TrainingRowSimilarity):
         ------
         ValueError
             For a condition, a marginal or a posterior with weighted chains, or if that needs too much memory.
+
+        Examples
+        --------
+        >>> list(post.posterior_predictive(random_seed=1).dims)[:2]
+        ['chain', 'draw']
         """
         return simulated_tables(self, random_seed)
 
@@ -387,7 +392,8 @@ class SPNPosterior(TrainingRowSimilarity):
 
         Examples
         --------
-        >>> az.plot_loo_pit(post.predictive_check("alcohol", random_seed=1))  # doctest: +SKIP
+        >>> sorted(post.predictive_check("age", random_seed=1).children)
+        ['log_likelihood', 'observed_data', 'posterior', 'posterior_predictive']
         """
         return check_of_column(self, column, random_seed)
 
