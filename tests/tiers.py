@@ -111,6 +111,7 @@ LONG = [
     r"circuits/test_(circuit_information|circuit_parts|cutset_networks|piecewise_linear|prometheus|tree_circuits)\.py",
     r"dags/test_(forward_draws|log_evidence|partition_mcmc|regular)\.py",
     r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
+    r"densities/test_(circuit_density_tensors|wide_circuit_density)\.py",
     r"indian_chefs/test_(cascading|cascading_networks|graph_variable|move_ratios)\.py",
     r"indian_chefs/test_(network_geweke|network_kernels|network_models|tempered_chains)\.py",
     r"indian_chefs/test_(published_posteriors|network_rows)\.py::test_joint_distribution_",
