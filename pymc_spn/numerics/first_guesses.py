@@ -29,7 +29,7 @@ class LeadsOn:
     if not TYPE_CHECKING:  # to a type checker, a class with __getattr__ has every attribute
 
         def __getattr__(self, name: str) -> Any:
-            there = inspect.getattr_static(type(self), name, None)
+            there = next((vars(cls)[name] for cls in type(self).__mro__ if name in vars(cls)), None)
             if hasattr(type(there), "__get__"):  # its own error, which Python has dropped to ask here
                 return there.__get__(self, type(self))
             said = f"{type(self).__name__!r} object has no attribute {name!r}"

@@ -136,3 +136,10 @@ def test_errors_of_a_property_and_of_a_question_stay_as_they_are(post):
         post.log_density(3)
     assert "Its arguments" not in str(caught.value)
     assert repr(pickle.loads(pickle.dumps(post))) == repr(post)
+
+
+def test_names_of_classes_are_not_looked_for_in_their_objects():
+    law = ps.circuits.leaf("x", "gaussian", (0.0, 1.0))
+    assert not hasattr(law, "__name__")  # pytest and functools ask any object for it
+    with pytest.raises(AttributeError, match="has no attribute '__name__'"):
+        _ = law.circuit.__name__
