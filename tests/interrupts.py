@@ -7,7 +7,6 @@ import threading
 import time
 from functools import partial
 
-AGAIN = 20.0  # seconds until the key is pressed once more
 PATIENCE = 240.0  # seconds: not a measure of speed, only of what never reacts; a first run compiles
 
 
@@ -16,9 +15,6 @@ def outcomes_of_interrupts(task, delays, whole_group=False):
 
     A run ends in what `task` returns or in the name of its exception, with the seconds that it took to react. The
     process is forked, since a fault may end it: what `task` needs is there, and compiled if it has run before.
-
-    Python loses a signal that comes while it finalises an object, and says so on stderr. So the key is pressed again
-    after some seconds without a reaction; this may happen once in all runs, and more often is an error.
 
     Parameters
     ----------
@@ -44,9 +40,7 @@ def outcomes_of_interrupts(task, delays, whole_group=False):
         process.kill()
         process.join()
     assert len(outcomes) == len(delays), f"no reaction within {PATIENCE} s after {outcomes}"
-    pressed = [presses for *_, presses in outcomes]
-    assert sum(pressed) <= len(delays) + 1, f"signals until each run reacted: {pressed}"
-    return [(outcome, seconds) for outcome, seconds, _ in outcomes]
+    return outcomes
 
 
 def _run(task, delays, whole_group, send):
@@ -54,31 +48,25 @@ def _run(task, delays, whole_group, send):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for delay in delays:
         interrupt = partial(os.killpg, 0) if whole_group else partial(os.kill, os.getpid())
-        sent, reacted = [], threading.Event()
+        sent = []
 
-        def press(delay, interrupt=interrupt, sent=sent, reacted=reacted):
-            while not reacted.wait(delay):
-                sent.append(time.monotonic())
-                interrupt(signal.SIGINT)
-                delay = AGAIN
-
-        def begin(delay=delay, press=press):
-            threading.Thread(target=press, args=[delay], daemon=True).start()
+        def begin(delay=delay, interrupt=interrupt, sent=sent):
+            timer = threading.Timer(delay, lambda: (sent.append(time.monotonic()), interrupt(signal.SIGINT)))
+            timer.start()
 
         try:
             outcome = task(begin)
         except BaseException as error:
             outcome = type(error).__name__ if isinstance(error, KeyboardInterrupt) else repr(error)
-        seconds = time.monotonic() - sent[-1] if sent else 0.0
+        seconds = time.monotonic() - sent[0] if sent else 0.0
         while not sent:  # the task was done before: the signal must not hit the next one
             try:
                 time.sleep(0.01)
             except KeyboardInterrupt:
                 break
-        reacted.set()
         try:
             time.sleep(0.05)
         except KeyboardInterrupt:
             pass
-        send.send((outcome, seconds, len(sent)))
+        send.send((outcome, seconds))
     send.close()

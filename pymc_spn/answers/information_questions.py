@@ -72,9 +72,9 @@ def entropy(
         measured. It is what they change by when the panels of all grids are doubled, plus an allowance for the mass
         beyond the grids. It is infinite if log-normal leaves have tails so long (one degree of freedom, a
         ``leaf_shape`` of 1/2, and less) that no entropy exists. The upper bound is the smaller of two. One is that of
-        the network. The
-        other is the sum of the single columns' entropies less pairwise mutual informations along a tree (up to 16
-        columns), by quadrature, too. Given a union, what the columns say of its parts is in the lower bound.
+        the network. The other is the sum of the single columns' entropies less pairwise mutual informations along a
+        tree (up to 16 columns), by quadrature, too. Given a union, what the columns say of its parts is in the lower
+        bound.
 
     Examples
     --------

@@ -192,11 +192,10 @@ def SPN(
         of the state, and the likelihood is that of the cells: equal values earn no density, so there is no floor on b0.
         `log_density` counts a cell by log(mass / d), which compares with a density. The default "auto" takes columns of
         real or positive numbers with Gaussian leaves alone and a grid on which values repeat. That means two rows or
-        more to each
-        distinct value on average, or equal values so frequent that the column would be warned of. True takes all
-        columns with a grid and Gaussian or log-normal leaves, a list those it names. Whole numbers among them have
-        cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns with
-        missing cells, stay exact.
+        more to each distinct value on average, or equal values so frequent that the column would be warned of. True
+        takes all columns with a grid and Gaussian or log-normal leaves, a list those it names. Whole numbers among them
+        have cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns
+        with missing cells, stay exact.
     missing : {"marginal", "draw"}
         What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
         row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of

@@ -1,7 +1,7 @@
 """Inner kernels without machine code of their own.
 
 Numba makes machine code of each function when it is compiled, and of the same function once more in each that calls it.
-What only kernels call never runs by itself, so the first is for nothing; it took a tenth of the time of compiling a
+What only kernels call never runs by itself, so the first is for nothing; it took 7 % of the time of compiling a
 first draw. Such a kernel stays in LLVM's form, in memory and in the cache on disk, for its callers to take in.
 """
 

@@ -113,13 +113,8 @@ def sample(begin, at, tune, cores=1):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_samplers_return_what_was_drawn(cores):
-    outcomes = outcomes_of_interrupts(lambda begin: sample(begin, 8, 2, cores), [0.0, 0.01, 0.03], whole_group=True)
-    # pm.sample may read the pipe of a process that the signal has ended before it handles its own: rare, and PyMC's
-    reset = [sizes for sizes, _ in outcomes if cores == 2 and "ConnectionResetError" in str(sizes)]
-    assert len(reset) <= 1, reset
+    outcomes = outcomes_of_interrupts(lambda begin: sample(begin, 8, 2, cores), [0.0, 0.03], whole_group=True)
     for sizes, _ in outcomes:
-        if sizes in reset:
-            continue
         assert isinstance(sizes, dict), sizes
         assert 1 <= sizes["chain"] <= cores and 2 <= sizes["draw"] < MANY  # PyMC leaves short chains out
 
