@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pymc_spn.dags.distributions import DagOrder as DagOrder
     from pymc_spn.dags.distributions import DagPartition as DagPartition
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
-    from pymc_spn.dags.log_evidence import dag_log_evidence as dag_log_evidence
     from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
     from pymc_spn.dags.mixed_score import ConditionalGaussian as ConditionalGaussian
     from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
     from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
     from pymc_spn.factor_graphs.graph import FactorGraph as FactorGraph
-    from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
     from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior as BeliefNetworkPosterior
     from pymc_spn.indian_chefs.belief_network_posterior import NLGBNPosterior as NLGBNPosterior
     from pymc_spn.indian_chefs.distributions import IndianChefsProcess as IndianChefsProcess
@@ -60,6 +58,7 @@ if TYPE_CHECKING:
     from pymc_spn.networks.missing_cells import completed_columns as completed_columns
     from pymc_spn.networks.posterior import SPNPosterior as SPNPosterior
     from pymc_spn.networks.variational_posterior import VariationalPosterior as VariationalPosterior
+    from pymc_spn.numerics.threads import parallel_config as parallel_config
     from pymc_spn.numerics.trust_warnings import ConvergenceWarning as ConvergenceWarning
     from pymc_spn.numerics.trust_warnings import CoverageWarning as CoverageWarning
     from pymc_spn.tables import Column as Column
@@ -106,12 +105,11 @@ _PUBLIC = {
     "TreeResponse": "trees.distributions",
     "VariationalPosterior": "networks.variational_posterior",
     "completed_columns": "networks.missing_cells",
-    "dag_log_evidence": "dags.log_evidence",
     "fit_em": "circuits.estimation.fit_em",
     "fit_tree": "trees.fit",
     "fit_variational": "networks.learners",
     "load": "interop.saved_posteriors",
-    "recover_discrete": "factor_graphs.recovery",
+    "parallel_config": "numerics.threads",
     "unpack": "interop.sampled_structures",
 }
 

@@ -1,11 +1,13 @@
 """Every public object answers eight threads at once as it answers one, its first question included."""
 
+import os
 import pickle
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Barrier, local
+from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +18,13 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema
+from pymc_spn.factor_graphs import passes
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
 from pymc_spn.indian_chefs.belief_network_schema import NONLINEAR, BeliefNetworkSchema, pack_parameters
 from pymc_spn.indian_chefs.process import GraphSchema
 from pymc_spn.networks.records import recorded_states
+from pymc_spn.numerics import interrupts, threads
 from tests.hand_made_records import sampled_tree, states_of
 from tests.rounded_networks import TABLE, rounded
 from tests.shared_circuits import random_parameters
@@ -179,7 +183,7 @@ def exact_trees() -> Any:
 
 
 SMALL = {"max_children": 2, "max_steps": 10, "restarts": 1, "random_state": 1, "progressbar": False}
-SAMPLED = {"method": "sampling", "draws": 6, "tune": 2, "chains": 2, "cores": 1, "random_state": 1}
+SAMPLED = {"method": "sampling", "draws": 6, "tune": 2, "chains": 2, "n_jobs": 1, "random_state": 1}
 GAPPED = numbers().mask(np.random.default_rng(7).random((40, 3)) < 0.2)
 
 
@@ -428,6 +432,20 @@ def no_room(request, monkeypatch):
         monkeypatch.setattr(recorded_states, "KEPT_BYTES", 0)
 
 
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Whatever may go over threads does, in small pieces."""
+    whole = threads.for_each
+
+    def for_each(call: Any, pieces: Any, several: bool = True) -> None:
+        whole(call, pieces, True)
+
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("pymc_spn.") and getattr(module, "for_each", None) is whole:
+            monkeypatch.setattr(module, "for_each", for_each)
+    monkeypatch.setattr(passes, "PIECE", 1)
+
+
 def parts_of(answer: Any) -> Any:
     """An answer as nested dictionaries, lists and arrays."""
     if isinstance(answer, xr.DataTree):
@@ -478,6 +496,67 @@ def test_eight_threads_are_answered_as_one_is(case, often):
     for answers in [*found, answers_of(asked, questions)]:  # and nothing is wrong afterwards
         for name in questions:
             np.testing.assert_equal(answers[name], expected[name], f"{case}, {name}")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answers_do_not_depend_on_the_number_of_threads(case, often, small_pieces):
+    make, questions = CASES[case]
+    with ps.parallel_config(n_jobs=1):
+        expected = answers_of(make(), questions)
+    with ps.parallel_config(n_jobs=5):
+        np.testing.assert_equal(answers_of(make(), questions), expected)
+
+
+def test_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 6, raising=False)
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 4)
+    found = {}
+    for n_jobs in (None, 1, 9, -1, -2, -9):
+        with ps.parallel_config(n_jobs):
+            found[n_jobs] = threads.n_threads()
+            with ps.parallel_config(None):
+                assert threads.n_threads() == found[n_jobs]
+    assert found == {None: 4, 1: 1, 9: 9, -1: 4, -2: 3, -9: 1} and threads.n_threads() == 4
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, True, "all"])
+def test_numbers_of_threads_that_are_none(n_jobs):
+    with pytest.raises((TypeError, ValueError), match="n_jobs must"), ps.parallel_config(n_jobs):
+        pass
+
+
+def test_pieces_run_at_once_with_no_further_threads_and_end_after_an_error():
+    barrier, within, begun = Barrier(3), [], []
+
+    def piece(i: int) -> None:
+        barrier.wait(10)  # which none passes alone
+        within.append(threads.n_threads())
+
+    with ps.parallel_config(3):
+        threads.for_each(piece, range(3))
+    assert within == [1, 1, 1]
+
+    def fails(i: int) -> None:
+        begun.append(i)
+        if i == 1:
+            raise ZeroDivisionError
+        wait(lambda: interrupts.interrupt_is_waiting())  # as kernels do
+
+    def on_two() -> None:
+        with ps.parallel_config(2):
+            threads.for_each(fails, range(100))
+
+    with pytest.raises(ZeroDivisionError), ThreadPoolExecutor(1) as pool:
+        pool.submit(on_two).result()  # not from the main thread, which only Ctrl-C stops
+    assert len(begun) <= 2 and not interrupts._told
+
+
+def wait(until: Any) -> None:
+    for _ in range(10_000):
+        if until():
+            return
+        sleep(1e-3)
+    raise TimeoutError
 
 
 def kept_arrays(thing: Any, seen: dict[int, Any]) -> Iterator[np.ndarray]:

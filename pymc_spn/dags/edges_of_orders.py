@@ -3,6 +3,9 @@
 import numpy as np
 
 from pymc_spn.dags.parent_set_scores import ParentSetScores
+from pymc_spn.numerics.threads import for_each, parts_of_rows
+
+AT_A_TIME = 100  # orders that a thread takes
 
 
 def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -24,7 +27,11 @@ def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, orders: np
     from pymc_spn.dags.order_mcmc_kernels import edges_given_order
 
     out = np.empty((len(orders), *scores.candidates.shape))
-    edges_given_order(orders, scores.candidates, scores.slots, scores.offsets, log_sums, out)
+
+    def ask(some: slice) -> None:
+        edges_given_order(orders[some], scores.candidates, scores.slots, scores.offsets, log_sums, out[some])
+
+    for_each(ask, parts_of_rows(len(orders), AT_A_TIME))
     return out
 
 

@@ -37,7 +37,7 @@ class ExactQueries(NotebookRepr):
         "summary": "repr() says what it is; edge_probabilities() has every edge, most_probable() the best graph",
         "edges": "edge_probabilities()",
         "map": "most_probable()",
-        "log_evidence": "log_mass; ps.dag_log_evidence is for models",
+        "log_evidence": "log_mass; ps.dags.dag_log_evidence is for models",
         "plot": "ps.plots.plot_edge_probabilities(post.edge_probabilities())",
         "to_networkx": "most_probable() has a graph with to_networkx(), or use edge_probabilities()",
         "posterior": "it answers by itself: edge_probabilities(), sample(n)",

@@ -1,9 +1,7 @@
 """Weights of parent sets under evidence on edges: what the leaves of an order sum-product network know."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -11,19 +9,10 @@ from pymc_spn.dags import draw_kernels, lattice_kernels, zeta_kernels
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.threads import for_each
 
-TWO_THREADS_FROM = 1 << 20  # table entries
+THREADS_FROM = 1 << 20  # table entries
 _KEPT = 64  # masked tables that are remembered
-
-
-def on_two_threads(task: Any, count: int, size: int) -> None:
-    """Call ``task(i)`` for i below `count`; on two threads where the tables are large. Tasks must not share output."""
-    if size < TWO_THREADS_FROM:
-        for i in range(count):
-            task(i)
-        return
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(task, range(count)))
 
 
 def descending(log_scores: np.ndarray) -> np.ndarray:
@@ -50,7 +39,7 @@ class BaseTables:
             sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], scores.tops[i], sums[part])
             self.bar.advance()
 
-        on_two_threads(work, scores.d, scores.log_scores.size)
+        for_each(work, range(scores.d), scores.log_scores.size >= THREADS_FROM)
         return sums, sound
 
     @property

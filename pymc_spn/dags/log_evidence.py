@@ -27,7 +27,7 @@ def dag_log_evidence(
     """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
 
     The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
-    ``pm.Potential("data", ps.dag_log_evidence(df, score=ps.BGe(prior_scale=t), prior=ps.dags.EdgePenalty(kappa)))``;
+    ``pm.Potential("data", ps.dags.dag_log_evidence(df, score=ps.BGe(prior_scale=t), prior=penalty))``;
     the posterior over graphs at any draw is then ``ps.OrderSPN.exact(ps.LocalScores.from_data(df, ...))``.
 
     Parameters
@@ -59,7 +59,7 @@ def dag_log_evidence(
     --------
     >>> with pm.Model():
     ...     scale = pm.LogNormal("scale")
-    ...     evidence = pm.Potential("evidence", ps.dag_log_evidence(numbers, ps.BGe(prior_scale=scale)))
+    ...     evidence = pm.Potential("evidence", ps.dags.dag_log_evidence(numbers, ps.BGe(prior_scale=scale)))
     """
     import pytensor.tensor as pt
 

@@ -1,6 +1,5 @@
 """Orders drawn by Markov chains until the edges of all chains agree, and drawn anew where a condition leaves few."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from pymc_spn.dags.order_mcmc_kernels import order_log_weights
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.threads import for_each
 
 STARTS = 10  # random orders, of which each chain takes the one from which the best graph is climbed to
 SETTLE = 64  # sweeps of each chain from there
@@ -60,10 +60,6 @@ def draw_orders(
     states = np.empty((n_chains, POWERS.size, scores.d), np.int64)
     generators = rng.spawn(n_chains)
 
-    def on_threads(work: Any) -> None:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(work, range(n_chains)))
-
     maxima = tables.flat_maxima()
 
     def settle(c: int) -> None:
@@ -82,13 +78,13 @@ def draw_orders(
 
     total = sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
     with ProgressBar("Drawing orders", total * n_chains, progressbar) as bar:
-        on_threads(settle)
+        for_each(settle, range(n_chains))
         sums = None
         for tempered, thin in ROUNDS:
             if tempered and sums is None:
                 sums = POWERS[:, None] * log_sums
                 states[:, 1:] = states[:, :1]
-            on_threads(partial(run, sums=sums, thin=thin))
+            for_each(partial(run, sums=sums, thin=thin), range(n_chains))
             log_weights, mixing = mixing_of(tables, orders)
             if n_chains == 1 or not mixing[0] > ENOUGH:
                 break

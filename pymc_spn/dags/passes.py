@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
-from pymc_spn.dags.leaf_tables import LeafTables, on_two_threads
+from pymc_spn.dags.leaf_tables import THREADS_FROM, LeafTables
 from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.numerics.threads import for_each
 
 SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
 KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
@@ -190,7 +191,7 @@ class FullPasses:
                 kernels[k](scores.lookup, scores.offsets, flat, factors, out[k])
             self.tables.base.bar.advance(SUMS_TO_AND_FROM * self.d // 2)
 
-        on_two_threads(work, 2, scores.log_scores.size)
+        for_each(work, range(2), scores.log_scores.size >= THREADS_FROM)
         return out
 
     @cached_property
@@ -250,5 +251,5 @@ def edge_matrix(scores: Any, parent_sets: Any) -> np.ndarray:
         subset_kernels.inclusion(table, column)
         out[scores.candidates[i, :k], i] = np.minimum(column, 1.0)  # a sum that should be one may round above it
 
-    on_two_threads(work, scores.d, scores.log_scores.size)
+    for_each(work, range(scores.d), scores.log_scores.size >= THREADS_FROM)
     return out

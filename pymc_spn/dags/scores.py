@@ -112,7 +112,7 @@ class BGe:
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
         if not is_number(t):
             raise TypeError(
-                f"BGe: prior_scale must be a number here, got {quoted(t)}; a tensor is for ps.dag_log_evidence"
+                f"BGe: prior_scale must be a number here, got {quoted(t)}; a tensor is for ps.dags.dag_log_evidence"
             )
         named = _warn_of_columns(table, float(t))
         x = table.values
@@ -160,7 +160,7 @@ class BDeu:
             raise ValueError(_misfit("BDeu needs binary, categorical or ordinal columns", table, wrong))
         if not is_number(self.ess):
             raise TypeError(
-                f"BDeu: ess must be a number here, got {quoted(self.ess)}; a tensor is for ps.dag_log_evidence"
+                f"BDeu: ess must be a number here, got {quoted(self.ess)}; a tensor is for ps.dags.dag_log_evidence"
             )
         if not (math.isfinite(self.ess) and self.ess > 0):
             raise ValueError(f"BDeu: ess must be positive and finite, got {quoted(self.ess)}")

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.inference import Inference as Inference
     from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
+    from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
 
 _PUBLIC = {
     "FieldCircuit": "factor_graphs.circuit_form",
     "Inference": "factor_graphs.inference",
     "JunctionTree": "factor_graphs.junction_tree",
     "TooWideError": "factor_graphs.plan",
+    "recover_discrete": "factor_graphs.recovery",
 }
 
 __all__ = [*_PUBLIC]

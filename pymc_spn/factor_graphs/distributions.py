@@ -63,7 +63,7 @@ class DiscreteField(NoTensor):
     instead = (
         "discrete field {name!r} is summed out, so it has no value to compute with: instead of mu[{name}] write "
         "ps.FieldEmission('y', {name}, components={{'y': pm.Normal.dist(mu, sigma)}}, observed={{'y': data}}), with "
-        "the states on the last axis of mu, and ask ps.recover_discrete for its states after sampling"
+        "the states on the last axis of mu, and ask ps.factor_graphs.recover_discrete for its states after sampling"
     )
 
     def __init__(self, name: str, graph: FactorGraph, *, dims: str | None = None, max_table: int | None = None) -> None:

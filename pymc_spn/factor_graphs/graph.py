@@ -293,7 +293,7 @@ class FactorGraph(Builders, NotebookRepr):
             if not isinstance(block, np.ndarray):
                 raise ValueError(
                     f"the log table {block} is a tensor, so the graph has no numbers of its own: use it in a model as "
-                    "ps.DiscreteField and ask ps.recover_discrete, or build it with NumPy tables"
+                    "ps.DiscreteField and ask ps.factor_graphs.recover_discrete, or build it with NumPy tables"
                 )
         return np.concatenate([np.empty(0), *(b.ravel() for b in self.blocks)])
 

@@ -1,6 +1,7 @@
 """Answers about a factor graph given evidence: labelled, one row of evidence each."""
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from xarray.indexes import PandasIndex
 
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
-from pymc_spn.factor_graphs.passes import Pass, run
+from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
@@ -67,9 +68,9 @@ class Inference(NotebookRepr):
         e = self.evidence
         return run(self.tree.plan, self._potentials, e.codes, e.soft, e.n_rows, **wanted)
 
-    def _kernel_inputs(self) -> tuple[Any, ...]:
-        read = self._potentials, self.evidence.codes, self.evidence.soft
-        return self.tree.plan.arrays, *map(read_only_view, read)
+    def _over_rows(self, ask: Callable[..., None]) -> None:
+        e = self.evidence
+        over_rows(ask, self.tree.plan.arrays, read_only_view(self._potentials), e.codes, e.soft, e.n_rows)
 
     def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
         if "row" in dims and self._rows is not None:
@@ -339,7 +340,11 @@ class Inference(NotebookRepr):
             value, count = np.empty(n), np.empty(n)
             states = np.empty((n, arrays.card.size), np.int32)
             best_with = np.empty((n, int(arrays.state_start[-1])))
-            maxima.maximise_rows(*self._kernel_inputs(), value, states, count, best_with)
+
+            def ask(rows: slice, *inputs: Any) -> None:
+                maxima.maximise_rows(arrays, *inputs, *(x[rows] for x in (value, states, count, best_with)))
+
+            self._over_rows(ask)
             self._maxima = value, states, count, best_with
         return self._maxima
 
@@ -449,7 +454,11 @@ class Inference(NotebookRepr):
         first = self._maximise()[1]
         n, n_variables = first.shape
         value, states = np.empty((n, k)), np.empty((n, k, n_variables), np.int32)
-        maxima.k_best_rows(*self._kernel_inputs(), first, value, states)
+
+        def ask(rows: slice, *inputs: Any) -> None:
+            maxima.k_best_rows(self.tree.plan.arrays, *inputs, first[rows], value[rows], states[rows])
+
+        self._over_rows(ask)
         coords: dict[str, Any] = {"rank": np.arange(k), "variable": list(self.tree.graph.names)}
         rank = {"rank": coords["rank"]}
         return xr.Dataset(
@@ -493,25 +502,30 @@ class Inference(NotebookRepr):
         refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
-        arrays, potentials, codes, soft = self._kernel_inputs()
-        n_rows, n_variables, n_cliques = self.evidence.n_rows, arrays.card.size, self.tree.plan.n_cliques
+        n_rows, n_variables, n_cliques = self.evidence.n_rows, len(self.tree.graph.names), self.tree.plan.n_cliques
         states = np.empty((n_rows, n, n_variables), np.int32)
         draws = max(1, min(n, MOST_UNIFORMS // n_cliques))
         rows = max(1, MOST_UNIFORMS // (n_cliques * draws))
         for i in range(0, n_rows, rows):
             part = slice(i, min(i + rows, n_rows))
-            here = codes[part] if len(codes) else codes
-            log_z = np.empty(part.stop - i)
             for j in range(0, n, draws):
                 some = slice(j, min(j + draws, n))
-                uniforms = rng.random((part.stop - i, some.stop - j, n_cliques))
-                block = np.empty((*uniforms.shape[:2], n_variables), np.int32)
-                log_messages.draw_rows(
-                    arrays, potentials, here, soft[part] if len(soft) > 1 else soft, uniforms, block, log_z
-                )
-                states[part, some] = block
+                states[part, some] = self._drawn(part, rng.random((part.stop - i, some.stop - j, n_cliques)))
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
         return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords, exactness="exact simulation")
+
+    def _drawn(self, part: slice, uniforms: np.ndarray) -> np.ndarray:
+        """States (rows, draws, variables) of a part of the rows from uniform numbers (rows, draws, cliques)."""
+        states = np.empty((*uniforms.shape[:2], len(self.tree.graph.names)), np.int32)
+        log_z = np.empty(len(uniforms))
+        arrays, (codes, soft) = self.tree.plan.arrays, (self.evidence.codes, self.evidence.soft)
+        codes, soft = (x[part] if len(x) == self.evidence.n_rows else x for x in (codes, soft))
+
+        def ask(rows: slice, *inputs: Any) -> None:
+            log_messages.draw_rows(arrays, *inputs, uniforms[rows], states[rows], log_z[rows])
+
+        over_rows(ask, arrays, read_only_view(self._potentials), codes, soft, len(uniforms))
+        return states
 
 
 def _indexed(labels: Any, name: str) -> tuple[Any, Any]:

@@ -1,11 +1,16 @@
 """Runs of the message kernels over rows: linear arithmetic first, the log domain for what that cannot hold."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.factor_graphs import linear_messages, log_messages
+from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
+from pymc_spn.numerics.threads import for_each, parts_of_rows
+
+PIECE = 1 << 22  # entries of cliques that a thread takes at a time
 
 
 class Pass(NamedTuple):
@@ -47,4 +52,41 @@ def run(plan, potentials, codes, soft, n_rows, marginals=False, gradient=False, 
     for c in keep:
         kept_start[c] = at
         at += int(arrays.n_rows[c] * arrays.n_cols[c])
-    return run_arrays(arrays, potentials, codes, soft, np.empty(0), kept_start, at, n_rows, marginals, gradient)
+    found: dict[int, Pass] = {}
+
+    def ask(rows, *inputs):
+        size = rows.stop - rows.start
+        found[rows.start] = run_arrays(arrays, *inputs, np.empty(0), kept_start, at, size, marginals, gradient)
+
+    over_rows(ask, arrays, potentials, codes, soft, n_rows, whole=gradient)
+    parts = [found[start] for start in sorted(found)]
+    return parts[0] if len(parts) == 1 else Pass(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def over_rows(
+    ask: Callable[..., None],
+    arrays: Any,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    soft: np.ndarray,
+    n_rows: int,
+    whole: bool = False,
+) -> None:
+    """Call ``ask(rows, potentials, codes, soft)`` for parts of the rows, over threads, with what they read.
+
+    ``whole`` asks for all rows at once: what `ask` sums over rows would depend on the parts otherwise. Parts begin at
+    multiples of the lanes, or of the rows of one set of potentials, so that no row's answer depends on them.
+    """
+    n_sets = len(potentials)
+    per_set = n_rows // n_sets
+    unit = LANES if n_sets == 1 else per_set
+    fits = all(len(x) in (0, 1, n_rows) or (n_sets > 1 and per_set % len(x) == 0) for x in (codes, soft))
+    entries = max(int(np.sum(arrays.n_rows * arrays.n_cols)), 1)
+    rows = unit * max(PIECE // (entries * max(unit, 1)), 1)
+    parts = parts_of_rows(n_rows, n_rows if whole or not fits else rows) or [slice(0, 0)]
+
+    def of_part(part: slice) -> None:
+        sets = potentials if n_sets == 1 else potentials[part.start // per_set : part.stop // per_set]
+        ask(part, sets, *(read_only_view(x[part] if len(x) == n_rows else x) for x in (codes, soft)))
+
+    for_each(of_part, parts)

@@ -73,7 +73,7 @@ def recover_discrete(
     ...     data = {"y": [0.1, 0.3, 5.2, 4.9]}
     ...     y = ps.FieldEmission("y", states, components={"y": pm.Normal.dist(mu, 1.0)}, observed=data)
     >>> drawn = az.from_dict({"posterior": {"mu": np.array([[[0.0, 5.0]]])}})  # as pm.sample gives it: one draw
-    >>> states = ps.recover_discrete(drawn, model=hidden)
+    >>> states = ps.factor_graphs.recover_discrete(drawn, model=hidden)
     """
     model = pm.modelcontext(model)
     if isinstance(what, str):

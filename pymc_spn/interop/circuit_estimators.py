@@ -27,6 +27,7 @@ from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.threads import n_threads, parallel_config
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.frame_kinds import frame_of_kind, pandas_frame
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
@@ -57,7 +58,7 @@ class NetworkEstimator(PosteriorEstimator):
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -75,7 +76,7 @@ class NetworkEstimator(PosteriorEstimator):
         self.draws = draws
         self.tune = tune
         self.chains = chains
-        self.cores = cores
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.progressbar = progressbar
 
@@ -86,6 +87,10 @@ class NetworkEstimator(PosteriorEstimator):
 
     def _learn(self, table: Table) -> None:
         """Set ``posterior_`` and ``idata_``."""
+        with parallel_config(self.n_jobs):
+            self._learn_by_method(table)
+
+    def _learn_by_method(self, table: Table) -> None:
         one_of("method", self.method, METHODS)
         one_of("unseen", self.unseen, UNSEEN)
         seed = seed_of(self.random_state)
@@ -120,7 +125,7 @@ class NetworkEstimator(PosteriorEstimator):
                 self.draws,
                 tune=self.tune,
                 chains=self.chains,
-                cores=self.cores,
+                cores=n_threads(),
                 random_seed=seed,
                 progressbar=self.progressbar,
             )
@@ -190,8 +195,11 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         Leaves over several columns of numbers, as in `SPN`.
     max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.
-    draws, tune, chains, cores : int
-        Of sampling, as in ``pm.sample``; `cores` is the number of processes and does not change the result.
+    draws, tune, chains : int
+        Of sampling, as in ``pm.sample``.
+    n_jobs : int, optional
+        Threads of variational Bayes and processes of sampling, as in `parallel_config`: None uses all processors. The
+        result does not depend on it.
     random_state : int, RandomState, Generator or None
         An integer is the ``random_seed`` of the learner, so that its results are those of calls by hand. A
         generator is asked for one integer in each `fit`.
@@ -302,7 +310,7 @@ class SPNClassifier(ClassifierMixin, NetworkEstimator):
     Parameters
     ----------
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
-draws, tune, chains, cores, random_state, progressbar
+draws, tune, chains, n_jobs, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``.
 
     Attributes

@@ -40,7 +40,7 @@ class SPNImputer(OneToOneFeatureMixin, TransformerMixin, NetworkEstimator):
         The conditional mean of numbers and the most probable level, each cell by itself; or one draw of all missing
         cells of a row together.
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
-draws, tune, chains, cores, random_state, progressbar
+draws, tune, chains, n_jobs, random_state, progressbar
         As in `SPNDensity`. With ``strategy="draw"`` an integer `random_state` gives the same cells in every call.
 
     Attributes
@@ -76,7 +76,7 @@ draws, tune, chains, cores, random_state, progressbar
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -95,7 +95,7 @@ draws, tune, chains, cores, random_state, progressbar
             draws=draws,
             tune=tune,
             chains=chains,
-            cores=cores,
+            n_jobs=n_jobs,
             random_state=random_state,
             progressbar=progressbar,
         )

@@ -43,7 +43,7 @@ class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
     n_reference : int
         Number of rows that the network draws for comparison; not used by "cells".
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
-draws, tune, chains, cores, random_state, progressbar
+draws, tune, chains, n_jobs, random_state, progressbar
         As in `SPNDensity`. Rows for comparison are drawn with the seed of `fit`, so that two calls agree.
 
     Attributes
@@ -87,7 +87,7 @@ draws, tune, chains, cores, random_state, progressbar
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -106,7 +106,7 @@ draws, tune, chains, cores, random_state, progressbar
             draws=draws,
             tune=tune,
             chains=chains,
-            cores=cores,
+            n_jobs=n_jobs,
             random_state=random_state,
             progressbar=progressbar,
         )

@@ -31,7 +31,7 @@ class SPNRegressor(RegressorMixin, NetworkEstimator):
         Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
         least 0. By default ordinal if the values are few whole numbers that repeat, by the rule for columns, else real.
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
-draws, tune, chains, cores, random_state, progressbar
+draws, tune, chains, n_jobs, random_state, progressbar
         As in `SPNDensity`; a structure of your own is over the features and the column ``target_``. `leaves` and
         `resolution` may name that column, too.
 
@@ -72,7 +72,7 @@ draws, tune, chains, cores, random_state, progressbar
         draws: int = 500,
         tune: int = 500,
         chains: int = 4,
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -92,7 +92,7 @@ draws, tune, chains, cores, random_state, progressbar
             draws=draws,
             tune=tune,
             chains=chains,
-            cores=cores,
+            n_jobs=n_jobs,
             random_state=random_state,
             progressbar=progressbar,
         )

@@ -50,7 +50,7 @@ class TreeEstimator(PosteriorEstimator):
             max_depth=self.max_depth,
             min_size=self.min_size,
             categorical=self.categorical,
-            cores=self.cores,
+            n_jobs=self.n_jobs,
             random_seed=seed_of(self.random_state),
             progressbar=self.progressbar,
         )
@@ -79,8 +79,8 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     unseen : {"error", "missing"}
         What becomes, at prediction, of levels that the training rows did not have.
-    cores : int
-        Processes for the islands; the result does not depend on it.
+    n_jobs : int, optional
+        Threads for the islands, as in `parallel_config`: None uses all processors. The result does not depend on it.
     random_state : int, RandomState, Generator or None
         An integer is the ``random_seed`` of `fit_tree`. A generator is asked for one integer in each `fit`.
     progressbar : bool
@@ -115,7 +115,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         categorical: str | Mapping[str, str] = "onehot",
         kinds: Kinds | None = None,
         unseen: str = "error",
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -130,7 +130,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         self.categorical = categorical
         self.kinds = kinds
         self.unseen = unseen
-        self.cores = cores
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.progressbar = progressbar
 
@@ -188,7 +188,7 @@ class BayesianTreeRegressor(RegressorMixin, TreeEstimator):
     ----------
     family : {"real", "counts"}, NormalLeaves or CountLeaves
         What a leaf says of the response.
-    particles, islands, weights, alpha_s, beta_s, max_depth, min_size, categorical, kinds, unseen, cores, \
+    particles, islands, weights, alpha_s, beta_s, max_depth, min_size, categorical, kinds, unseen, n_jobs, \
 random_state, progressbar
         As in `BayesianTreeClassifier`.
 
@@ -220,7 +220,7 @@ random_state, progressbar
         categorical: str | Mapping[str, str] = "onehot",
         kinds: Kinds | None = None,
         unseen: str = "error",
-        cores: int = 1,
+        n_jobs: int | None = None,
         random_state: EstimatorSeed | None = None,
         progressbar: bool = False,
     ) -> None:
@@ -235,7 +235,7 @@ random_state, progressbar
         self.categorical = categorical
         self.kinds = kinds
         self.unseen = unseen
-        self.cores = cores
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.progressbar = progressbar
 

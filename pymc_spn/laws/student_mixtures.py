@@ -21,7 +21,7 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.student_lanes import n_terms
-from pymc_spn.numerics.threads import for_each, n_threads
+from pymc_spn.numerics.threads import for_each, n_threads, parts_of_rows
 
 SPREAD = np.array([-3.0, -1.5, -0.7, 0.0, 0.7, 1.5, 3.0])  # points of a leaf that shape the grid, in its widths
 ALONE = 20_000  # leaves that one thread evaluates before another one has started
@@ -118,7 +118,7 @@ class OwnStudents:
             ask(part, (self._leaves, self._share, self._begin[part.start : part.stop + 1]), below)
 
         several = self._share.size * max(n_points, 1) > ALONE
-        for_each(of_part, _parts(n_rows, -(-n_rows // (4 * n_threads()))), several)
+        for_each(of_part, parts_of_rows(n_rows, -(-n_rows // (4 * n_threads()))), several)
         return below.transpose(2, 0, 1)
 
     def _scratch(self) -> np.ndarray:
@@ -172,7 +172,7 @@ class StudentMixtures:
                 StudentLeaves(*(v[part] for v in self.leaves)), self._points, np.empty(n_points), self._grid[part]
             )
 
-        for_each(fill, _parts(draw.size, 1_000), draw.size > ALONE)
+        for_each(fill, parts_of_rows(draw.size, 1_000), draw.size > ALONE)
 
     def quantile(
         self, shares: np.ndarray, weight: np.ndarray, most: float, q: np.ndarray, rest: float
@@ -214,8 +214,4 @@ class StudentMixtures:
 
     def _over_rows(self, ask: Callable[[slice], None], shares: np.ndarray, n_points: int) -> None:
         several = shares.size * max(n_points, 1) > ALONE
-        for_each(ask, _parts(len(shares), -(-len(shares) // (4 * n_threads()))), several)
-
-
-def _parts(n: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, n)) for start in range(0, n, max(size, 1))]
+        for_each(ask, parts_of_rows(len(shares), -(-len(shares) // (4 * n_threads()))), several)

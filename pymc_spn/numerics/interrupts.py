@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 from _signal import getsignal, signal  # those of the module `signal` convert enumerations: 2 microseconds a call
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import current_process
 from signal import SIGINT
 from typing import Any
@@ -29,6 +30,9 @@ class _Note:
     handler: Any = None  # the usual one, while another stands in its place
     waits = False  # the signal came
     seen = False  # a kernel was told so, and left its work undone
+
+
+_told: set[int] = set()  # threads whose kernels are to leave their work undone
 
 
 class _Announced:
@@ -131,8 +135,39 @@ def _call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any
 
 
 def interrupt_is_waiting() -> int:
-    """1 if Ctrl-C was pressed since a kernel began, else 0; asked by the kernel, which then returns."""
+    """1 if Ctrl-C was pressed since a kernel began, or its thread is to stop, else 0; the kernel then returns."""
     if _Note.waits and _in_main_thread():
         _Note.seen = True
         return 1
-    return 0
+    return int(threading.get_ident() in _told)
+
+
+class StoppableThreads:
+    """Threads that work on one answer, whose kernels leave their work undone once one of them has failed."""
+
+    def __init__(self) -> None:
+        self._idents: set[int] = set()
+        self._lock = threading.Lock()
+        self._is_stopped = False
+
+    @contextmanager
+    def this_thread(self) -> Iterator[None]:
+        """Within it the calling thread is one of them, unless that is the main thread: Ctrl-C stops that one."""
+        ident = threading.get_ident()
+        with self._lock:
+            if not _in_main_thread():
+                self._idents.add(ident)
+            if self._is_stopped:
+                _told.update(self._idents)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._idents.discard(ident)
+                _told.discard(ident)
+
+    def stop(self) -> None:
+        """Have the kernels return; what they were to fill is then not valid."""
+        with self._lock:
+            self._is_stopped = True
+            _told.update(self._idents)

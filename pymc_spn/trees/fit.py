@@ -1,21 +1,16 @@
 """`fit_tree`: top-down particle filtering without a PyMC model."""
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from multiprocessing import active_children, get_context
 from typing import Any
 from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.threads import for_each, parallel_config
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
@@ -48,7 +43,7 @@ NO_TREE = np.empty((0, 4), np.int32)
 
 @dataclass(frozen=True, eq=False)
 class IslandTask:
-    """What one island needs; sent to its process."""
+    """What one island needs."""
 
     features: Features
     y: np.ndarray
@@ -112,8 +107,7 @@ def fit_tree(
     missing: str = "branch",
     exact: bool = False,
     draws: int = 1000,
-    cores: int = 1,
-    mp_ctx: str | None = None,
+    n_jobs: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     kinds: dict | None = None,
@@ -158,10 +152,8 @@ def fit_tree(
         decide; or refuse missing values.
     exact : bool
         Draw ``draws`` independent trees from the exact posterior instead (`exact_tree_evidence`; small data).
-    cores : int
-        Processes for the islands; the result does not depend on it.
-    mp_ctx : str, optional
-        Start method of the processes.
+    n_jobs : int, optional
+        Threads for the islands, as in `parallel_config`: by default all processors. The trees do not depend on it.
     random_seed : int, Generator or None
     progressbar : bool
         Show a bar, which counts islands, once it has taken a second.
@@ -207,7 +199,6 @@ def fit_tree(
     _choice("weights", weights, ("evidence", "equal", "stacking"))
     check_at_least("islands", islands, 1, TREE_BYTES)
     check_at_least("particles", particles, 2, TREE_BYTES)
-    check_at_least("cores", cores, 1)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
@@ -242,15 +233,14 @@ def fit_tree(
         )
         for size, generator in zip(sizes, rng.spawn(islands), strict=True)
     ]
-    with ExitStack() as stack:
-        bar = stack.enter_context(ProgressBar("Growing trees", islands, progressbar))
-        run: Any = map
-        if cores > 1 and islands > 1:
-            run = stack.enter_context(_processes(min(cores, islands), mp_ctx))
-        results = []
-        for result in run(run_island, tasks):
-            results.append(result)
+    results: list[Any] = [None] * islands
+    with ProgressBar("Growing trees", islands, progressbar) as bar, parallel_config(n_jobs):
+
+        def run(i: int) -> None:
+            results[i] = run_island(tasks[i])
             bar.advance()
+
+        for_each(run, range(islands))
     log_evidence = np.array([_log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])
@@ -283,23 +273,6 @@ def fit_tree(
             stacklevel=2,
         )
     return post
-
-
-@contextmanager
-def _processes(count: int, mp_ctx: str | None) -> Iterator[Callable]:
-    """A `map` on several processes; these end at once where the caller is interrupted."""
-    others = set(active_children())
-    with ProcessPoolExecutor(count, get_context(mp_ctx), _leave_interrupts_to_the_caller) as pool:
-        try:
-            yield partial(hold_back_interrupts, pool.map)  # which forks, and Python loses a signal that comes then
-        except BaseException:
-            for process in set(active_children()) - others:
-                process.terminate()
-            raise
-
-
-def _leave_interrupts_to_the_caller() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _choice(name: str, value: Any, allowed: Any) -> None:

@@ -16,8 +16,8 @@ import pandas as pd
 
 import pymc_spn as ps
 from pymc_spn.dags import zeta_kernels
-from pymc_spn.dags.leaf_tables import on_two_threads
 from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.threads import for_each
 from tests.benchmarks.report import machine, markdown_table
 
 
@@ -65,7 +65,7 @@ def passes(d):
         "gathering": lambda k: gathering_half(d, tables[0], out, k),
         "blocked": lambda k: blocked[k](tables[k]),
     }
-    return {name: lambda half=half: on_two_threads(half, 2, d << d - 1) for name, half in halves.items()}
+    return {name: lambda half=half: for_each(half, range(2)) for name, half in halves.items()}
 
 
 def seconds(task):

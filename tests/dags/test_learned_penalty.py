@@ -106,6 +106,6 @@ def test_what_cannot_be_learned_is_refused():
     scores = ps.LocalScores.from_data(df, prior="learned", tiers=tiers, max_candidates=4, progressbar=False)
     assert penalty_of(scores) > 2.0
     with pytest.raises(ValueError, match=r"dag_log_evidence: give prior=ps.dags.EdgePenalty"):
-        ps.dag_log_evidence(table(3), prior="learned")
+        ps.dags.dag_log_evidence(table(3), prior="learned")
     with pytest.raises(ValueError, match=r"prior must be 'fair', 'uniform', 'learned', an EdgePenalty"):
         ps.LocalScores.from_data(table(3), prior="learnt")

@@ -35,7 +35,7 @@ def test_value_and_gradient(name, mode):
     score, prior, df = CASES[name]
     x = pt.dscalar("x")
     options = {"required": [("a", "b")], "forbidden": [("c", "d")]}
-    value = ps.dag_log_evidence(df, score(x), prior(x), **options)
+    value = ps.dags.dag_log_evidence(df, score(x), prior(x), **options)
     both = pytensor.function([x], [value, pytensor.grad(value, x)], mode=mode)
     for at in (0.4, 1.7):
         log_evidence, slope = both(at)
@@ -49,7 +49,7 @@ def test_a_large_equivalent_sample_size_draws_no_chain_away():
     """Evidence and slope in log ess: a chain that met 1e15 found a mode there, which was rounding."""
     _, _, df = CASES["ess"]
     x = pt.dscalar("x")
-    value = ps.dag_log_evidence(df, ps.BDeu(pt.exp(x)), "uniform")
+    value = ps.dags.dag_log_evidence(df, ps.BDeu(pt.exp(x)), "uniform")
     both = pytensor.function([x], [value, pytensor.grad(value, x)], mode="FAST_COMPILE")
     limit = -df.size * np.log(3.0)
     for at in (30.0, 40.0, 70.0, 600.0):
@@ -61,7 +61,7 @@ def test_interventions_and_tiers_are_kept():
     mask = np.zeros(df.shape, bool)
     mask[:15, 2] = True
     options = {"interventions": mask, "tiers": [["a", "b"], ["c", "d"]]}
-    value = ps.dag_log_evidence(df, ps.BGe(), **options).eval()
+    value = ps.dags.dag_log_evidence(df, ps.BGe(), **options).eval()
     total = ps.OrderSPN.exact(ps.LocalScores.from_data(df, **options)).log_mass
     plain = {"tiers": options["tiers"]}
     nothing = ps.LocalScores.from_data(df, lambda child, parents: 0.0, **plain)
@@ -70,7 +70,7 @@ def test_interventions_and_tiers_are_kept():
 
 def grid_means(df, ts, penalties, log_prior):
     x = pt.dvector("x")
-    log_p = pytensor.function([x], ps.dag_log_evidence(df, ps.BGe(prior_scale=x[0]), ps.dags.EdgePenalty(x[1])))
+    log_p = pytensor.function([x], ps.dags.dag_log_evidence(df, ps.BGe(prior_scale=x[0]), ps.dags.EdgePenalty(x[1])))
     logs = np.array([[log_p([t, k]) + log_prior(t, k) for k in penalties] for t in ts])
     p = np.exp(logs - logs.max())
     p /= p.sum()
@@ -87,7 +87,7 @@ def test_nuts_learns_the_prior_scale_and_the_edge_penalty():
         log_t = pm.Normal("log_t", 0.0, 1.0)
         penalty = pm.Normal("penalty", 0.0, 1.0)
         pm.Potential(
-            "data", ps.dag_log_evidence(df, ps.BGe(prior_scale=pm.math.exp(log_t)), ps.dags.EdgePenalty(penalty))
+            "data", ps.dags.dag_log_evidence(df, ps.BGe(prior_scale=pm.math.exp(log_t)), ps.dags.EdgePenalty(penalty))
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few draws
@@ -113,16 +113,16 @@ def ps_table(d):
 def test_refusals():
     wide = np.random.default_rng(0).normal(size=(40, 21))
     with pytest.raises(ValueError, match="sums over all 2\\^d prefixes: at most 20 variables, got 21"):
-        ps.dag_log_evidence(wide)
+        ps.dags.dag_log_evidence(wide)
     with pytest.raises(TypeError, match="score must be a BGe or a BDeu, got 'bge'"):
-        ps.dag_log_evidence(table(4), "bge")
+        ps.dags.dag_log_evidence(table(4), "bge")
     for value in (True, "x", pt.dvector()):
         with pytest.raises(TypeError, match="BGe: prior_scale must be a number or a scalar tensor, got"):
-            ps.dag_log_evidence(table(4), ps.BGe(prior_scale=value))
+            ps.dags.dag_log_evidence(table(4), ps.BGe(prior_scale=value))
         with pytest.raises(TypeError, match="EdgePenalty: penalty must be a number or a scalar tensor, got"):
-            ps.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(value))
+            ps.dags.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(value))
     with pytest.raises(ValueError, match="EdgePenalty needs a finite number of nats, got nan"):
-        ps.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(np.nan))
+        ps.dags.dag_log_evidence(table(4), prior=ps.dags.EdgePenalty(np.nan))
     with pytest.raises(TypeError, match="BGe: prior_scale must be a number here"):
         ps.LocalScores.from_data(table(4), ps.BGe(prior_scale=pt.dscalar()))
 
@@ -134,12 +134,12 @@ def test_nuts_learns_the_equivalent_sample_size():
     levels = pd.DataFrame({c: pd.Categorical((df[c] > df[c].median()).astype(int)) for c in df})
     with pm.Model():
         log_ess = pm.Normal("log_ess", 0.0, 1.5)
-        pm.Potential("data", ps.dag_log_evidence(levels, ps.BDeu(pm.math.exp(log_ess))))
+        pm.Potential("data", ps.dags.dag_log_evidence(levels, ps.BDeu(pm.math.exp(log_ess))))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few draws
             idata = pm.sample(300, tune=300, chains=2, cores=1, random_seed=1, progressbar=False)
     x = pt.dscalar("x")
-    log_p = pytensor.function([x], ps.dag_log_evidence(levels, ps.BDeu(pt.exp(x))))
+    log_p = pytensor.function([x], ps.dags.dag_log_evidence(levels, ps.BDeu(pt.exp(x))))
     grid = np.linspace(-6.0, 6.0, 121)
     logs = np.array([log_p(at) for at in grid]) - 0.5 * (grid / 1.5) ** 2
     p = np.exp(logs - logs.max())

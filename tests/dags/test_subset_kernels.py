@@ -112,7 +112,7 @@ def test_eleven_variables_in_vectors_equal_logs_over_the_explicit_lattice(monkey
             np.testing.assert_allclose(found, expected.reindex_like(found), atol=1e-11)
 
 
-def test_two_threads_and_tables_that_are_not_kept_answer_alike(monkeypatch):
+def test_several_threads_and_tables_that_are_not_kept_answer_alike(monkeypatch):
     from pymc_spn.dags import leaf_tables
 
     scores = random_scores(10, 1)
@@ -120,10 +120,12 @@ def test_two_threads_and_tables_that_are_not_kept_answer_alike(monkeypatch):
     one = ps.OrderSPN.exact(scores)
     edges = one.edge_probabilities()
     assert one._passes._kept is not None
-    monkeypatch.setattr(leaf_tables, "TWO_THREADS_FROM", 1)
+    for module in (leaf_tables, passes_module):
+        monkeypatch.setattr(module, "THREADS_FROM", 1)
     monkeypatch.setattr(passes_module, "KEPT", (1, 1))
-    two = ps.OrderSPN.exact(scores)
-    np.testing.assert_array_equal(two.edge_probabilities(), edges)
+    with ps.parallel_config(n_jobs=3):
+        two = ps.OrderSPN.exact(scores)
+        np.testing.assert_array_equal(two.edge_probabilities(), edges)
     assert two._passes._kept is None
     found, expected = (post.parent_set_probabilities("v4", most=None) for post in (two, one))
     np.testing.assert_array_equal(found, expected)

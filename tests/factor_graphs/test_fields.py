@@ -207,13 +207,13 @@ def test_nuts_samples_and_loo_sees_one_term_a_row(model, sampled):
 
 def test_recovered_states_are_those_of_each_draw(model, sampled):
     some = sampled.isel(draw=slice(0, 4))
-    out = ps.recover_discrete(some, model=model, random_seed=1)
+    out = ps.factor_graphs.recover_discrete(some, model=model, random_seed=1)
     assert out["z_marginals"].dims == ("chain", "draw", "y_row", "time", "z_state")
     assert out["z_map"].shape == out["z_samples"].shape == (2, 4, 3, 12)
     assert out["z_map"].attrs["exactness"] == "exact" and out["z_samples"].attrs["exactness"] == "exact simulation"
     assert out["z_marginals"].attrs["exactness"] == "exact"
     short = DATA[:, :5]
-    small = ps.recover_discrete(some, model=hmm_model(short), what=["marginals", "map"])
+    small = ps.factor_graphs.recover_discrete(some, model=hmm_model(short), what=["marginals", "map"])
     for c in range(2):
         for d in range(4):
             mu, transition = (some.posterior[n].values[c, d] for n in ("mu", "P"))
@@ -232,7 +232,7 @@ def test_recovered_states_are_those_of_each_draw(model, sampled):
 
 
 def test_recovered_samples_have_the_marginals_and_depend_on_the_seed_alone(model, sampled):
-    a, b, c = (ps.recover_discrete(sampled, model=model, random_seed=s) for s in (1, 1, 2))
+    a, b, c = (ps.factor_graphs.recover_discrete(sampled, model=model, random_seed=s) for s in (1, 1, 2))
     assert a.equals(b) and not a["z_samples"].equals(c["z_samples"])
     frequency = (a["z_samples"] == 2).mean(("chain", "draw")).values
     probability = a["z_marginals"].sel(z_state=2).mean(("chain", "draw")).values
@@ -388,11 +388,11 @@ def test_models_that_pymc_makes_of_others_recover_from_their_own_variables(model
     """`pm.do`, `pm.observe` and clones hold other variables than those from which the field was built."""
     draws = sampled.isel(draw=slice(0, 3))
     mu = draws["posterior"]["mu"].values[0, 1]
-    expected = ps.recover_discrete(draws, model=model, what=["marginals"]).z_marginals
-    cloned = ps.recover_discrete(draws, model=clone_model(model), what=["marginals"]).z_marginals
+    expected = ps.factor_graphs.recover_discrete(draws, model=model, what=["marginals"]).z_marginals
+    cloned = ps.factor_graphs.recover_discrete(draws, model=clone_model(model), what=["marginals"]).z_marginals
     np.testing.assert_array_equal(cloned, expected)
     for fixed in (pm.do(model, {"mu": mu}), pm.observe(model, {"mu": mu})):
-        found = ps.recover_discrete(draws, model=fixed, what=["marginals"]).z_marginals
+        found = ps.factor_graphs.recover_discrete(draws, model=fixed, what=["marginals"]).z_marginals
         np.testing.assert_allclose(found[0, 1], expected[0, 1], atol=1e-12)
         assert np.abs(found - expected)[0, 0].max() > 1e-6
 
@@ -409,7 +409,7 @@ def test_recovery_reads_the_data_of_its_model_and_parameters_by_their_labels():
     def best(model, mu, labels):
         draws = xr.DataArray([[mu]], dims=("chain", "draw", "state"), coords={"state": labels})
         idata = xr.DataTree.from_dict({"posterior": xr.Dataset({"mu": draws})})
-        return ps.recover_discrete(idata, model=model, what=["map"]).z_map[0, 0].values.tolist()
+        return ps.factor_graphs.recover_discrete(idata, model=model, what=["map"]).z_map[0, 0].values.tolist()
 
     assert best(model, [-2.0, 2.0], ["low", "high"]) == [[0, 0], [1, 1]]
     assert best(model, [2.0, -2.0], ["high", "low"]) == [[0, 0], [1, 1]]
@@ -420,12 +420,12 @@ def test_recovery_reads_the_data_of_its_model_and_parameters_by_their_labels():
 
 def test_recovery_reads_dimensions_by_name_and_results_from_files(model, sampled, tmp_path):
     some = sampled.isel(draw=slice(0, 3))
-    expected = ps.recover_discrete(some, model=model, what=["marginals"])
+    expected = ps.factor_graphs.recover_discrete(some, model=model, what=["marginals"])
     turned = some.map_over_datasets(lambda d: d.transpose("P_dim_1", "draw", ..., "chain", missing_dims="ignore"))
     assert turned.posterior["P"].dims == ("P_dim_1", "draw", "P_dim_0", "chain")
     some.to_netcdf(tmp_path / "some.nc", engine="h5netcdf")
     for idata in (turned, tmp_path / "some.nc"):
-        assert ps.recover_discrete(idata, model=model, what=["marginals"]).equals(expected)
+        assert ps.factor_graphs.recover_discrete(idata, model=model, what=["marginals"]).equals(expected)
 
 
 def test_recovery_refuses_draws_that_are_missing(model, sampled):
@@ -433,28 +433,30 @@ def test_recovery_refuses_draws_that_are_missing(model, sampled):
     ragged = [sampled.isel(chain=[0], draw=slice(0, 3)), sampled.isel(chain=[1], draw=slice(0, 2))]
     padded = xr.concat(ragged, dim="chain", data_vars="all", join="outer")
     with pytest.raises(ValueError, match=r"must be a number in every draw, and is missing in chain 1, draw 2"):
-        ps.recover_discrete(padded, model=model)
+        ps.factor_graphs.recover_discrete(padded, model=model)
     with pytest.raises(ValueError, match="at least one draw of one chain, got no chain"):
-        ps.recover_discrete(sampled.sel(chain=[]), model=model)
+        ps.factor_graphs.recover_discrete(sampled.sel(chain=[]), model=model)
     with pytest.raises(ValueError, match="idata must have the group 'posterior', got the groups"):
-        ps.recover_discrete(xr.DataTree(), model=model)
+        ps.factor_graphs.recover_discrete(xr.DataTree(), model=model)
     with pytest.raises(TypeError, match=r"idata must be the DataTree that pm\.sample returned"):
-        ps.recover_discrete(sampled["posterior"].to_dataset(), model=model)
+        ps.factor_graphs.recover_discrete(sampled["posterior"].to_dataset(), model=model)
 
 
 def test_recovery_refuses_what_it_cannot_do(model, sampled):
     with pytest.raises(ValueError, match="what must be among"):
-        ps.recover_discrete(sampled, model=model, what=["mean"])
+        ps.factor_graphs.recover_discrete(sampled, model=model, what=["mean"])
     with pytest.raises(TypeError, match="the single string 'map'"):
-        ps.recover_discrete(sampled, model=model, what="map")
+        ps.factor_graphs.recover_discrete(sampled, model=model, what="map")
     with pytest.raises(ValueError, match="must have the dimension 'draw'"):
-        ps.recover_discrete(sampled.isel(draw=0, drop=True), model=model)
-    one = ps.recover_discrete(sampled.isel(draw=0, chain=1), model=model, what=["marginals"])
-    assert one.equals(ps.recover_discrete(sampled.isel(draw=[0], chain=[1]), model=model, what=["marginals"]))
+        ps.factor_graphs.recover_discrete(sampled.isel(draw=0, drop=True), model=model)
+    one = ps.factor_graphs.recover_discrete(sampled.isel(draw=0, chain=1), model=model, what=["marginals"])
+    assert one.equals(
+        ps.factor_graphs.recover_discrete(sampled.isel(draw=[0], chain=[1]), model=model, what=["marginals"])
+    )
     with pm.Model() as other:
         pm.Normal("x")
     with pytest.raises(ValueError, match=r"no ps\.FieldEmission"):
-        ps.recover_discrete(sampled, model=other)
+        ps.factor_graphs.recover_discrete(sampled, model=other)
 
 
 def test_nutpie_draws_from_the_same_posterior(model, sampled):

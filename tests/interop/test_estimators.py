@@ -500,7 +500,7 @@ def test_a_seed_decides_and_another_differs():
     density = ps.sklearn.SPNDensity(random_state=1, **SMALL).fit(frame)
     assert density.sample(3, random_state=7).equals(density.sample(3, random_state=7))
     assert not density.sample(3, random_state=7).equals(density.sample(3, random_state=8))
-    one, two = (ps.sklearn.BayesianTreeClassifier(random_state=1, cores=c, **FEW).fit(frame, labels) for c in (1, 2))
+    one, two = (ps.sklearn.BayesianTreeClassifier(random_state=1, n_jobs=n, **FEW).fit(frame, labels) for n in (1, 2))
     np.testing.assert_array_equal(one.predict_proba(frame), two.predict_proba(frame))
 
 

@@ -44,7 +44,7 @@ def infer():
 
 BUILDERS = {
     "fit_tree": tree,
-    "fit_tree on 2 cores": lambda: tree(cores=2, mp_ctx="fork"),
+    "fit_tree on 2 threads": lambda: tree(n_jobs=2),
     "fit_variational": variational,
     "fit_em": expectation_maximisation,
     "LocalScores": lambda: ps.LocalScores.from_data(FRAME, progressbar=False).log_scores,

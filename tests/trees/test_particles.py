@@ -165,11 +165,11 @@ def _normal(y):
     return value + 0.5 * np.log(k / (k + n)) - n / 2 * np.log(2 * np.pi)
 
 
-def test_seeds_and_processes():
+def test_seeds_and_threads():
     x, y, _ = ten_rows()
     settings = {"particles": 40, "islands": 4, "weights": "equal"}
-    one = ps.fit_tree(x, y, random_seed=3, **settings)
-    two = ps.fit_tree(x, y, random_seed=3, cores=2, mp_ctx="fork", **settings)
+    one = ps.fit_tree(x, y, random_seed=3, n_jobs=1, **settings)
+    two = ps.fit_tree(x, y, random_seed=3, n_jobs=3, **settings)
     other = ps.fit_tree(x, y, random_seed=4, **settings)
     np.testing.assert_array_equal(draws_of(one).decisions, draws_of(two).decisions)
     np.testing.assert_array_equal(one.log_evidence_islands, two.log_evidence_islands)

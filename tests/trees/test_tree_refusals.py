@@ -23,7 +23,7 @@ Y = [0, 1, 0, 1]
         ({"particles": 1}, "particles must be an integer of at least 2, got 1"),
         ({"particles": 7}, "particles must be at least 2 for each of 4 islands, got 7"),
         ({"islands": 0}, "islands must be an integer of at least 1"),
-        ({"cores": 0}, "cores must be an integer of at least 1"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"proposal": "best"}, r"proposal must be one of \['prior', 'optimal', 'empirical'\], got 'best'"),
         ({"expansion": "wide"}, "expansion must be one of"),
         ({"resampling": "none"}, "resampling must be one of"),
