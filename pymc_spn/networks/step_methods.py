@@ -124,6 +124,7 @@ class TopDownSPNStep(OwnerStep):
         from pymc_spn.networks.records.record import n_filled_cells
         from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
         from pymc_spn.networks.stored_starts import start_of_variable
+        from pymc_spn.networks.sweep_costs import MANY_ROWS, said_of_costs, some_rows
 
         model = pm.modelcontext(model)
         ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
@@ -184,7 +185,11 @@ class TopDownSPNStep(OwnerStep):
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
-        self._compile_kernels(schema, table[:FEW], kernel, frontier)
+        self._started(schema, table[:FEW], kernel, frontier)()
+        if len(table) >= MANY_ROWS:
+            sweep = self._started(schema, some_rows(table), kernel, frontier)
+            size = sum(np.dtype(dtype).itemsize for dtype, _ in stats.values())
+            _log.info(said_of_costs(self.spn, len(table), sweep, sweeps, run or USUAL_ARGUMENTS, size))
         self.rng = get_random_generator(rng)
         self.tune, self.n_draws, self.n_sweeps = True, 0, (0, 0)
         self.digits, self.exact, self.filled = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT), np.zeros(0, FILLED)
@@ -226,16 +231,21 @@ class TopDownSPNStep(OwnerStep):
         completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
         return completed
 
-    def _compile_kernels(self, schema, rows, kernel, frontier):
-        """Let a chain of few rows begin and sweep: what it compiles or loads, the processes of chains have then."""
+    def _started(self, schema, rows, kernel, frontier):
+        """What sweeps a chain of some rows; what that compiles or loads, the processes of chains have then."""
         from pymc_spn.gibbs.chain import Chain
 
         rng = np.random.default_rng(0)
         chain = Chain(schema, rows, kernel, frontier, _rounded_sweeps(schema, rows, kernel))
         chain.start(rng, [np.full(2, 2.0), *np.full((4, len(schema.columns)), 2.0)])
-        chain.sweep(rng)
-        chain.update_hyperparameters(rng, self.owned, self.priors)
-        chain.sampler.digits(self.digits_dtype)
+
+        def sweep():
+            chain.sweep(rng)
+            chain.update_hyperparameters(rng, self.owned, self.priors)
+            chain.sampler.digits(self.digits_dtype)
+            return chain
+
+        return sweep
 
     def _own(self, schema, model, groups, priors):
         """Which hyperparameters this step moves, and by which prior."""
