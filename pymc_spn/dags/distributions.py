@@ -19,6 +19,7 @@ from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.dimensions import own_dimension
 
 
 class _ForwardDrawn(RandomVariable):
@@ -373,7 +374,7 @@ def _chain(what: str, make: Any, scores: Any) -> Any:
 def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arrays: list, ranked: np.ndarray) -> Any:
     model = pm.modelcontext(None)
     full = model.name_for(name)  # a model inside a model puts its own name before it
-    model.add_coord(f"{full}_variable", list(scores.names))
+    dims = own_dimension(model, f"{full}_variable", list(scores.names))
     every = {id(a): a for a in (*arrays, scores.candidates, ranked, scores.log_scores)}
     shared = {
         key: pytensor.shared(np.array(a), name=f"{full}_{k}", shape=a.shape) for k, (key, a) in enumerate(every.items())
@@ -384,7 +385,7 @@ def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arr
         for a in (scores.candidates, scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores)
     ]
     family, log_score, edge_count = FAMILIES[state]
-    rv: Any = family(name, pt.constant(start), *of_state, dims=f"{full}_variable")
+    rv: Any = family(name, pt.constant(start), *of_state, dims=dims)
     beside = log_score(f"{name}_log_score", rv, *of_state), edge_count(f"{name}_n_edges", rv, *of_graph)
     variables: Any = rv, *beside
     for variable in variables:

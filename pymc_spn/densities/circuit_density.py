@@ -1,6 +1,6 @@
 """`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -45,8 +45,8 @@ from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
-from pymc_spn.tables import Table, row_labels
-from pymc_spn.tables.dimensions import refuse_columns_in_another_order
+from pymc_spn.tables import Table
+from pymc_spn.tables.dimensions import own_dimension, own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike
 
 
@@ -161,7 +161,7 @@ def CircuitDensity(
         counts for that many rows.
     dims : str or tuple of str, optional
         Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
-        is observed or has `given`, ``(name_column,)`` where it is one row. Rows are numbered where their parameters or
+        is observed or has `given`, and ``(..., name_column)`` elsewhere. Rows are numbered where their parameters or
         `given` may change their number with ``pm.set_data``, and named as in `observed` or `given` otherwise.
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
@@ -247,13 +247,15 @@ def CircuitDensity(
         dims = dims or model.named_vars_to_dims.get(values.name)
     refuse_columns_in_another_order(dims, model.coords, names)
     if observed is not None:
-        dims = dims or _own_dims(model, name, names, rows, index)
+        dims = dims or own_dims(model, model.name_for(name), names, rows.shape[0], index)
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
     if dims is None and known is not None:
         index = known.index if known.rows.type.shape[0] is not None else None
-        dims = _own_dims(model, name, names, known.rows, index)
-    elif dims is None and shape is not None and len(shape) == 1:
-        dims = _own_dims(model, name, names)
+        dims = own_dims(model, model.name_for(name), names, known.rows.shape[0], index)
+    elif dims is None and shape is not None:
+        full = model.name_for(name)
+        lead = [own_dimension(model, f"{full}_dim_{k}", None, n) for k, n in enumerate(shape[:-1])]
+        dims = *lead, own_dimension(model, f"{full}_column", names)
     positive, shares = bounded_columns(circuit, targets)
     is_bounded = positive.size + shares.size > 0
     transform: Any = {"default_transform": RealColumns(positive, shares)} if is_bounded else {}
@@ -277,18 +279,6 @@ def _observed_rows(circuit: Circuit, observed: Any, known: GivenCells | None = N
     return observed, None if known is None else known.index
 
 
-def _own_dims(
-    model: pm.Model, name: str, columns: Sequence[str], values: Any = None, index: Any = None
-) -> tuple[str, ...]:
-    """Names of the dimensions, registered with their labels."""
-    full = model.name_for(name)
-    model.add_coord(f"{full}_column", list(columns))
-    if values is None:
-        return (f"{full}_column",)
-    model.add_coord(f"{full}_row", None if index is None else list(row_labels(index)), length=values.shape[0])
-    return f"{full}_row", f"{full}_column"
-
-
 def _check_total_size(total_size: Any, observed: Any) -> None:
     if total_size is None:
         return
@@ -310,7 +300,8 @@ def dirichlet_log_weights(
         Dirichlet parameter of each edge.
     name : str
         Of the `pm.Dirichlet` that is added to the model. Where sums differ in their number of children, there is one
-        for each number: ``name_2``, ``name_3`` and so on.
+        for each number: ``name_2``, ``name_3`` and so on. Its dimensions are ``name_sum``, the numbers of the sums
+        among the nodes, and ``name_child``.
 
     Returns
     -------
@@ -328,7 +319,7 @@ def dirichlet_log_weights(
     ...     log_weights = ps.circuits.dirichlet_log_weights(law.circuit, 1.0)
     ...     x = ps.CircuitDensity("x", law.circuit, log_weights, law.leaf_parameters, observed=rows)
     """
-    pm.modelcontext(None)
+    model = pm.modelcontext(None)
     alpha = np.asarray(alpha, np.float64)
     if alpha.shape not in ((), (circuit.n_sum_edges,)):
         raise ValueError(f"alpha must be one number or have shape ({circuit.n_sum_edges},), got {alpha.shape}")
@@ -340,7 +331,10 @@ def dirichlet_log_weights(
     sizes = [int(k) for k in np.unique(degree) if k > 1]
     for k in sizes:
         edges = np.flatnonzero(degree == k).reshape(-1, k)
-        weights = pm.Dirichlet(name if len(sizes) == 1 else f"{name}_{k}", alpha[edges])
+        own = name if len(sizes) == 1 else f"{name}_{k}"
+        sums = own_dimension(model, f"{model.name_for(own)}_sum", circuit.edge_sum[edges[:, 0]].tolist())
+        child = own_dimension(model, f"{model.name_for(own)}_child", None, k)
+        weights = pm.Dirichlet(own, alpha[edges], dims=(sums, child))
         log_weights = pt.set_subtensor(log_weights[edges], pt.log(weights))
     return log_weights
 

@@ -20,12 +20,12 @@ from pymc_spn.circuits.algebra.sums_of_squares import check_components, checked_
 from pymc_spn.circuits.evaluation.signed_draws import draw_row_of_squares
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import operand
-from pymc_spn.densities.circuit_density import _observed_rows, _own_dims, _value
+from pymc_spn.densities.circuit_density import _observed_rows, _value
 from pymc_spn.densities.symbolic_squares import SymbolicSquares
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
-from pymc_spn.tables.dimensions import refuse_columns_in_another_order
+from pymc_spn.tables.dimensions import own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike
 
 
@@ -165,7 +165,7 @@ def SumOfSquaresDensity(
     _, rv = op(*inputs, size=(values.shape[0],), rng=rng, return_next_rng=True)
     dims = convert_dims(dims)
     refuse_columns_in_another_order(dims, model.coords, known.names)
-    dims = dims or _own_dims(model, name, known.names, values, index)
+    dims = dims or own_dims(model, model.name_for(name), known.names, values.shape[0], index)
     return model.register_rv(rv, name, observed=values, dims=dims)
 
 

@@ -23,6 +23,8 @@ from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.tables import row_labels
+from pymc_spn.tables.dimensions import own_dimension
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 from pymc_spn.tables.inputs import Dims
 
@@ -150,6 +152,8 @@ class EmissionSpec:
     values: np.ndarray  # (n_rows, n_columns)
     has_rows: bool
     row_dim: str
+    rows: Any  # labels of the rows, None where they are numbers
+    cells: tuple[str, ...]  # what each column holds
 
     def evidence(self, value: Any, parameters: Sequence[Any]) -> tuple[Any, Any]:
         """Codes (k, n_variables) and log evidence (k, n_states) of rows of data as tensors; k may be 0."""
@@ -269,13 +273,14 @@ def FieldEmission(
     sites : mapping of str to sequence of str, optional
         The variables to which a component's columns belong; by default all, in declared order.
     dims : str or (str,), optional
-        Name of the dimension of rows.
+        Name of the dimension of rows; by default ``name_row``.
 
     Returns
     -------
     TensorVariable
-        The observed variable (n_rows, n_columns), data of the components side by side. Its log density has one term
-        for each row. `pm.sample_posterior_predictive` draws new fields and data.
+        The observed variable (n_rows, n_columns), data of the components side by side. The labels of its dimension
+        ``name_cell`` are the variables of the field, with the component in front where there are several. Its log
+        density has one term for each row. `pm.sample_posterior_predictive` draws new fields and data.
 
     Examples
     --------
@@ -297,6 +302,9 @@ def FieldEmission(
     parameters = (field.potentials, *spec.parameters)
     core = ",".join("(" + ",".join(f"a{i}_{d}" for d in range(p.type.ndim)) + ")" for i, p in enumerate(parameters))
     model = pm.modelcontext(None)
+    cell = own_dimension(model, f"{model.name_for(name)}_cell", spec.cells)
+    if spec.has_rows and spec.row_dim not in model.coords:
+        own_dimension(model, spec.row_dim, spec.rows, len(value))
     rv = pm.CustomDist(
         name,
         *parameters,
@@ -306,7 +314,7 @@ def FieldEmission(
         **({"size": value.shape[:-1]} if spec.has_rows else {}),
         class_name="FieldEmission",
         observed=pt.constant(value),  # a constant, so that PyMC does not impute what is missing
-        dims=(spec.row_dim, f"{name}_cell") if spec.row_dim in model.coords and spec.has_rows else None,
+        dims=(spec.row_dim, cell) if spec.has_rows else (cell,),
     )
     rv.tag.field_emission = spec
     field.emission = rv.name
@@ -391,6 +399,9 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
             f"dims must be left out where the data have no rows, got {quoted(dims)}; the variables of the field "
             "have the dimension that ps.DiscreteField was given"
         )
+    sites_of = [(component.name, graph.names[i]) for component in kept for i in component.sites]
+    cells = [*direct, *(site if len(kept) == 1 else f"{key}: {site}" for key, site in sites_of)]
+    index = getattr(observed, "index", None) if has_rows else None
     return EmissionSpec(
         field,
         tuple(kept),
@@ -399,7 +410,9 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         tuple(parameters),
         np.concatenate(blocks, axis=1),
         has_rows,
-        row_dims[0] if row_dims else f"{name}_row",
+        row_dims[0] if row_dims else f"{pm.modelcontext(None).name_for(name)}_row",
+        None if index is None else list(row_labels(index)),
+        tuple(cells),
     )
 
 

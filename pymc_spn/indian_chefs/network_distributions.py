@@ -25,7 +25,7 @@ from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
-from pymc_spn.tables.dimensions import refuse_columns_in_another_order
+from pymc_spn.tables.dimensions import own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
 from pymc_spn.tables.inputs import Dims, TableLike
@@ -123,6 +123,7 @@ def NLGBN(
         weight on precisions that floating point does not hold.
     dims : (str, str), optional
         Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
+        By default ``(name_row, name_column)``, with the table's labels.
 
     Returns
     -------
@@ -146,7 +147,7 @@ def NLGBN(
     (3, 2)
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
-    names = _node_columns(graph, observed)
+    names, index = _node_columns(graph, observed), getattr(observed, "index", None)
     if scaling is not None:
         if not isinstance(scaling, UnitScaling):
             raise TypeError(f"scaling must be a ps.indian_chefs.UnitScaling; got {type(scaling).__name__}")
@@ -171,7 +172,7 @@ def NLGBN(
             f"observed must lie strictly between 0 and 1: row {r}, column {names[c]!r} is {values[r, c]:g}; "
             "give scaling=ps.indian_chefs.UnitScaling.from_data(X)"
         )
-    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims, kind)
+    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims, kind, index)
 
 
 def LinearGaussianNetwork(
@@ -200,6 +201,7 @@ def LinearGaussianNetwork(
         As in `NLGBN`, in the units of the columns.
     dims : (str, str), optional
         Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
+        By default ``(name_row, name_column)``, with the table's labels.
 
     Returns
     -------
@@ -229,7 +231,8 @@ def LinearGaussianNetwork(
             f"observed must lie within {LARGEST_VALUE:g} of 0, whose precisions the draws can record: row {r}, column "
             f"{names[c]!r} is {values[r, c]:g}; standardise the column"
         )
-    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind)
+    index = getattr(observed, "index", None)
+    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind, index)
 
 
 def SigmoidBeliefNetwork(
@@ -256,6 +259,7 @@ def SigmoidBeliefNetwork(
         Standard deviations of the normal priors, in logits.
     dims : (str, str), optional
         Names of the dimensions of rows and columns; a coordinate of these has the columns in the order of the nodes.
+        By default ``(name_row, name_column)``, with the table's labels.
 
     Returns
     -------
@@ -282,7 +286,8 @@ def SigmoidBeliefNetwork(
     if wrong.any():
         r, c = np.argwhere(wrong)[0]
         raise ValueError(f"observed must be 0 or 1: row {r}, column {names[c]!r} is {values[r, c]:g}")
-    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims, kind)
+    index = getattr(observed, "index", None)
+    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims, kind, index)
 
 
 def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
@@ -308,7 +313,7 @@ def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     return nodes
 
 
-def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims, frame):
+def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims, frame, index):
     model = pm.modelcontext(None)
     full = model.name_for(name)
     claimed = getattr(graph.packed.tag, "graph_likelihood", None)
@@ -330,6 +335,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         )
     dims = convert_dims(dims)
     refuse_columns_in_another_order(dims, model.coords, columns)
+    dims = dims or own_dims(model, full, columns, len(values), index)
     prior = NetworkPrior(numbers[0] ** -2, numbers[1] ** -2, *gamma)
     ticket = model[f"{graph.name}{TICKET}"]
     head = pytensor.shared(np.zeros(2), name=f"{full}_head", shape=(2,))

@@ -25,7 +25,7 @@ from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_column
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
-from pymc_spn.networks.hyperparameter_inputs import DIMS, vector_of_hyperparameter
+from pymc_spn.networks.hyperparameter_inputs import vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
 from pymc_spn.networks.network_tables import JointLeaves, network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
@@ -35,7 +35,8 @@ from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_o
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
-from pymc_spn.tables import Table, row_labels
+from pymc_spn.tables import Table
+from pymc_spn.tables.dimensions import own_dimension, own_dims
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
 
@@ -305,13 +306,11 @@ def SPN(
     draft = draft.with_joint_leaves(joint_leaves)
     check_supports(draft, table)
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
-    model.add_coord(f"{name}_row", list(row_labels(table.index)))
-    model.add_coord(f"{name}_column", list(table.names))
-    model.add_coord(f"{name}_sum_node", ["inner", "univariate"])
-    for group in ("leaf_shape", "covariance_scale"):
-        places = draft.places_of(group)
-        if places.size:
-            model.add_coord(f"{name}_{DIMS[group]}", [table.names[d] for d in places])
+    dims = own_dims(model, name, table.names, len(table.values), table.index)
+    for group in ("concentration", "leaf_shape", "covariance_scale"):
+        dimension, labels = draft.labels_of(group, draft.places_of(group).size)
+        if labels:
+            own_dimension(model, f"{name}_{dimension}", labels)
     vectors, hyperparameters = {}, {}
     # the user's variables first: pm.sample then runs NUTS before our step, and the ticket fits the recorded draw
     for group in sorted(HYPERPARAMETERS, key=lambda g: sources[g] is None):
@@ -337,7 +336,7 @@ def SPN(
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
-    rv = model.register_rv(rv, name, observed=data, dims=(f"{name}_row", f"{name}_column"))
+    rv = model.register_rv(rv, name, observed=data, dims=dims)
     rv.tag.spn_start = stored
     pm.Data(f"{name}_schema", write_schema(schema))
     if missing == "draw":
@@ -369,8 +368,7 @@ def _missing_cells(
         raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
     start = first_guess(table)[places]
     labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]
-    model.add_coord(f"{name}_cell", labels)
-    cells = MissingCells(f"{name}_missing", start, dims=f"{name}_cell")
+    cells = MissingCells(f"{name}_missing", start, dims=own_dimension(model, f"{name}_cell", labels))
     cells.tag.spn_owner = name
     completed = np.array(table.values)
     completed[rows, places] = start

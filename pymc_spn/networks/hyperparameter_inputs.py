@@ -8,9 +8,10 @@ from pytensor.graph.basic import Variable
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_spn.gibbs.hyperparameters import GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE
-from pymc_spn.networks.schema import UNUSED
+from pymc_spn.networks.schema import DIMS, UNUSED
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import by_name
+from pymc_spn.tables.dimensions import own_dimension
 
 # Gamma by shape and rate, LogNormal by mean and sd of the log. Of the leaf shape the excess over 1 is log-normal: a
 # leaf predictive has twice the shape in degrees of freedom, so every draw has a covariance; and so has the average over
@@ -21,13 +22,6 @@ PRIORS = {
     "leaf_shape": (LOG_NORMAL_ABOVE_ONE, float(np.log(UNUSED["leaf_shape"] - 1.0)), 1.0),
     "precision_ratio": (LOG_NORMAL, float(np.log(UNUSED["precision_ratio"])), 1.0),
     "covariance_scale": (LOG_NORMAL, float(np.log(UNUSED["covariance_scale"])), 2.0),
-}
-DIMS = {
-    "concentration": "sum_node",
-    "leaf_scale": "column",
-    "leaf_shape": "gaussian_column",
-    "precision_ratio": "gaussian_column",
-    "covariance_scale": "joint_column",
 }
 
 
@@ -84,7 +78,10 @@ def _variable(name, group, value, schema, size, model):
     owner = value.owner
     is_dist = owner is not None and isinstance(owner.op, RandomVariable) and value not in model.basic_RVs
     if is_dist and value not in model.deterministics:
-        dims = (f"{name}_{DIMS[group]}",) if value.type.ndim == 1 else None
+        dims = None
+        if value.type.ndim == 1:
+            dimension, labels = schema.labels_of(group, int(value.shape.eval()[0]))
+            dims = (own_dimension(model, f"{name}_{dimension}", labels),) if labels else None
         value = model.register_rv(value, f"{name}_{group}", dims=dims)
     if value not in model.basic_RVs and value not in model.deterministics:
         raise ValueError(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.networks.records.imputed_rows import complete_rows
+from pymc_spn.networks.records.record import labelled_variables
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
 
@@ -45,10 +46,6 @@ def check_of_column(post: Any, column: str, random_seed: Any) -> "xr.DataTree":
         "log_likelihood": logs.sel({row: drawn[row].values[seen]}),
     }
     tree = xr.DataTree.from_dict({key: xr.Dataset({name: values}) for key, values in groups.items()})
-    numbers = post._with_all_draws._states.record.variables  # from which ArviZ finds effective sizes
-    dims = {
-        key: ("chain", "draw", *(f"{key}_dim_{k}" for k in range(values.ndim - 2))) for key, values in numbers.items()
-    }
-    labels = {"chain": drawn["chain"], "draw": drawn["draw"]}
-    tree["posterior"] = xr.DataTree(xr.Dataset({key: (dims[key], values) for key, values in numbers.items()}, labels))
+    # from which ArviZ finds effective sizes
+    tree["posterior"] = xr.DataTree(labelled_variables(post._with_all_draws._states.record))
     return tree

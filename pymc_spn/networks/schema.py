@@ -23,6 +23,14 @@ FORMAT = 3
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio", "covariance_scale")
 # of columns without Gaussian or log-normal leaves, or in no leaf over several columns
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
+# by hyperparameter: what comes after the network's name in the dimension of its variable
+DIMS = {
+    "concentration": "sum_node",
+    "leaf_scale": "column",
+    "leaf_shape": "gaussian_column",
+    "precision_ratio": "gaussian_column",
+    "covariance_scale": "joint_column",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +264,17 @@ class NetworkSchema:
         if group == "covariance_scale":
             return self.joint_columns
         return self.gaussian_columns if group in UNUSED else np.arange(len(self.columns))
+
+    def labels_of(self, group: str, length: int) -> tuple[str, list[str] | None]:
+        """Dimension and labels of a hyperparameter over so many places; no labels where they are none of its own."""
+        if group == "concentration":
+            names = ["inner", "univariate"]
+        else:
+            names = [self.columns[d].name for d in self.places_of(group)]
+        if length == len(names):
+            return DIMS[group], names
+        names = [c.name for c in self.columns]
+        return "column", names if length == len(names) and group != "concentration" else None
 
     def cell_rule(self, d: int) -> str:
         """What an observed cell of a column must be, in words."""

@@ -27,6 +27,7 @@ from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables import describe_columns
+from pymc_spn.tables.dimensions import own_dimension, refuse_other_labels
 from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
 from pymc_spn.trees.flat_ticket import FlatTicket
@@ -114,7 +115,8 @@ def DecisionTree(
     name : str
     X : DataFrame of pandas, polars or pyarrow, mapping, array, Table or pm.Data
         Features as in `fit_tree`. An integer data container holds -1 where a cell is missing. Otherwise the model
-        gets the containers ``<name>_X`` and ``<name>_missing``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
+        gets the containers ``<name>_X`` and ``<name>_missing``, with the dimensions ``<name>_row`` and
+        ``<name>_feature``; ``handle.data(new)`` makes what ``pm.set_data`` takes.
     alpha_s, beta_s : float or PyMC variable
         A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s``; as variables they are learned.
     max_depth, min_size, split_weights, categorical, missing, kinds
@@ -155,8 +157,10 @@ def DecisionTree(
     else:
         features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
         gaps = np.isnan(features.values)
-        x = pm.Data(f"{name}_X", np.where(gaps, 0.0, features.values))
-        mask = pm.Data(f"{name}_missing", gaps.astype(np.int8))
+        refuse_other_labels(model, f"{name}_row", None)
+        feature = own_dimension(model, f"{name}_feature", [c.name for c in features.columns])
+        x = pm.Data(f"{name}_X", np.where(gaps, 0.0, features.values), dims=(f"{name}_row", feature))
+        mask = pm.Data(f"{name}_missing", gaps.astype(np.int8), dims=(f"{name}_row", feature))
     ticket = FlatTicket(f"{name}{TICKET}")
     ticket.tag.tree_owner = name
     alpha_v, alpha_source = _source(name, "alpha_s", alpha_s, model)
@@ -197,7 +201,7 @@ def TreeResponse(
     observed : sequence of N, or pm.Data
         The response; a data container holds classes as 0..K-1.
     dims : str or (str,), optional
-        Name of the dimension of rows.
+        Name of the dimension of rows; by default that of a ``pm.Data`` that has one, else ``<tree>_row``.
 
     Returns
     -------
@@ -272,9 +276,19 @@ def TreeResponse(
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )
-    rv = model.register_rv(rv, name, observed=observed, dims=convert_dims(dims))  # which reads a string by its letters
+    dims = convert_dims(dims) or _dims_of_rows(model, tree, container)  # register_rv reads a string by its letters
+    rv = model.register_rv(rv, name, observed=observed, dims=dims)
     pm.Data(f"{tree.name}{SCHEMA}", schema.to_bytes())
     return rv
+
+
+def _dims_of_rows(model: Any, tree: TreeHandle, container: Any) -> tuple[str]:
+    """The dimension of rows where the user names none: that of the data, else one of the tree; numbers may change."""
+    for data in (container, tree.x):
+        named = model.named_vars_to_dims.get(getattr(data, "name", None)) or (None,)
+        if named[0] is not None:
+            return (named[0],)
+    return (own_dimension(model, f"{tree.name}_row", None, tree.x.shape[0]),)
 
 
 class TreeResponseRV(RandomVariable):

@@ -13,8 +13,8 @@ import numpy as np
 
 from pymc_spn.networks.records import record_checks as checks
 from pymc_spn.networks.records.chunks import chunks_per_state, join_digits, n_labels
+from pymc_spn.networks.schema import DIMS, HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.schema import FORMAT as FORMAT_OF_SCHEMA
-from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.tree_files import chosen_name
@@ -359,6 +359,27 @@ def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
     return group is not None and "digits" in group.data_vars
 
 
+def labelled_variables(record: Record) -> "xr.Dataset":
+    """The variables of the posterior that belong to a network, with the dimensions and labels that `SPN` gives them."""
+    import xarray as xr
+
+    name, schema = record.schema.name, record.schema
+    labels: dict[str, Any] = {"chain": record.chains, "draw": record.draws}
+    variables = {}
+    for key, values in record.variables.items():
+        own: tuple[str, ...] = tuple(f"{key}_dim_{i}" for i in range(values.ndim - 2))
+        group = key.removeprefix(f"{name}_")
+        if key == f"{name}_missing":
+            own, rows = (f"{name}_cell",), np.argwhere(np.isnan(record.table))
+            labels[own[0]] = [f"{record.rows[n]}: {schema.columns[d].name}" for n, d in rows]
+        elif group in DIMS and values.ndim == 3:
+            dimension, known = schema.labels_of(group, values.shape[2])
+            own = (f"{name}_{dimension}",)
+            labels[own[0]] = known
+        variables[key] = ("chain", "draw", *own), values
+    return xr.Dataset(variables, labels)
+
+
 def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.DataTree":
     """A tree that `read_record` reads; ``query`` and weights (S,) are what a posterior object adds to the draws."""
     import xarray as xr
@@ -367,10 +388,6 @@ def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.Dat
     rows, columns = f"{name}_row", f"{name}_column"
     coords = {rows: row_labels(record.rows), columns: [c.name for c in record.schema.columns]}
     table = xr.Dataset({name: ((rows, columns), record.table)}, coords=coords)
-    draws = {"chain": record.chains, "draw": record.draws}
-    variables = {
-        v: (("chain", "draw", *(f"{v}_dim_{i}" for i in range(x.ndim - 2))), x) for v, x in record.variables.items()
-    }
     digits = xr.Dataset(
         {"digits": (("chain", "record", rows, f"{name}_region"), record.digits)},
         coords={
@@ -394,7 +411,7 @@ def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.Dat
         "/": xr.Dataset(attrs={SAVED: query, "spn_posterior_format": FORMAT}),
         "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", schema)}),
         "observed_data": table,
-        "posterior": xr.Dataset(variables, coords=draws),
+        "posterior": labelled_variables(record),
         name: digits,
     }
     return xr.DataTree.from_dict(groups)
