@@ -229,8 +229,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         ----------
         n : int
             Rows, at least 1.
-        given : mapping, optional
-            Column names with the number that they are known to have. The other cells are then drawn as by `impute`, and
+        given : mapping or text, optional
+            What the columns are known to be, as in `log_density`. The other cells are then drawn as by `impute`, and
             each network counts by the density of what is known.
         random_seed : int, Generator or None
         n_pool : int

@@ -54,10 +54,12 @@ class RowQuestions:
         ----------
         X : DataFrame of pandas, polars or pyarrow, or (rows, D) array
             In the units of the training data. NaN is a gap and is summed out; a row of gaps has log density 0.
-        given : mapping or DataFrame, optional
-            What is known: column names with a number, or with a number for each row of `X`. The answer is then the log
-            density of the other cells given these. `X` need not have such a column, and must agree where it has the
-            cell. NaN says nothing. ``given=X[["x"]]`` conditions each row on its own ``x``.
+        given : mapping, DataFrame or text, optional
+            What is known: column names with a value, or with a value for each row of `X`, or a text such as
+            ``"age == 30 and income == 2"``. Sets and intervals are read where they leave one value, as ``"wet > 0"``
+            does of a binary column. The answer is then the log density of the other cells given these. `X` need not
+            have such a column, and must agree where it has the cell. A missing value says nothing.
+            ``given=X[["x"]]`` conditions each row on its own ``x``.
         n_pool : int
             Ancestral draws of the hidden nodes for each network; the log of their mean is biased low by about half
             the square of its standard error.
@@ -320,7 +322,9 @@ class RowQuestions:
         """
         columns, argument = self.schema.columns, "X" if without is None else "df"
         X = pandas_frame(X, argument)
-        known: dict[str, Any] = {} if given is None else known_columns(pandas_frame(given, "given"), columns)
+        known: dict[str, Any] = {}
+        if given is not None:
+            known = known_columns(pandas_frame(given, "given"), columns, self.schema.kind == SIGMOID)
         if isinstance(X, pd.DataFrame):
             held = X.set_axis([str(c) for c in X.columns], axis=1)
             absent = [c for c in columns if c not in held.columns and (c in known or c == _name(columns, without))]

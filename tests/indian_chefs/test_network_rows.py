@@ -197,6 +197,29 @@ def test_linear_answers_are_those_of_the_normal():
     assert abs(np.corrcoef(both.T)[0, 1] - part[0, 1] / np.sqrt(part[0, 0] * part[1, 1])) < 0.06
 
 
+@pytest.mark.parametrize("given", ["x == 0.25", {"x": (0.25, 0.25)}, "x == 0.25 and x < 0.5", {"x": 0.25, "y": pd.NA}])
+def test_a_text_or_an_interval_of_one_value_says_what_a_number_says(given):
+    post = of_networks(TWO, NONLINEAR)
+    X = pd.DataFrame(ROWS, columns=["x", "y"])[["y"]]
+    want = post.log_density(X, given={"x": 0.25}, n_pool=50, random_seed=1)
+    np.testing.assert_array_equal(post.log_density(X, given=given, n_pool=50, random_seed=1), want)
+    assert not np.array_equal(want, post.log_density(X, given={"x": 0.3}, n_pool=50, random_seed=1))
+    if isinstance(given, str):
+        assert (post.sample(3, given=given, n_pool=50, random_seed=1)["x"] == 0.25).all()
+
+
+@pytest.mark.parametrize("given", ["x > 0", {"x": {1}}, {"x": (0.5, None)}, "x == 1", {"x": True}])
+def test_a_set_of_one_level_is_its_value(given):
+    weights = np.zeros((3, 3))
+    weights[2, :2] = 1.5, -2.0
+    post = handmade(weights, [0.1, 0.2, 0.3], [1.0, 1.0, 1.0], SIGMOID)
+    Y = pd.DataFrame({"y": [0.0, 1.0]})
+    found = post.log_density(Y, given=given, n_pool=50, random_seed=1)
+    np.testing.assert_array_equal(found, post.log_density(Y, given={"x": 1.0}, n_pool=50, random_seed=1))
+    nothing = post.log_density(Y.assign(x=np.nan), given={"x": {0, 1}}, n_pool=50, random_seed=1)
+    np.testing.assert_array_equal(nothing, post.log_density(Y.assign(x=np.nan), n_pool=50, random_seed=1))
+
+
 def test_sigmoid_answers_are_those_of_enumeration():
     weights = np.zeros((3, 3))
     weights[2, :2] = 1.5, -2.0
@@ -240,8 +263,11 @@ def test_bad_rows_and_conditions_are_refused():
     X = pd.DataFrame(ROWS, columns=["x", "y"])
     for given, error, match in (
         ({"z": 1.0}, ValueError, r"given names 'z'; the columns are \['x', 'y'\]"),
-        ("x > 0.5", TypeError, "given must map column names to numbers"),
-        ({"x": (0.1, 0.5)}, TypeError, "given: column 'x' must be a number"),
+        ("x > 0.5", TypeError, r"given: column 'x' must have one value in a row, got within \(0\.5, inf\)"),
+        ({"x": (0.1, 0.5)}, TypeError, r"given: column 'x' must have one value in a row, got within \(0\.1, 0\.5\)"),
+        ({"x": {0.1, 0.5}}, ValueError, "given: column 'x' is continuous"),
+        ("z == 0.5", ValueError, "given.*'z'"),
+        (0.5, TypeError, "given must map column names to numbers, or be a DataFrame of them or a text; got 0.5"),
         ({"x": [0.1, 0.5]}, ValueError, "given: column 'x' must be a number or 3 numbers"),
         ({"x": 0.1}, ValueError, "given must agree with X where both have a cell: column 'x', row 0 is 0.2 in X"),
         ({"x": X["x"].iloc[::-1]}, ValueError, "must have the row labels of X, in their order"),
