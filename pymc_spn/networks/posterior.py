@@ -346,7 +346,9 @@ class SPNPosterior(TrainingRowSimilarity):
         """Group for ``idata["posterior_predictive"]``: for each draw as many simulated rows as the table has.
 
         With it ``az.plot_ppc_dist`` works. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
-        different units. `predictive_check` has one column beside its observed cells.
+        different units. `predictive_check` has one column beside its observed cells. ``pm.sample_prior_predictive``
+        gives the same for the prior, by exact simulation and with the gaps of the table, and
+        ``az.plot_ppc_dist(idata, group="prior_predictive")`` takes it.
 
         Parameters
         ----------

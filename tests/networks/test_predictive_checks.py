@@ -2,6 +2,8 @@
 
 import arviz as az
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_spn as ps
@@ -63,3 +65,33 @@ def test_only_of_the_posterior_as_sampled(post):
             asked.posterior_predictive()
     with pytest.raises(ValueError, match="column"):
         post.predictive_check("other")
+
+
+def test_pairs_of_rows_in_the_prior_predictive_of_the_infinite_network():
+    """Two rows agree in both columns by way of one child of the root, or by chance in each of two.
+
+    Two binary columns, masses c of the root and u of a sum over one column, Dirichlet mass m of each level.
+    """
+    c, u, m, draws = 2.0, 1.5, 0.2, 1_000
+    frame = pd.DataFrame({"a": [0, 1, 0], "b": [1, 1, np.nan]}).astype({"b": "Int64"})
+    with pm.Model():
+        tree = ps.circuits.complete_tree(["a", "b"])
+        ps.SPN(
+            "x", tree, observed=frame, concentration=[c, u], leaf_scale=1.0 / m, kinds={"a": "binary", "b": "binary"}
+        )
+        idata = pm.sample_prior_predictive(draws, random_seed=1)
+    drawn = idata["prior_predictive/x"]
+    assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn["x_column"].values.tolist() == ["a", "b"]
+    assert np.isnan(drawn.values[0, :, 2, 1]).all()  # as in the table
+    one, two = drawn.values[0, :, 0], drawn.values[0, :, 1]
+    found = (one == two).all(axis=1).mean()
+    leaf = (m + 1.0) / (2.0 * m + 1.0)
+    column = (leaf + 0.5 * u) / (1.0 + u)
+    want = (column**2 + 0.25 * c) / (1.0 + c)
+    sd = np.sqrt(want * (1.0 - want) / draws)
+    assert abs(found - want) < 5.0 * sd
+    for wrong in (column**2, ((leaf + 0.5 * c) / (1.0 + c)) ** 2, (leaf**2 + 0.25 * c) / (1.0 + c)):
+        assert abs(found - wrong) > 5.0 * sd  # one component alone; columns on their own; one leaf in each column
+    np.testing.assert_allclose(one.mean(axis=0), 0.5, atol=5.0 * np.sqrt(0.25 / draws))
+    with pytest.warns(UserWarning, match="look binary"):  # after which ArviZ draws them
+        az.plot_ppc_dist(idata, group="prior_predictive", coords={"x_column": "a"}, num_samples=10, backend="none")
