@@ -57,7 +57,7 @@ REST = {
         saved_posteriors scikit_checks
     """,
     "tests": """
-        docstrings documents names_in_results readme reference structures_in_models threads
+        docstrings documents model_pictures names_in_results readme reference structures_in_models threads
     """,
     "numerics": """
         progress_bars

@@ -19,6 +19,7 @@ from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.tables.dimensions import own_dimension
 
 
@@ -46,7 +47,7 @@ class _ForwardDrawn(RandomVariable):
 class OrderRV(_ForwardDrawn):
     """Position of each variable in an order."""
 
-    name, signature = "dag_order", "(d),(d,b,c),(o),(s),(d)->(d)"
+    name, signature = "DagOrder", "(d),(d,b,c),(o),(s),(d)->(d)"
     _print_name = ("DagOrder", "\\operatorname{DagOrder}")
 
     @staticmethod
@@ -59,7 +60,7 @@ class OrderRV(_ForwardDrawn):
 class PartitionRV(_ForwardDrawn):
     """Block number of each variable in an ordered partition."""
 
-    name, signature = "dag_partition", "(d),(d,b,c),(o),(s),(s),(s)->(d)"
+    name, signature = "DagPartition", "(d),(d,b,c),(o),(s),(s),(s)->(d)"
     _print_name = ("DagPartition", "\\operatorname{DagPartition}")
 
     @staticmethod
@@ -72,7 +73,7 @@ class PartitionRV(_ForwardDrawn):
 class OrderLogScoreRV(_ForwardDrawn):
     """Log weight of an order; when sampling, the step writes it."""
 
-    name, signature, dtype = "dag_log_score", "(d),(d,b,c),(o),(s),(d)->()", "float64"
+    name, signature, dtype = "DagLogScore", "(d),(d,b,c),(o),(s),(d)->()", "float64"
     _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
 
     @staticmethod
@@ -85,7 +86,7 @@ class OrderLogScoreRV(_ForwardDrawn):
 class PartitionLogScoreRV(_ForwardDrawn):
     """Log weight of an ordered partition; when sampling, the step writes it."""
 
-    name, signature, dtype = "dag_log_score", "(d),(d,b,c),(o),(s),(s),(s)->()", "float64"
+    name, signature, dtype = "DagLogScore", "(d),(d,b,c),(o),(s),(s),(s)->()", "float64"
     _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
 
     @staticmethod
@@ -98,7 +99,7 @@ class PartitionLogScoreRV(_ForwardDrawn):
 class OrderEdgeCountRV(_ForwardDrawn):
     """Number of edges of a graph drawn given an order; when sampling, the step writes it."""
 
-    name, signature = "dag_n_edges", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
+    name, signature = "DagEdgeCount", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
     _print_name = ("DagEdgeCount", "\\operatorname{DagEdgeCount}")
 
     @staticmethod
@@ -113,7 +114,7 @@ class OrderEdgeCountRV(_ForwardDrawn):
 class PartitionEdgeCountRV(_ForwardDrawn):
     """Number of edges of a graph drawn given an ordered partition; when sampling, the step writes it."""
 
-    name, signature = "dag_n_edges", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
+    name, signature = "DagEdgeCount", "(d),(d,k),(d,b,c),(o),(s),(s),(s)->()"
     _print_name = ("DagEdgeCount", "\\operatorname{DagEdgeCount}")
 
     @staticmethod
@@ -402,5 +403,5 @@ def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arr
         summary_of_scores(scores),
         scores.frame,
     )
-    pm.Data(f"{name}_schema", schema.to_vector())
+    keep_data(model, f"{name}_schema", schema.to_vector())
     return rv

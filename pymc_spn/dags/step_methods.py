@@ -17,6 +17,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
@@ -77,7 +78,7 @@ class DagOrderStep(OwnerStep):
         _refuse_descendants(model, self.dag)
         self.scores = rv.tag.dag_scores
         self.chain = self._make_chain()
-        self.fingerprint = fingerprint(model_digest(model), model[f"{self.dag}_schema"].get_value())
+        self.fingerprint = fingerprint(model_digest(model), kept_data(model, f"{self.dag}_schema"))
         stats = {
             f"{self.dag}_parents": (np.dtype((np.int64, (self.scores.d,))), []),
             self.dag + FINGERPRINT: (np.int64, []),

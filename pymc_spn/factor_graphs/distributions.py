@@ -80,8 +80,11 @@ class DiscreteField(NoTensor):
         self.dims = dims or f"{self.name}_variable"
         self.emission: str | None = None
         blocks = [pt.as_tensor_variable(b).ravel().astype("float64") for b in self.graph.blocks]
-        self.potentials = pt.concatenate(blocks) if blocks else pt.zeros((0,))
+        self.potentials = pt.tensor_copy(pt.concatenate(blocks) if blocks else pt.zeros((0,)))
         _check_gradients(self.graph, model)
+        self.potentials.name = self.name  # in pictures of the model; PyMC neither draws nor records it
+        entry = own_dimension(model, f"{self.name}_table_entry", None, self.graph.n_potentials)
+        model.add_named_variable(self.potentials, dims=(entry,))
 
     def _facts(self) -> Facts:
         return Facts("DiscreteField", {"name": repr(self.name), "graph": repr(self.tree)})

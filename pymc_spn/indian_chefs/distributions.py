@@ -36,6 +36,7 @@ from pymc_spn.indian_chefs.process import (
 )
 from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
@@ -44,13 +45,13 @@ MOST_TRIES = 10_000
 
 
 class _GraphTicket(Ticket):
-    rv_op = LogJointTicket("graph_log_joint", NO_GRADIENT)
+    rv_op = LogJointTicket("UnknownGraph", NO_GRADIENT)
 
 
 class IndianChefsRV(RandomVariable):
     """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state as in `CurrentGraph`."""
 
-    name, dtype = "indian_chefs", "float64"
+    name, dtype = "IndianChefsProcess", "float64"
     signature = "(),(),(),(),(d),(),(l),(l),(p),(r,s)->(p)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "room")
     _print_name = ("IndianChefs", "\\operatorname{IndianChefs}")
@@ -260,7 +261,7 @@ class IndianChefsProcess:
         rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
         rv = model.register_rv(rv, name, observed=pt.constant(packed))
         rv.tag.graph_start, rv.tag.is_start = "given" if isinstance(start, tuple) else start, True
-        pm.Data(f"{name}{SCHEMA}", schema.to_vector())
+        keep_data(model, f"{name}{SCHEMA}", schema.to_vector())
         current = current_graph(ticket, rv, state)
         parts: Any = GraphParts(max_nodes)(current)
         return GraphVariable(full, schema, rv, *parts)

@@ -9,6 +9,7 @@ from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
 from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
 from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
+from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
@@ -32,7 +33,7 @@ class GraphAccess:
         rv = model[name]
         parameters = rv.owner.op.dist_params(rv.owner)
         self.name, self.ticket = name, f"{name}{TICKET}"
-        vector = model[f"{name}{SCHEMA}"].get_value()
+        vector = kept_data(model, f"{name}{SCHEMA}")
         self.schema, self.model_digest = GraphSchema.from_vector(vector), model_digest(model)
         self.fingerprint = fingerprint(self.model_digest, vector)
         self.shared = parameters[9]  # found through the variable: a copied model has its own

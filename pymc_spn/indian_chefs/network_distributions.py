@@ -24,6 +24,7 @@ from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.dimensions import own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest
@@ -47,7 +48,7 @@ class BeliefNetworkRV(RandomVariable):
     ``head`` holds the ticket and the log density of parameters, hidden units and data as the step left them.
     """
 
-    name, dtype = "belief_network", "float64"
+    name, dtype = "BeliefNetwork", "float64"
     signature = "(),(),(k),(k,k),(h),(n,d)->(n,d)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "kind", "prior")
     _print_name = ("BeliefNetwork", "\\operatorname{BeliefNetwork}")
@@ -358,5 +359,5 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
     digest = data_digest(columns, values.astype(pytensor.config.floatX))
     own = full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest, frame
     schema = BeliefNetworkSchema(*own)
-    pm.Data(f"{name}{NETWORK_SCHEMA}", schema.to_vector())
+    keep_data(model, f"{name}{NETWORK_SCHEMA}", schema.to_vector())
     return rv

@@ -18,6 +18,7 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import OwnerStep, variable_with_parameters
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
@@ -68,7 +69,7 @@ class _NetworkStep(OwnerStep):
         self.sweeps = int(sweeps)
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
-        vector = model[f"{likelihood}{NETWORK_SCHEMA}"].get_value()
+        vector = kept_data(model, f"{likelihood}{NETWORK_SCHEMA}")
         self.schema = BeliefNetworkSchema.from_vector(vector)
         self.fingerprint = fingerprint(access.model_digest, vector)
         rv, parameters = variable_with_parameters(likelihood, model)

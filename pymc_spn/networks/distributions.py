@@ -33,6 +33,7 @@ from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_of_start
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table
@@ -45,13 +46,13 @@ if TYPE_CHECKING:
 
 
 class _NetworkTicket(Ticket):
-    rv_op = LogJointTicket("spn_log_joint", NO_GRADIENT)
+    rv_op = LogJointTicket("InducedTrees", NO_GRADIENT)
 
 
 class SPNRandomVariable(RandomVariable):
     """The table, given hyperparameters and the running chain's state; ``schema`` is its JSON description."""
 
-    name, dtype = "spn", "float64"
+    name, dtype = "SPN", "float64"
     signature = "(c),(d),(d),(d),(d),(),(s),(e),(e,k),(l),(d,j),(n,d),(m)->(n,d)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
     _print_name = ("SPN", "\\operatorname{SPN}")
@@ -338,7 +339,7 @@ def SPN(
     )
     rv = model.register_rv(rv, name, observed=data, dims=dims)
     rv.tag.spn_start = stored
-    pm.Data(f"{name}_schema", write_schema(schema))
+    keep_data(model, f"{name}_schema", write_schema(schema))
     if missing == "draw":
         rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
     report_choices(schema, chosen, rounded, joint_leaves)

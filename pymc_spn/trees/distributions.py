@@ -23,6 +23,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import keep_data, kept_data
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
@@ -222,7 +223,7 @@ def TreeResponse(
     model = pm.modelcontext(None)
     if not isinstance(tree, TreeHandle):
         raise TypeError(f"tree must come from ps.DecisionTree, got {type(tree).__name__}")
-    if f"{tree.name}{SCHEMA}" in model.named_vars:
+    if kept_data(model, f"{tree.name}{SCHEMA}") is not None:
         raise ValueError(f"tree {tree.name!r} has a response already; make one DecisionTree for each response")
     container = observed if isinstance(observed, SharedVariable) else None
     response: Any = observed if container is None else container.get_value()
@@ -278,7 +279,7 @@ def TreeResponse(
     )
     dims = convert_dims(dims) or _dims_of_rows(model, tree, container)  # register_rv reads a string by its letters
     rv = model.register_rv(rv, name, observed=observed, dims=dims)
-    pm.Data(f"{tree.name}{SCHEMA}", schema.to_bytes())
+    keep_data(model, f"{tree.name}{SCHEMA}", schema.to_bytes())
     return rv
 
 
@@ -294,7 +295,7 @@ def _dims_of_rows(model: Any, tree: TreeHandle, container: Any) -> tuple[str]:
 class TreeResponseRV(RandomVariable):
     """A response given the tree of the running chain, or a recorded one; ``schema`` is its JSON description."""
 
-    name = "tree_response"
+    name = "TreeResponse"
     signature = "(),(r),(p),(h),(z,d),(l),(l,s),(n,c),(n,c),(t),(q,e),(q,s)->(n)"
     __props__: Any = ("name", "signature", "dtype", "inplace", "schema")
     _print_name = ("TreeResponse", "\\operatorname{TreeResponse}")

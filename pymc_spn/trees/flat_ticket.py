@@ -12,4 +12,4 @@ NO_GRADIENT = (
 class FlatTicket(Ticket):
     """Flat: the step alone writes it."""
 
-    rv_op = LogJointTicket("tree_log_joint", NO_GRADIENT)
+    rv_op = LogJointTicket("DecisionTree", NO_GRADIENT)

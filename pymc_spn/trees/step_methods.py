@@ -15,6 +15,7 @@ from pymc.util import get_random_generator
 
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
     OwnerStep,
     compile_of_the_point,
@@ -58,9 +59,10 @@ class _TreeStep(OwnerStep):
 
         model = pm.modelcontext(model)
         ((self.tree, self.vars),) = _group_by_tree(vars, model).items()
-        if f"{self.tree}{SCHEMA}" not in model.named_vars:
+        kept = kept_data(model, f"{self.tree}{SCHEMA}")
+        if kept is None:
             raise ValueError(f"the tree {self.tree!r} has no response; observe it with ps.TreeResponse")
-        self.schema = schema = TreeSchema.from_bytes(model[f"{self.tree}{SCHEMA}"].get_value())
+        self.schema = schema = TreeSchema.from_bytes(kept)
         rv, (_, rules, parameters, *state) = variable_with_parameters(schema.response, model)
         self.state = state[:4]  # found through the variable: a copied model has its own
         mask = model[schema.missing_name].get_value() if schema.missing_name else None

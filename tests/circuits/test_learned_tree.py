@@ -13,6 +13,7 @@ from pymc_spn.circuits.structures import learned_tree
 from pymc_spn.circuits.structures.dependence import MEASURES, mutual_information, randomized_dependence
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.networks.schema import NetworkSchema
+from pymc_spn.steps.kept_data import kept_data
 from tests.reference_k_means import lloyd
 
 N = 4000
@@ -147,7 +148,7 @@ def test_the_default_structure_is_learned_and_said(told, tmp_path):
     wide = "leaves over several of 4 columns. Change with structure= or joint_leaves="
     line = f"Structure of 'y': splits learned from the table {regions}, {wide}"
     assert structure_lines(told) == [line] * 2
-    text, other = (model["y_schema"].get_value().astype(np.uint8).tobytes().decode() for model in models)
+    text, other = (kept_data(model, "y_schema").astype(np.uint8).tobytes().decode() for model in models)
     schema = NetworkSchema.from_json(text)
     assert text == other and schema.learned
     assert schema.structure == tree != ps.circuits.complete_tree(tree.columns)

@@ -9,6 +9,7 @@ import xarray as xr
 import pymc_spn as ps
 from pymc_spn.dags.schema import DagSchema, dag_schemas
 from pymc_spn.numerics import chain_mixing
+from pymc_spn.steps.kept_data import kept_data
 from tests import sampled_runs
 from tests.dags.score_tables import expected_total_variation, gaussian_table, total_variation, weights_by_level
 from tests.modes import BY_PYTHON, PLAIN
@@ -268,7 +269,7 @@ def test_rows_in_another_order_are_the_same_data_and_other_scores_are_refused(ru
     """Graphs have no rows: scores of a permuted table differ by rounding alone."""
     table = gaussian_table(5)
     tables = table, table[::-1], table + (np.arange(60) == 3)[:, None]
-    one, turned, other = (model_of("order", ps.LocalScores.from_data(t))["g_schema"].get_value() for t in tables)
+    one, turned, other = (kept_data(model_of("order", ps.LocalScores.from_data(t)), "g_schema") for t in tables)
     assert np.array_equal(one, turned) and not np.array_equal(one, other)
     draws = ps.DagDraws.from_idata(runs["order"][1])
     draws.edges_given_order(ps.LocalScores.from_data(table[::-1]))

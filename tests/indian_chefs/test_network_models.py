@@ -15,6 +15,7 @@ import pymc_spn as ps
 from pymc_spn.indian_chefs.belief_network_schema import BeliefNetworkSchema, pack_parameters, unpack_parameters
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics import chain_mixing
+from pymc_spn.steps.kept_data import kept_data
 from tests import sampled_runs
 from tests.indian_chefs.handmade_networks import handmade
 from tests.indian_chefs.small_graphs import graph, ring
@@ -428,7 +429,7 @@ def test_an_array_is_scaled_by_the_scaling_of_an_array():
     with pm.Model() as model:
         ps.NLGBN("d", graph(), observed=X.to_numpy(), scaling=ps.indian_chefs.UnitScaling.from_data(X.to_numpy()))
     np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
-    schema = BeliefNetworkSchema.from_vector(model["d_network_schema"].get_value())
+    schema = BeliefNetworkSchema.from_vector(kept_data(model, "d_network_schema"))
     assert schema.columns == ("x", "y") and schema.scaling == named
 
 
@@ -440,7 +441,7 @@ def test_a_scaling_with_the_columns_in_another_order_scales_by_name():
         with pm.Model() as model:
             ps.NLGBN("d", graph(X.columns), observed=observed, scaling=turned)
         np.testing.assert_array_equal(model["d"].tag.observations.data, named.transform(X))
-        assert BeliefNetworkSchema.from_vector(model["d_network_schema"].get_value()).scaling == named
+        assert BeliefNetworkSchema.from_vector(kept_data(model, "d_network_schema")).scaling == named
 
 
 @pytest.mark.parametrize(("network", "shape"), [(ps.NLGBN, 0.05), (ps.LinearGaussianNetwork, 0.1)])
