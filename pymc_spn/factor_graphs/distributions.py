@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,8 @@ class DiscreteField(NoTensor):
         self.dims = dims or f"{self.name}_variable"
         self.emission: str | None = None
         blocks = [pt.as_tensor_variable(b).ravel().astype("float64") for b in self.graph.blocks]
-        self.potentials = pt.tensor_copy(pt.concatenate(blocks) if blocks else pt.zeros((0,)))
+        tables: Any = pt.concatenate(blocks) if blocks else pt.zeros((0,))
+        self.potentials = cast(Any, pt.tensor_copy(tables))
         _check_gradients(self.graph, model)
         self.potentials.name = self.name  # in pictures of the model; PyMC neither draws nor records it
         entry = own_dimension(model, f"{self.name}_table_entry", None, self.graph.n_potentials)

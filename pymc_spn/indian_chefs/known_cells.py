@@ -38,8 +38,10 @@ def known_columns(given: Any, columns: tuple[str, ...], is_binary: bool) -> dict
 
 def _only_value(column: Column, d: int, what: Any, kinds: list[Column], is_density: np.ndarray) -> float:
     """The one value of a set or an interval, NaN where it says nothing."""
-    event = read_events("given", {column.name: what}, kinds, range(len(kinds)), is_density).get(d, np.nan)
-    held = sorted(event) if isinstance(event, frozenset) else [event] if isinstance(event, float) else list(set(event))
+    event: Any = read_events("given", {column.name: what}, kinds, range(len(kinds)), is_density).get(d, np.nan)
+    held: list[Any] = (
+        sorted(event) if isinstance(event, frozenset) else [event] if isinstance(event, float) else list(set(event))
+    )
     if len(held) == 1:
         return float(held[0])
     raise TypeError(
