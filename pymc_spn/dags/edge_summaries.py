@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.dag import DAG
+from pymc_spn.numerics.graph_pictures import without_circles
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.frame_kinds import frame_of_kind
 
@@ -66,16 +67,7 @@ def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float
     ValueError
         If `threshold` is no number from 0 to 1.
     """
-    bound, d = _share("threshold", threshold), len(edges)
-    graph, reached = np.zeros((d, d), bool), np.eye(d, dtype=bool)
-    for place in np.argsort(-edges, axis=None, kind="stable"):
-        parent, child = divmod(int(place), d)
-        if edges[parent, child] <= bound:
-            break
-        if not reached[child, parent]:
-            graph[parent, child] = True
-            reached |= np.outer(reached[:, parent], reached[child])
-    return DAG(tuple(names), graph)
+    return DAG(tuple(names), without_circles(edges, _share("threshold", threshold)))
 
 
 def _share(argument: str, value: Any) -> float:

@@ -9,6 +9,7 @@ from pymc_spn.dags.dag import DAG
 from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
 from pymc_spn.dags.edges_left_out import refuse_left_out, with_left_out
 from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
+from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
@@ -16,6 +17,9 @@ from pymc_spn.tables.column import as_name
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+MOST_FOR_PICTURE = 1 << 24  # parent sets: a second of edge probabilities, for an object that is only shown
 
 
 class MaximumAPosteriori(NamedTuple):
@@ -47,6 +51,16 @@ class ExactQueries(NotebookRepr):
     def _listed(self) -> Listed:
         listed: Listed = self.scores._listed()
         return listed
+
+    def _picture(self) -> str:
+        if self._n_scores > MOST_FOR_PICTURE:
+            return ""
+        return svg_of_edges(self.names, self.edge_probabilities().values)
+
+    @property
+    def _n_scores(self) -> int:
+        """Parent sets over which `edge_probabilities` sums."""
+        return int(self.scores.log_scores.size)
 
     # ---- edges and parent sets
 

@@ -186,6 +186,10 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
             "ImputedDagPosterior", facts | {"weights": f"{self._n_effective:.1f} tables count" if given else ""}
         )
 
+    @property
+    def _n_scores(self) -> int:
+        return sum(post._n_scores for post in self.posteriors)
+
     def condition(self, present: Edges | None = None, absent: Edges | None = None) -> Self:
         """The posterior given that some edges are present and others absent: each table counts by their probability.
 

@@ -21,6 +21,7 @@ from pymc_spn.dags.schema import (
 )
 from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import list_of_columns
@@ -211,6 +212,9 @@ class DagDraws(NotebookRepr):
 
     def _listed(self) -> Listed:
         return list_of_columns(self.names)
+
+    def _picture(self) -> str:
+        return svg_of_edges(self.names, self._graphs.mean(axis=(0, 1)))
 
     @cached_property
     def _mixing(self) -> Mixing | None:

@@ -166,6 +166,9 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         facts |= {"draws": f"{n} chains of {m} draws", LATER: str(self._mixing or "")}
         return Facts(type(self).__name__, facts)
 
+    def _picture(self) -> str:
+        return self.graphs._picture()
+
     @cached_property
     def _mixing(self) -> Mixing | None:
         if self.log_data is None:

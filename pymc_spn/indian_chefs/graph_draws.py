@@ -19,6 +19,7 @@ from pymc_spn.indian_chefs.recorded_graphs import (
 )
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
@@ -252,6 +253,10 @@ class GraphDraws(NotebookRepr):
 
     def _listed(self) -> Listed:
         return list_of_columns(self.schema.observed_nodes)
+
+    def _picture(self) -> str:
+        d = len(self.schema.observed_nodes)
+        return svg_of_edges(self.schema.observed_nodes, self.parents[..., :d, :d].mean(axis=(0, 1)))
 
     @property
     def _log_joint(self) -> "xr.DataArray | None":

@@ -10,6 +10,7 @@ import pytest
 from reference_dags import table
 
 import pymc_spn as ps
+from pymc_spn.dags.imputed_posterior import ImputedDagPosterior
 from tests.dags.score_tables import linear_table
 
 # standard errors come from 20 stretches: a difference over its error has a t law with 19 degrees of freedom, beyond
@@ -250,3 +251,16 @@ def test_a_condition_that_no_sampled_order_allows_is_drawn_anew():
     assert float(p) == pytest.approx(1 / 100) and np.isnan(p.attrs["mcse"])
     assert float(exact.probability(present=[("b", "a")])) < 1e-4
     assert few.probability(present=[("a", "b"), ("b", "a")]) == 0.0
+
+
+def test_a_notebook_shows_the_edges_that_are_answered(exact, sampled, monkeypatch):
+    known = sampled.condition(present=[("a", "d")])
+    for post in (exact, sampled, known):
+        edges = post.edge_probabilities().values
+        linked, heads = np.triu(edges + edges.T > 0.5, 1), edges > 0.5
+        html = post._repr_html_()
+        assert (html.count("<line "), html.count("<polygon ")) == (linked.sum(), heads.sum())
+    assert "<title>a -&gt; d: 1.000; d -&gt; a: 0.000</title>" in html
+    monkeypatch.setattr("pymc_spn.dags.exact_queries.MOST_FOR_PICTURE", 3 * exact.scores.log_scores.size)
+    shown = ["svg" in ImputedDagPosterior([exact] * n)._repr_html_() for n in (3, 4)]
+    assert shown == [True, False]  # of many tables it would take too long

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.numerics.graph_pictures import in_layers, svg_of_graph
+from pymc_spn.numerics.graph_pictures import MOST_LABELLED, MOST_SHADED, in_layers, svg_of_edges, svg_of_graph
 from pymc_spn.numerics.html_repr import LATER, LONGEST_FACT, MOST_ROWS, Facts, Listed, as_html, elided, one_line
 
-VOID = {"line", "polygon", "rect"}
+VOID = {"line", "path", "polygon", "rect"}
 
 
 class Read(HTMLParser):
@@ -115,3 +115,36 @@ def test_a_graph_of_one_variable_or_none_is_drawn(edges):
     names = ["a", "b"] if edges else ["a"]
     assert Read(ps.DAG.from_edges(names, edges)._repr_html_()).count("rect") == len(names)
     assert Read(ps.DAG((), np.zeros((0, 0), bool))._repr_html_()).count("svg") == 0
+
+
+def test_edge_probabilities_are_drawn_as_links_with_heads_where_the_direction_is_known():
+    edges = np.zeros((4, 4))
+    edges[0, 1], edges[1, 0] = 0.45, 0.4  # linked, direction open
+    edges[1, 2], edges[2, 1] = 0.9, 0.05  # an arrow
+    edges[2, 3], edges[3, 2] = 0.3, 0.2  # no link: one half is not above one half
+    read = Read(svg_of_edges(["a", "b", "<c>", "d"], edges))
+    assert (read.count("rect"), read.count("line"), read.count("polygon")) == (4, 2, 1)
+    titles = [text for text in read.texts if ";" in text and "->" in text]
+    assert titles == ["a -> b: 0.450; b -> a: 0.400", "b -> <c>: 0.900; <c> -> b: 0.050"]
+    dark = [float(attrs["opacity"]) for tag, attrs in read.tags if tag == "g"]
+    assert dark == [0.76, 0.92]  # 0.2 + 0.8 (2 p - 1) with p the probability of either direction
+    assert svg_of_edges((), np.zeros((0, 0))) == ""
+
+
+@pytest.mark.parametrize("n", [MOST_SHADED, MOST_LABELLED, MOST_LABELLED + 1])
+def test_edge_probabilities_of_many_nodes_are_a_heat_map(n):
+    edges = np.zeros((n, n))
+    edges[0, 1], edges[2, 5], edges[3, 4], edges[1, 7] = 1.0, 0.91, 0.31, 0.01
+    read = Read(svg_of_edges([f"node {i}" for i in range(n)], edges))
+    paths = [attrs for tag, attrs in read.tags if tag == "path"]
+    if n <= MOST_SHADED:
+        assert not paths and read.count("polygon") == 2
+        return
+    assert [(attrs["fill-opacity"], attrs["d"].count("M")) for attrs in paths] == [("0.4", 1), ("1", 2)]
+    labels = [text for text in read.texts if text.startswith("node ")]
+    assert len(labels) == (n if n <= MOST_LABELLED else 0)
+    left, side = (float(v) for v in (paths[0]["d"][1:].split()[0], paths[0]["d"].split("h")[1].split("v")[0]))
+    column, row = 4, 3
+    assert paths[0]["d"].startswith(f"M{left:g} {1 + side * row:g}h")
+    frame = next(attrs for tag, attrs in read.tags if tag == "rect")
+    assert left == float(frame["x"]) + side * column
