@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pymc_spn.numerics.first_guesses import made_by
+from pymc_spn.numerics.first_guesses import led, made_by
 from pymc_spn.numerics.graph_pictures import FEW, MOST_DRAWN, in_layers, on_a_circle, svg_of_graph
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
 from pymc_spn.numerics.own_names import own_names
@@ -44,6 +44,18 @@ class NamedGraph(NotebookRepr):
 
     names: tuple[str, ...]
     adjacency: np.ndarray
+
+    _instead: ClassVar[dict[str, str]] = {
+        "nodes": "names",
+        "plot": "ps.plots.plot_graph(graph)",
+        "draw": "ps.plots.plot_graph(graph)",
+        "add_edge": "graphs do not change: ps.DAG.from_edges(names, [*graph.edges, (parent, child)]) makes another",
+        "add_node": "graphs do not change: ps.DAG.from_edges(names, edges) makes another",
+        "children": "edges are pairs (parent, child); to_networkx().successors(name)",
+        "successors": "to_networkx().successors(name)",
+        "predecessors": "to_networkx().predecessors(name)",
+        "[]": "to_array().sel(parent='a', child='b')",
+    }
 
     @property
     def directed(self) -> list[tuple[str, str]]:
@@ -218,6 +230,7 @@ class DAG(NamedGraph):
         self.order  # noqa: B018  refuses cycles
 
     @classmethod
+    @led
     def from_edges(cls, names: Sequence[str], edges: Iterable[tuple[str, str]]) -> "DAG":
         """Graph with the given edges.
 
@@ -243,6 +256,8 @@ class DAG(NamedGraph):
         from pymc_spn.dags.constraints import edge_list
 
         names = [as_name(name) for name in names]
+        if pairs := [name for name in names if isinstance(name, tuple | list)]:
+            raise TypeError(f"names must hold a name for each variable, got {quoted(pairs[0])}; edges come after names")
         matrix = np.zeros((len(names), len(names)), bool)
         for parent, child in edge_list(names, edges, "edges"):
             matrix[parent, child] = True

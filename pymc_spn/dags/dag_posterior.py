@@ -22,7 +22,7 @@ from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import ConvergenceWarning
+from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -349,7 +349,7 @@ class DagPosterior(OrderSPN):
                 "met, so answers average what each of them found, and their mcse is too small. Take more draws, which "
                 "are further apart then (draws=2000); up to some 22 variables engine='exact' needs no chains",
                 ConvergenceWarning,
-                stacklevel=3,
+                skip_file_prefixes=OWN_FILES,
             )
         return self
 

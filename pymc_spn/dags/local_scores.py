@@ -275,7 +275,10 @@ def _fill(
 def check_scores(scores: Any) -> None:
     """Refuse what is no `LocalScores`, a DataFrame for one."""
     if not isinstance(scores, LocalScores):
-        raise TypeError(f"scores must be a LocalScores; got {type(scores).__name__}")
+        raise TypeError(
+            f"scores must be a LocalScores; got {type(scores).__name__}. Make them by ps.LocalScores.from_data(df), or "
+            "use ps.DagPosterior.from_data(df), which does so"
+        )
 
 
 def _flag(argument: str, value: Any) -> bool:

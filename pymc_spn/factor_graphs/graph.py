@@ -1,6 +1,6 @@
 """The factor graph: named discrete variables and log tables, checked when added."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,9 @@ class FactorGraph(Builders, NotebookRepr):
     _instead: ClassVar[dict[str, str]] = dict.fromkeys(
         ("infer", "query", "marginal", "marginals", "map", "map_query", "sample", "log_z", "condition"),
         "compile().infer(given={...}) answers, as in graph.compile().infer(given={'wet': 1}).marginal('rain')",
+    ) | dict.fromkeys(
+        ("add_edge", "add_cpt", "add_cpds", "add_cpd", "add_node", "add_nodes_from", "add_variable"),
+        "variables and their states are named when the graph is made, and add_factor(variables, log_table) links them",
     )
 
     def _facts(self) -> Facts:
@@ -227,7 +230,7 @@ class FactorGraph(Builders, NotebookRepr):
         """
         result = np.empty(len(variables), dtype=np.int64)
         for i, name in enumerate(variables):
-            if name not in self.number:
+            if not isinstance(name, Hashable) or name not in self.number:
                 raise ValueError(f"unknown variable {name!r}; the variables are {some(self.names)}")
             result[i] = self.number[name]
         if len(set(result.tolist())) < len(result):

@@ -14,6 +14,7 @@ from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.trust_warnings import OWN_FILES
@@ -28,6 +29,7 @@ MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
 MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
 
 
+@own_names
 class Inference(NotebookRepr):
     """What a factor graph says given evidence; made by `JunctionTree.infer`.
 
@@ -59,7 +61,11 @@ class Inference(NotebookRepr):
                 skip_file_prefixes=OWN_FILES,
             )
 
-    _instead: ClassVar[dict[str, str]] = {"query": "marginal(name), marginals()", "map_query": "map()"}
+    _instead: ClassVar[dict[str, str]] = {
+        "[]": "marginal(name), marginals()",
+        "query": "marginal(name), marginals()",
+        "map_query": "map()",
+    }
 
     def _facts(self) -> Facts:
         return Facts("Inference", {"evidence": f"{self.evidence.n_rows} rows of evidence on {self.tree!r}"})

@@ -9,8 +9,8 @@ import pandas as pd
 
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
-from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.inference import Inference
 
 
+@own_names
 class JunctionTree(NotebookRepr):
     """A factor graph with the plan of its exact inference; made by `FactorGraph.compile`.
 
@@ -144,7 +145,6 @@ class JunctionTree(NotebookRepr):
             self._log_z = float(run(self.plan, self.graph.potentials()[None], None, None, 1).log_z[0])
         return self._log_z
 
-    @led
     def infer(
         self,
         given: Mapping[str, object] | pd.DataFrame | None = None,

@@ -70,7 +70,10 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     'VariationalPosterior'
     """
     if not isinstance(path, str | PathLike):
-        raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")
+        raise TypeError(
+            f"path must be that of a netCDF file, got {quoted(path)}; a result of pm.sample in memory is read by "
+            "from_idata, as in ps.SPNPosterior.from_idata(idata), and a table by ps.Table.from_frame"
+        )
     with reading(path) as tree:
         if ORDER_SPN in tree.attrs:
             from pymc_spn.dags.order_spn import OrderSPN

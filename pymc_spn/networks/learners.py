@@ -14,6 +14,7 @@ from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational_posterior import VariationalPosterior
+from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
@@ -24,6 +25,7 @@ RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
 MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 2_000_000  # of a restart
 
 
+@led
 def fit_variational(
     df: TableLike,
     structure: RegionTree | Circuit | None = None,

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pymc_spn.numerics.methods_of_some import MethodOfSome
@@ -19,7 +20,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 class LeadsOn:
     """An object whose missing attributes say what to ask instead, and that offers only what it can answer.
 
-    `_instead` maps names that other packages use to what is said of them; those of base classes count, too.
+    `_instead` maps names that other packages use to what is said of them; those of base classes count, too. It says
+    under ``"[]"`` what to ask in place of ``post["age"]``.
     `_refused` names methods that only refuse: they are there, but not offered.
     """
 
@@ -41,6 +43,11 @@ class LeadsOn:
             meant = nearest(name, (one for one in dir(self) if not one.startswith("_")))
             raise AttributeError(said + (f"; did you mean {meant!r}?" if meant else ""))
 
+    def __getitem__(self, key: Any) -> Any:
+        said = f"{type(self).__name__!r} object is not subscriptable"
+        ways = (way for cls in type(self).__mro__ if (way := vars(cls).get("_instead", {}).get("[]")))
+        raise TypeError(": ".join([said, *islice(ways, 1)]))
+
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in self._refused and self._answers(name)]
 
@@ -50,8 +57,9 @@ class LeadsOn:
 
 
 def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
-    """A method of a posterior that says which arguments it takes where a call does not fit them."""
-    parameters = list(inspect.signature(ask).parameters)[1:]
+    """A method of a posterior, or a function, that says which arguments it takes where a call does not fit them."""
+    if getattr(ask, "is_led", False):
+        return ask
 
     @wraps(ask)
     def asked(*args: P.args, **named: P.kwargs) -> R:
@@ -60,9 +68,14 @@ def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # not of this call
+            parameters = list(inspect.signature(ask).parameters)
+            is_method = parameters[:1] in (["self"], ["cls"])
+            parameters = parameters[is_method:]
             odd = [name for name in named if name not in parameters]
-            columns = {column.name for column in getattr(args[0], "columns", ())} if args else set()
-            words = f"{error}. Its arguments are {', '.join(parameters)}"
+            columns = {column.name for column in getattr(args[0], "columns", ())} if is_method else set()
+            ends = "" if str(error).endswith("?") else "."
+            takes = f"Its arguments are {', '.join(parameters)}" if parameters else "It takes no arguments"
+            words = f"{error}{ends} {takes}"
             if columns.intersection(odd):
                 known = ", ".join(f"{name!r}: {named[name]!r}" for name in odd if name in columns)
                 words += f"; columns go into a dict, {{{known}}}"

@@ -4,7 +4,7 @@ import inspect
 from types import FunctionType
 from typing import Any
 
-from pymc_spn.numerics.first_guesses import led
+from pymc_spn.numerics.first_guesses import LeadsOn, led
 from pymc_spn.numerics.methods_of_some import MethodOfSome
 
 
@@ -12,8 +12,13 @@ def own_names[Class: type](cls: Class) -> Class:
     """Give a public class copies of the methods that it inherits within the package, named as its own.
 
     ``post.predict()`` without its arguments then says ``SPNPosterior.predict()`` and not the name of a mixin that no
-    page knows. A copy runs the same code; only ``__qualname__`` differs.
+    page knows. A copy runs the same code; only ``__qualname__`` differs. Methods of a `LeadsOn` say which arguments
+    they take where a call does not fit them.
     """
+    leads = issubclass(cls, LeadsOn)
+    for name, member in list(vars(cls).items()) if leads else ():
+        if isinstance(member, FunctionType) and not name.startswith("_"):
+            setattr(cls, name, led(member))
     seen = {name for name, member in vars(cls).items() if not isinstance(member, MethodOfSome)}
     for base in cls.__mro__:
         if not base.__module__.startswith("pymc_spn."):
@@ -26,7 +31,8 @@ def own_names[Class: type](cls: Class) -> Class:
                 continue
             made = _renamed(member, f"{cls.__qualname__}.{name}")
             if made is not None:
-                setattr(cls, name, made)
+                is_question = leads and isinstance(made, FunctionType) and not name.startswith("_")
+                setattr(cls, name, led(made) if is_question else made)
     return cls
 
 

@@ -29,6 +29,8 @@ def quoted(value: Any, longest: int = LONGEST) -> str:
         kind, length = type(value).__name__, len(value)
         first = ", ".join(quoted(one, longest // 4) for one, _ in zip(value, range(8), strict=False))
         return f"{clipped(first, longest, len(first))}, ... ({kind} of {length})"
+    if hasattr(value, "columns") and isinstance(shape := getattr(value, "shape", None), tuple):
+        return f"a {type(value).__name__} of shape {shape}"
     try:
         return clipped(repr(value), longest)
     except ValueError:  # Python writes no integer of more than 4,300 digits

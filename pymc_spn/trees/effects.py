@@ -1,5 +1,6 @@
 """What the features do: inclusion, importance by submodels, partial dependence, individual curves."""
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def dimension_of(feature: str) -> str:
 def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarray, list]:
     """Column number, coded grid and its labels."""
     names = draws.features.names
-    if as_name(feature) not in names:
+    if not isinstance(feature, Hashable) or as_name(feature) not in names:
         raise ValueError(f"feature must be one of {quoted(names)}, got {quoted(feature)}")
     d = names.index(as_name(feature))
     column = draws.features.columns[d]

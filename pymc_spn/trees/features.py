@@ -11,6 +11,7 @@ import pandas as pd
 
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.column import by_name
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, FeatureCodes, Options, Rules, make_options
@@ -160,7 +161,11 @@ def make_features(
     features = Features(tuple(table.columns), np.array(values), splits, weights)
     constant = [c for d, c in enumerate(features.names) if len(np.unique(values[~np.isnan(values[:, d]), d])) < 2]
     if constant:
-        warn(f"X: constant columns {quoted(constant)} can never be split; leave them out", UserWarning, stacklevel=3)
+        warn(
+            f"X: constant columns {quoted(constant)} can never be split; leave them out",
+            UserWarning,
+            skip_file_prefixes=OWN_FILES,
+        )
     return features
 
 

@@ -8,9 +8,11 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
+from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import for_each, parallel_config
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
@@ -86,6 +88,7 @@ def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return log_weight, decisions, begin, counters
 
 
+@led
 def fit_tree(
     X: TableLike,
     y: npt.ArrayLike,
@@ -270,7 +273,7 @@ def fit_tree(
             f"{np.ptp(log_evidence):.1f} nats, so neither their mean nor the weights are reliable. Use more particles, "
             'or weights="equal" or "stacking", which predict better',
             UserWarning,
-            stacklevel=2,
+            skip_file_prefixes=OWN_FILES,
         )
     return post
 

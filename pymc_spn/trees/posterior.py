@@ -178,6 +178,14 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         "plot": "functions of ps.plots draw it: plot_tree(post), plot_pdp(post, feature)",
         "predict_interval": "predict_quantile(X, [0.05, 0.95])",
         "score": "log_predictive(X, y)",
+        "log_density": "log_predictive(X, y)",
+        "log_prob": "log_predictive(X, y)",
+        "sample": "sample_trees(n) draws trees, predict_quantile(X, q) says how responses vary",
+        "posterior_predictive": "predict(X), predict_quantile(X, q) and log_predictive(X, y) are about new responses",
+        "fit": "it is fitted; estimators with fit and predict are in ps.sklearn",
+        "shap": "partial_dependence(feature), ice(feature) and variable_importance() explain it",
+        "to_netcdf": "save(path)",
+        "[]": "tree(number) is one of its trees",
     }
 
     def _facts(self) -> Facts:

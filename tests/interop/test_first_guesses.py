@@ -111,6 +111,51 @@ def test_graphs_scores_and_fields(graphs, field):
         field.compile().infer(evidence={"wet": 1})
 
 
+@pytest.fixture(scope="module")
+def trees():
+    return ps.fit_tree(NUMBERS[["a", "b"]], NUMBERS["c"], islands=2, particles=20, random_seed=1)
+
+
+MORE = {
+    "an item": (lambda f, g, t: f["rain"], "'Inference' object is not subscriptable: marginal(name)"),
+    "two names": (lambda f, g, t: f.marginal(["rain", "wet"]), "unknown variable ['rain', 'wet']"),
+    "map of one": (lambda f, g, t: f.map("rain"), "Inference.map() takes 1 positional argument but 2 were given. It"),
+    "size": (lambda f, g, t: f.sample(size=3), "argument 'size'. Its arguments are n, random_seed"),
+    "a table of a network": (lambda f, g, t: f.tree.graph.add_cpd("wet"), "add_factor(variables, log_table) links"),
+    "edges first": (lambda f, g, t: ps.DAG.from_edges([("a", "b")]), "Its arguments are names, edges"),
+    "edges, names": (lambda f, g, t: ps.DAG.from_edges([("a", "b")], ["a"]), "edges come after names"),
+    "nodes": (lambda f, g, t: g.most_probable().graph.nodes, "'DAG' object has no attribute 'nodes': names"),
+    "an edge": (lambda f, g, t: g["a"], "not subscriptable: edge_probabilities().sel(parent='a', child='b')"),
+    "n": (lambda f, g, t: g.sample(n=5), "argument 'n'. Its arguments are draws, given, random_seed"),
+    "data for scores": (lambda f, g, t: ps.OrderSPN.exact(NUMBERS), "use ps.DagPosterior.from_data(df)"),
+    "no circuit": (lambda f, g, t: ps.fit_em(NUMBERS), "argument: 'observed'. Its arguments are circuit, observed"),
+    "a table as circuit": (lambda f, g, t: ps.fit_em(NUMBERS, NUMBERS), "ps.fit_variational(df) needs none"),
+    "a table to load": (lambda f, g, t: ps.load(NUMBERS), "got a DataFrame of shape (40, 3); a result of pm.sample"),
+    "column": (lambda f, g, t: t.predict(b=1), "TreePosterior.predict() got an unexpected keyword argument 'b'. Its"),
+    "target": (lambda f, g, t: t.predict(NUMBERS, "c"), "3 were given. Its arguments are X, soft, unseen"),
+    "a density": (lambda f, g, t: t.log_density(NUMBERS), "log_predictive(X, y)"),
+    "a feature": (lambda f, g, t: t.partial_dependence(NUMBERS), "feature must be one of ['a', 'b'], got a DataFrame"),
+    "random_state": (
+        lambda f, g, t: ps.fit_variational(NUMBERS, random_state=1), "Did you mean 'random_seed'? Its arguments are df"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("guess", MORE)
+def test_guesses_at_graphs_fields_and_trees(guess, field, graphs, trees):
+    ask, way = MORE[guess]
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        ask(field.compile().infer(), graphs, trees)
+    assert way in str(caught.value)
+
+
+def test_an_object_that_refuses_items_is_still_one_object(graphs):
+    assert np.array([graphs], dtype=object).shape == (1,)
+    assert not pd.api.types.is_list_like(graphs)
+    with pytest.raises(TypeError, match="not subscriptable"):
+        list(graphs)
+
+
 def test_what_an_object_cannot_answer_is_not_offered(post):
     assert {"mpe", "condition", "log_density"} <= set(dir(post)) and "do" not in dir(post)
     with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):

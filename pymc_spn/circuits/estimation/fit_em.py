@@ -16,11 +16,14 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.asked_numbers import is_int, is_real
+from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
 
 
+@led
 def fit_em(
     circuit: Circuit,
     observed: TableLike,
@@ -130,7 +133,12 @@ def fit_em(
     unsupervised models, NAACL-HLT. Ends: Liu and Rubin (1994), The ECME algorithm, Biometrika 81(4).
     """
     if not isinstance(circuit, Circuit):
-        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
+        hint = (
+            "; its structure is law.circuit"
+            if hasattr(circuit, "circuit")
+            else "; ps.circuits.learn_tree(df).circuit(leaves) makes one, and ps.fit_variational(df) needs none"
+        )
+        raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}{hint}")
     if circuit.leaf_support is not None:
         raise ValueError("circuit must not declare leaf_support: fit_em does not keep leaves within it")
     for name, count in (("restarts", restarts), ("max_steps", max_steps), ("batch_epochs", batch_epochs)):
@@ -195,6 +203,6 @@ def fit_em(
             else f"fit_em: the last step ended {lost:.2g} nats a row below the best one, which is returned; batches "
             "may lose, steps over all rows by rounding alone: look for values far from all others",
             UserWarning,
-            stacklevel=2,
+            skip_file_prefixes=OWN_FILES,
         )
     return replace(best, of_restarts=np.concatenate([fit.of_restarts for fit in fits]))

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_spn.numerics.stacking import stack
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 
 RELIABLE_SHAPE = 0.7  # of the Pareto tail, above which leave-one-out by importance sampling fails (Vehtari et al. 2024)
 FEWEST = 30  # draws of a chain, of which a fifth are the tail that is smoothed
@@ -55,6 +56,6 @@ def stacking_weights(of_draws: np.ndarray) -> np.ndarray:
             f"stacked: leave-one-out is unreliable (Pareto shape above {RELIABLE_SHAPE}) for "
             f"{100 * unreliable.max():.0f} % of the rows of a chain; weights may favour chains that fit their own rows",
             UserWarning,
-            stacklevel=3,
+            skip_file_prefixes=OWN_FILES,
         )
     return stack(np.exp(logs - logs.max(axis=0)).T)
