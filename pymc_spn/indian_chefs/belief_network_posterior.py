@@ -24,7 +24,7 @@ from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
-from pymc_spn.tables.frame_kinds import frame_of_kind
+from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import draws_of_record, reading
@@ -219,7 +219,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
             sizes = {"n_pool": n_pool, "max_draws": max_draws}
             logs = self.log_density(X, **sizes, per_draw=True, random_seed=random_seed)
             own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
-        return diagnosis(self, questions, own)
+        return labelled_frame_of_kind(diagnosis(self, questions, own), self.schema.frame, "quantity")
 
     # ---- data
 

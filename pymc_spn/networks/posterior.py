@@ -27,6 +27,7 @@ from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -211,7 +212,7 @@ class SPNPosterior(TrainingRowSimilarity):
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the data were
             A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the recorded draws of all chains
             (of the log joint over all draws), as ``az.summary`` has them. NaN where they are not defined: values that
             never vary or are infinite, fewer than four draws, R-hat of a single chain.
@@ -234,7 +235,8 @@ class SPNPosterior(TrainingRowSimilarity):
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         with counted("Asking every draw", progressbar):
-            return diagnosis_of_chains(self, questions, df, max_rows)
+            found = diagnosis_of_chains(self, questions, df, max_rows)
+        return labelled_frame_of_kind(found, self.columns[0].frame, "quantity")
 
     @property
     def chain_weights(self) -> "xr.DataArray":

@@ -15,7 +15,7 @@ from pytensor.graph.traversal import toposort
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.steps.running_sample import running_sample
-from pymc_spn.tables.fingerprints import data_digest
+from pymc_spn.tables.fingerprints import data_digest, without_kind_of_table
 
 
 def refuse_likelihood_of_draws(remedy: str) -> None:
@@ -99,7 +99,8 @@ def _given(model: Any) -> dict[str, np.ndarray]:
     found = {v.name: v for v in model.data_vars}
     found |= {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs if not getattr(rv.tag, "is_start", False)}
     values = {n: v.get_value() if hasattr(v, "get_value") else v.eval() for n, v in found.items()}
-    return {n: x for n, x in values.items() if np.asarray(x).dtype.kind in "biuf"}
+    numbers = {n: np.asarray(x) for n, x in values.items() if np.asarray(x).dtype.kind in "biuf"}
+    return {n: without_kind_of_table(x) if n.endswith("_schema") and x.ndim == 1 else x for n, x in numbers.items()}
 
 
 def _number(variable: Any) -> np.ndarray | None:

@@ -6,6 +6,7 @@ for its model and data, and each schema a digest of its table.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ BY_LISTS = (
     "select by labels that stay, as in idata.sel(chain=0) or idata.sel(chain=[0]), not with drop=True, and use the "
     "result as it was before stack"
 )
+KIND_OF_TABLE = re.compile(rb', "frame": "[a-z]+"')  # in the JSON of a schema; inside a name its quotes are escaped
 AGAIN = "fit again with one model and one table, its rows in one order, and put those results together"
 
 
@@ -58,11 +60,13 @@ def fingerprint(model_digest: int, *parts: Any) -> int:
     model_digest : int
         Below 2**32, for the data and constants of the whole model: the lower bits.
     *parts : bytes, str or integer vector of bytes
-        What the reader of the draws finds again, such as the schema: the upper bits.
+        What the reader of the draws finds again, such as the schema: the upper bits. Whether the table was of pandas or
+        of polars does not count.
     """
     found = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part if isinstance(part, bytes) else _as_bytes(part)
+        data = KIND_OF_TABLE.sub(b"", data)
         found.update(len(data).to_bytes(8, "little") + data)
     return int.from_bytes(found.digest()[:4], "little") >> 1 << 32 | model_digest
 
@@ -130,6 +134,11 @@ def model_digest_of(
             f"stand there; {remedy}"
         )
     return model_digest
+
+
+def without_kind_of_table(vector: np.ndarray) -> np.ndarray:
+    """A schema as a vector of bytes, without what kind of table the data were."""
+    return np.frombuffer(KIND_OF_TABLE.sub(b"", _as_bytes(vector)), np.uint8)
 
 
 def refuse_other_data(place: str, digest: str | None, names: Iterable[str], values: Any) -> None:

@@ -106,6 +106,11 @@ def frame_of_kind(frame: pd.DataFrame, kind: str | None) -> Any:
     return pl.DataFrame([_polars_series(str(name), cells) for name, cells in frame.items()])
 
 
+def labelled_frame_of_kind(frame: pd.DataFrame, kind: str | None, label: str) -> Any:
+    """A DataFrame as `frame_of_kind`; in polars and pyarrow its row labels are the first column, called `label`."""
+    return frame if kind is None else frame_of_kind(frame.rename_axis(label).reset_index(), kind)
+
+
 def refuse_duplicates(names: Sequence[str]) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
+from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import (
@@ -286,7 +287,7 @@ class ExactTrees(NotebookRepr):
         frame = pd.DataFrame(rows, columns=["feature", "low", "high", "missing"])
         frame["probability"] = np.exp(terms - self._sets.log_z(self._sets.root))
         frame.attrs["exactness"] = "exact"
-        return frame
+        return frame_of_kind(frame, features.frame)
 
     def most_probable(self) -> tuple[Tree, float]:
         """The tree with the largest joint density with the data.

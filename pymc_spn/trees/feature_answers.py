@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import pandas as pd
 
+from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees import effects
 from pymc_spn.trees.features import check_same_rows
@@ -52,7 +53,7 @@ class FeatureAnswers:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the features were
             ``feature``, first "(none)"; ``log_predictive``, the mean over rows in nats; ``gain`` over the step before.
 
         Raises
@@ -68,7 +69,7 @@ class FeatureAnswers:
         values, coded = self._scored(X, y)
         frame = effects.importance(self._draws, self._weights, values, coded, max_features)
         frame.attrs |= self._mark()
-        return frame
+        return frame_of_kind(frame, self._draws.features.frame)
 
     def partial_dependence(
         self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, *, per_draw: bool = False

@@ -46,6 +46,11 @@ class Features:
         """Column names."""
         return [c.name for c in self.columns]
 
+    @property
+    def frame(self) -> str | None:
+        """What kind of table the features were, None for pandas."""
+        return self.columns[0].frame
+
     @cached_property
     def distinct(self) -> list[np.ndarray]:
         """Values behind the ranks of each column: its distinct numbers, or all codes of its levels."""

@@ -10,6 +10,7 @@ import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.trees import agreement
 from pymc_spn.trees.agreement import SHOWN_ROWS
@@ -123,7 +124,7 @@ class TreeAnswers:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the features were
             A row for each leaf, by its node's number: ``rule`` as text, ``rows`` of the training table, and the
             posterior mean of each parameter with the ends of its interval. The parameters are the probabilities of the
             classes, mean and sd, or the rate.
@@ -140,7 +141,8 @@ class TreeAnswers:
         """
         if not 0.0 < mass < 1.0:
             raise ValueError(f"mass must lie in (0, 1), got {quoted(mass)}")
-        return leaf_frame(self._draws, self._number(number), mass)
+        found = leaf_frame(self._draws, self._number(number), mass)
+        return labelled_frame_of_kind(found, self._draws.features.frame, "node")
 
     def _number(self, number: int | None) -> int:
         if number is None:
@@ -190,7 +192,7 @@ class TreeAnswers:
 
         Returns
         -------
-        DataFrame
+        DataFrame, of pandas, polars or pyarrow as the features were
             A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the draws of all chains, NaN where
             they are not defined.
 
@@ -208,7 +210,8 @@ class TreeAnswers:
         check_at_least("max_rows", max_rows, 0)
         values, coded = self._scored(X, y)
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
-        return agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+        found = agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+        return labelled_frame_of_kind(found, self._draws.features.frame, "quantity")
 
     def tree_distance(
         self, numbers: Sequence[int] | None = None, n_pairs: int = 2000, random_seed: Seed | None = None

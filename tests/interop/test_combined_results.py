@@ -6,6 +6,7 @@ from functools import cache
 import arviz as az
 import numpy as np
 import pandas as pd
+import polars as pl
 import pymc as pm
 import pytest
 import xarray as xr
@@ -253,3 +254,33 @@ def test_variational_fits_are_not_put_together(tmp_path):
         both = xr.concat([fit.load()] * 2, "chain", data_vars="all", join="outer")
     with pytest.raises(ValueError, match=r"must hold one variational fit, got several along \['chain'\]"):
         ps.VariationalPosterior.from_idata(both)
+
+
+@pytest.mark.parametrize("name", ["dag", "net", "g", "x", "tree"])
+def test_runs_of_one_table_of_pandas_and_of_polars_are_put_together(name):
+    def run(table, seed):
+        with pm.Model(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if name == "dag":
+                ps.DagPartition("dag", ps.LocalScores.from_data(table, prior="fair"))
+            elif name == "net":
+                ps.SPN("net", ps.circuits.complete_tree(["a", "b"], n_children=2), observed=table)
+            elif name == "tree":
+                ps.TreeResponse("y", ps.DecisionTree("tree", table), observed=FRAME["c"].to_numpy())
+            else:
+                graph = ps.IndianChefsProcess(
+                    "g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["a", "b"], max_nodes=16
+                )
+                ps.LinearGaussianNetwork("x", graph, observed=table)
+            return pm.sample(
+                6, tune=2, chains=1, cores=1, random_seed=seed, progressbar=False, compute_convergence_checks=False,
+                **({"spn": {"record_every": K}} if name == "net" else {}), **BY_PYTHON,
+            )  # fmt: skip
+
+    plain = NUMBERS.reset_index(drop=True)
+    runs = run(plain, 1), run(pl.from_pandas(plain), 2)
+    both = QUESTIONS[name][0].from_idata(of_groups(*runs), name)
+    assert of_groups(*runs)["posterior"].sizes["chain"] == 2 and both is not None
+    moved = run(pl.from_pandas(plain.assign(a=plain.a[::-1].to_numpy())), 2)
+    with pytest.raises(ValueError, match=REFUSED):
+        QUESTIONS[name][0].from_idata(of_groups(runs[0], moved), name)
