@@ -2,7 +2,7 @@
 
 Run ``python -m tests.benchmarks.fetch_paper_data OUT [--only NAME ...] [--print-hashes]``. A table that is there stays.
 Addresses can change: ``--address NAME=URL`` gives another one, which may be a ``file://`` address.
-``--print-hashes`` writes the SHA-256 of each file that came, so that two people can see whether they have the same bytes.
+``--print-hashes`` writes the SHA-256 of each file that came: two people see by it whether they have the same bytes.
 """
 
 import argparse
