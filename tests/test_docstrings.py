@@ -27,25 +27,18 @@ PAGES = module_of_the_docs("reference_pages")
 PUBLIC = PAGES.public_names()
 OWN_CONTRACT = ("pymc_spn.steps.", "pymc_spn.leaves.")  # their methods are for the package, not for its users
 OTHERS = """
-    BDeu.scorer BGe.resolve BGe.scorer ConditionalGaussian.scorer DAG.parents DagDraws.check_scores SPNPosterior.do
+    BDeu.scorer BGe.resolve BGe.scorer ConditionalGaussian.scorer DagDraws.check_scores SPNPosterior.do
     TreePosterior.counters circuits.IntegralCircuit.leaf_parameters circuits.IntegralCircuit.log_weights
     Circuit.check_deterministic dags.ImputedDagPosterior.sample_when_set indian_chefs.CascadingIBP.log_density
 """
 PLAIN = {  # sizes, arrays and names, whose first line says all
-    "Circuit": "leaf_row leaves n_edges n_leaf n_nodes n_product n_sum n_sum_edges names scope_bits",
+    "Circuit": "scope_bits",
     "Column": "holds_numbers origin",
-    "DagDraws": "names",
-    "DagPosterior": "lattice names tree",
-    "FactorGraph": "is_symbolic offsets potentials scopes",
-    "LocalScores": "candidate_sets choice d left_out log_sums lookup offsets precede_sets slots tops",
-    "Table": "names",
-    "circuits.RegionTree": """
-        check_names copies edges_to height n_induced_trees n_leaves n_nodes n_options n_product_nodes n_regions
-        n_sum_nodes names positions_in_parent size width
-    """,
+    "DagPosterior": "lattice tree",
+    "FactorGraph": "offsets potentials",
+    "LocalScores": "choice left_out log_sums lookup precede_sets slots",
+    "circuits.RegionTree": "check_names copies edges_to n_leaves n_options positions_in_parent width",
     "circuits.SumOfSquares": "acceptance_rate names",
-    "dags.ImputedDagPosterior": "names",
-    "factor_graphs.JunctionTree": "memory n_entries",
     "indian_chefs.CascadingIBP": "passes_layers",
     "indian_chefs.ExtendedCascadingIBP": "passes_layers",
     "indian_chefs.UnitScaling": "slope",

@@ -295,7 +295,13 @@ class DAG(NamedGraph):
 
     @property
     def parents(self) -> np.ndarray:
-        """(d,) int64: parents of each variable as bits; ValueError for more than 64 variables."""
+        """(d,) int64: parents of each variable as bits; ValueError for more than 64 variables.
+
+        Examples
+        --------
+        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).parents
+        array([0, 1])
+        """
         from pymc_spn.dags.graph_kernels import parent_masks
 
         refuse_wide("parents as bits", len(self.names))

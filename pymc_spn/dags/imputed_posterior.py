@@ -164,7 +164,13 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables."""
+        """The variables.
+
+        Examples
+        --------
+        >>> imputed.names
+        ('age', 'income', 'debt')
+        """
         return self.scores.names
 
     @property

@@ -204,7 +204,13 @@ class DagDraws(NotebookRepr):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables."""
+        """The variables.
+
+        Examples
+        --------
+        >>> dag_draws.names
+        ('age', 'income', 'debt')
+        """
         return self.schema.variables
 
     def _facts(self) -> Facts:

@@ -273,7 +273,13 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables."""
+        """The variables.
+
+        Examples
+        --------
+        >>> dags.names
+        ('age', 'income', 'debt')
+        """
         return self.scores.names
 
     @cached_property

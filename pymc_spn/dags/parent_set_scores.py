@@ -66,26 +66,50 @@ class ParentSetScores(NotebookRepr):
 
     @property
     def d(self) -> int:
-        """Number of variables."""
+        """Number of variables.
+
+        Examples
+        --------
+        >>> scores.d
+        3
+        """
         return len(self.names)
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        """(d + 1,) int64: where each variable's part of the flat tables begins."""
+        """(d + 1,) int64: where each variable's part of the flat tables begins.
+
+        Examples
+        --------
+        >>> scores.offsets
+        array([ 0,  4,  8, 12])
+        """
         out = np.concatenate([[0], np.cumsum(np.left_shift(1, self.n_candidates))]).astype(np.int64)
         out.flags.writeable = False
         return out
 
     @cached_property
     def tops(self) -> np.ndarray:
-        """(d,) float64: each variable's largest log score."""
+        """(d,) float64: each variable's largest log score.
+
+        Examples
+        --------
+        >>> scores.tops.shape
+        (3,)
+        """
         out = np.maximum.reduceat(self.log_scores, self.offsets[:-1])
         out.flags.writeable = False
         return out
 
     @cached_property
     def candidate_sets(self) -> tuple[int, ...]:
-        """The candidates of each variable as bits."""
+        """The candidates of each variable as bits.
+
+        Examples
+        --------
+        >>> scores.candidate_sets
+        (6, 5, 3)
+        """
         return tuple(sum(1 << int(j) for j in self.candidates[i, : self.n_candidates[i]]) for i in range(self.d))
 
     @cached_property

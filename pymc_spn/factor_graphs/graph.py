@@ -85,7 +85,13 @@ class FactorGraph(Builders, NotebookRepr):
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether some table is a PyTensor tensor."""
+        """Whether some table is a PyTensor tensor.
+
+        Examples
+        --------
+        >>> fg.is_symbolic
+        False
+        """
         return any(not isinstance(b, np.ndarray) for b in self.blocks)
 
     def add_factor(self, variables: Sequence[str], log_table: NumbersOrVariable) -> None:
@@ -258,7 +264,13 @@ class FactorGraph(Builders, NotebookRepr):
     # -- flat form ------------------------------------------------------------------------------------
 
     def scopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """CSR (n_factors + 1,), variable numbers of all factors; not to be changed."""
+        """CSR (n_factors + 1,), variable numbers of all factors; not to be changed.
+
+        Examples
+        --------
+        >>> fg.scopes()
+        (array([0, 1, 3]), array([0, 0, 1]))
+        """
         if self._csr is not None and self._csr[0] == len(self._scopes):
             return self._csr[1:]
         arity = np.concatenate([[0], *(np.full(len(s), s.shape[1]) for s in self._scopes)]).astype(np.int64)

@@ -97,12 +97,24 @@ class JunctionTree(NotebookRepr):
 
     @property
     def n_entries(self) -> int:
-        """Table entries of all cliques."""
+        """Table entries of all cliques.
+
+        Examples
+        --------
+        >>> fg.compile().n_entries
+        4
+        """
         return int(np.sum(self.plan.arrays.n_rows * self.plan.arrays.n_cols))
 
     @property
     def memory(self) -> int:
-        """Bytes of tables and index maps, and of messages for eight rows."""
+        """Bytes of tables and index maps, and of messages for eight rows.
+
+        Examples
+        --------
+        >>> fg.compile().memory > 0
+        True
+        """
         arrays = self.plan.arrays
         per_row = 2 * arrays.message_start[-1] + 2 * arrays.own_start[-1] + arrays.state_start[-1]
         tables = 2 * arrays.table_start[-1]

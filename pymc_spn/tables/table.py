@@ -55,7 +55,13 @@ class Table:
 
     @property
     def names(self):
-        """Column names, a tuple of str."""
+        """Column names, a tuple of str.
+
+        Examples
+        --------
+        >>> ps.Table.from_frame(df).names
+        ('age', 'income', 'job')
+        """
         return tuple(column.name for column in self.columns)
 
     @classmethod

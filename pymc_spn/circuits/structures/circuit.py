@@ -242,42 +242,90 @@ class Circuit(NotebookRepr):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the columns.
+
+        Examples
+        --------
+        >>> law.circuit.names
+        ('x', 'y')
+        """
         return tuple(column_name(c) for c in self.columns)
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
+        """Number of nodes.
+
+        Examples
+        --------
+        >>> law.circuit.n_nodes
+        7
+        """
         return self.kind.size
 
     @property
     def n_edges(self) -> int:
-        """Number of edges, below sums and products."""
+        """Number of edges, below sums and products.
+
+        Examples
+        --------
+        >>> law.circuit.n_edges
+        6
+        """
         return self.children.size
 
     @property
     def n_sum_edges(self) -> int:
-        """Number of edges below sums: the length of `log_weights`."""
+        """Number of edges below sums: the length of `log_weights`.
+
+        Examples
+        --------
+        >>> law.circuit.n_sum_edges
+        2
+        """
         return self.edge_sum.size
 
     @property
     def n_sum(self) -> int:
-        """Number of sums."""
+        """Number of sums.
+
+        Examples
+        --------
+        >>> law.circuit.n_sum
+        1
+        """
         return int(np.count_nonzero(self.kind == SUM))
 
     @property
     def n_product(self) -> int:
-        """Number of products."""
+        """Number of products.
+
+        Examples
+        --------
+        >>> law.circuit.n_product
+        2
+        """
         return int(np.count_nonzero(self.kind == PRODUCT))
 
     @property
     def n_leaf(self) -> int:
-        """Number of leaves."""
+        """Number of leaves.
+
+        Examples
+        --------
+        >>> law.circuit.n_leaf
+        4
+        """
         return int(np.count_nonzero(self.kind == LEAF))
 
     @property
     def leaves(self) -> np.ndarray:
-        """(n_leaf,) int64, node numbers of the leaves."""
+        """(n_leaf,) int64, node numbers of the leaves.
+
+        Examples
+        --------
+        >>> law.circuit.leaves
+        array([2, 3, 5, 6])
+        """
         return np.flatnonzero(self.kind == LEAF)
 
     def children_of(self, node: int) -> np.ndarray:
@@ -302,7 +350,13 @@ class Circuit(NotebookRepr):
 
     @cached_property
     def leaf_row(self) -> np.ndarray:
-        """(n_nodes,) int64, row of each leaf in the parameters of its family, -1 off the leaves."""
+        """(n_nodes,) int64, row of each leaf in the parameters of its family, -1 off the leaves.
+
+        Examples
+        --------
+        >>> law.circuit.leaf_row
+        array([-1, -1,  0,  1, -1,  2,  3])
+        """
         row = np.full(self.n_nodes, -1)
         for family in self.families:
             leaves = self.leaves_of(family)

@@ -231,21 +231,45 @@ class RegionTree(NotebookRepr):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the columns.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).names
+        ('a', 'b')
+        """
         return tuple(column_name(c) for c in self.columns)
 
     @property
     def n_regions(self) -> int:
-        """Number of regions; without alternative splits the sum nodes of one induced tree (2D-1 for halves)."""
+        """Number of regions; without alternative splits the sum nodes of one induced tree (2D-1 for halves).
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_regions
+        3
+        """
         return self.parent.size
 
     @property
     def size(self) -> np.ndarray:
-        """(R,) int64, columns per region."""
+        """(R,) int64, columns per region.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).size
+        array([2, 1, 1])
+        """
         return self.end - self.begin
 
     def height(self) -> int:
-        """Levels of nodes from the root to the deepest leaf, both included (the paper's Table 2)."""
+        """Levels of nodes from the root to the deepest leaf, both included (the paper's Table 2).
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).height()
+        4
+        """
         return 2 * int(self.depth.max()) + 2
 
     def scope(self, region: int) -> tuple[str, ...]:
@@ -329,11 +353,23 @@ class RegionTree(NotebookRepr):
         return len(range(int(self.split[region]), width[above], int(self.n_splits[above])))
 
     def n_sum_nodes(self) -> int:
-        """Sum nodes of the explicit tree (the paper's S)."""
+        """Sum nodes of the explicit tree (the paper's S).
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_sum_nodes()
+        5
+        """
         return sum(self.copies(self.width(None)))
 
     def n_product_nodes(self) -> int:
-        """Product nodes of the explicit tree (the paper's P)."""
+        """Product nodes of the explicit tree (the paper's P).
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_product_nodes()
+        2
+        """
         width = self.width(None)
         return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if p)
 
@@ -349,11 +385,23 @@ class RegionTree(NotebookRepr):
         return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if not p)
 
     def n_nodes(self, palette_sizes: Mapping[str, int] | None = None) -> int:
-        """All nodes of the explicit tree (the paper's V = S + P + L); `palette_sizes` as in `n_leaves`."""
+        """All nodes of the explicit tree (the paper's V = S + P + L); `palette_sizes` as in `n_leaves`.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_nodes()
+        15
+        """
         return self.n_sum_nodes() + self.n_product_nodes() + self.n_leaves(palette_sizes)
 
     def n_induced_trees(self, palette_sizes: Mapping[str, int] | None = None) -> int:
-        """Ways to choose one child at every sum node reached; `palette_sizes` as in `n_leaves`."""
+        """Ways to choose one child at every sum node reached; `palette_sizes` as in `n_leaves`.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_induced_trees()
+        8
+        """
         width = self.width(palette_sizes)
         below = [1] * self.n_regions
         for r in range(self.n_regions - 1, -1, -1):
