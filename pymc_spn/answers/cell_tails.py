@@ -7,6 +7,7 @@ import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
+from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import row_labels
@@ -21,6 +22,7 @@ FAR = 1e-6  # tails below it are summed anew: as what is left of 1, or without s
 TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 
+@also_in_parts
 def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr.DataArray":
     """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
 

@@ -230,7 +230,12 @@ def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Aske
 
 
 def sample(
-    self: AskedLaw, n: int, given: Given = None, random_seed: int | np.random.Generator | None = None
+    self: AskedLaw,
+    n: int,
+    given: Given = None,
+    random_seed: int | np.random.Generator | None = None,
+    *,
+    npartitions: int | None = None,
 ) -> pd.DataFrame:
     """Rows drawn from the predictive; columns given at a value hold it.
 
@@ -244,6 +249,9 @@ def sample(
         What is known, as for `condition`.
     random_seed : int or Generator, optional
         The same seed draws the same rows; a generator moves on.
+    npartitions : int, optional
+        Return a dask DataFrame in so many partitions, which draws its rows where and when they are computed. Each
+        partition has a random stream of its own, so the rows depend on `npartitions`, but on no scheduler.
 
     Returns
     -------
@@ -251,18 +259,25 @@ def sample(
         (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
         numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting``
         where a condition weights the draws. A table of polars or pyarrow, without ``attrs``, where the training
-        table was one.
+        table was one. With `npartitions` a dask DataFrame, whose integers are int64, or float64 where a leaf of real
+        numbers may draw them.
 
     Raises
     ------
     TypeError, ValueError
-        As `condition`, or if `n` is no integer of at least 0.
+        As `condition`, or if `n` is no integer of at least 0, `npartitions` none within 1 and `n`.
+    ImportError
+        With `npartitions`, if Dask is not installed.
 
     Examples
     --------
     >>> post.sample(3, given={"job": "nurse"}, random_seed=1)["job"].tolist()
     ['nurse', 'nurse', 'nurse']
     """
+    if npartitions is not None:
+        from pymc_spn.answers.dask_rows import lazy_sample
+
+        return lazy_sample(self, n, given, random_seed, npartitions)
     known, schema = self._known(given), self._schema
     count = checked_count("n", n, bytes_each=16.0 * len(schema))
     rows = _filled(self, known, known.law.draw(count, np.random.default_rng(random_seed)))

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
+from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what these leaves could move
 
 
+@also_in_parts
 def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
     """Standard deviation of a numeric column given the other columns of each row.
 
@@ -73,6 +75,7 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
     return self._labelled("predict_sd", values, coords, False, **attrs, **asked.marks(errors))
 
 
+@also_in_parts
 def predict_quantile(
     self: AskedLaw, df: TableLike, target: str, q: npt.ArrayLike, *, unseen: str = "error"
 ) -> "xr.DataArray":
@@ -134,6 +137,7 @@ def predict_quantile(
     return quantiles.isel(quantile=0)
 
 
+@also_in_parts
 def predict_cdf(
     self: AskedLaw, df: TableLike, target: str, x: npt.ArrayLike | None = None, *, unseen: str = "error"
 ) -> "xr.DataArray":

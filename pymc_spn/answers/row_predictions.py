@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
+from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@also_in_parts
 def predict_proba(
     self: AskedLaw, df: TableLike, target: str, per_draw: bool = False, *, unseen: str = "error"
 ) -> "xr.DataArray":
@@ -67,6 +69,7 @@ def predict_proba(
     return _predicted(self, "predict_proba", df, d, of_levels, {"level": levels}, per_draw, unseen)
 
 
+@also_in_parts
 def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
     """The most probable level, or the mean of a numeric column, given the other columns of each row.
 

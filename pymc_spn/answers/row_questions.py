@@ -8,6 +8,7 @@ import pandas as pd
 from pymc_spn.answers.asked_law import AskedLaw, joined_errors, relative
 from pymc_spn.answers.event_questions import ROWS_NOTE
 from pymc_spn.answers.reference_rows import check_comparison, compare_rows
+from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relative_weights, weighted_mean
 from pymc_spn.numerics.marks import SIMULATION
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
+@also_in_parts
 def log_density(
     self: AskedLaw, df: TableLike, per_draw: bool = False, cells: bool = True, *, unseen: str = "error"
 ) -> "xr.DataArray":
@@ -130,6 +132,7 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     )
 
 
+@also_in_parts
 def impute(
     self: AskedLaw, df: TableLike, n: int = 1, random_seed: int | np.random.Generator | None = None
 ) -> pd.DataFrame | list[pd.DataFrame]:

@@ -57,12 +57,19 @@ class LeadsOn:
 
 
 def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
-    """A method of a posterior, or a function, that says which arguments it takes where a call does not fit them."""
+    """A method of a posterior, or a function, that says which arguments it takes where a call does not fit them.
+
+    One with an attribute `elsewhere` is asked by that, as ``elsewhere(ask, args, named)``, where it returns an answer
+    and not None.
+    """
     if getattr(ask, "is_led", False):
         return ask
+    elsewhere: Callable[..., R | None] | None = getattr(ask, "elsewhere", None)
 
     @wraps(ask)
     def asked(*args: P.args, **named: P.kwargs) -> R:
+        if elsewhere is not None and (found := elsewhere(ask, args, named)) is not None:
+            return found
         try:
             return ask(*args, **named)
         except TypeError as error:

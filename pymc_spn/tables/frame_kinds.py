@@ -47,6 +47,11 @@ def pandas_frame(data: Any, argument: str = "data") -> Any:
         return _with_categories(data)
     if type(data).__module__.partition(".")[0] in OWN:
         return data
+    if is_of_dask(data):  # before narwhals, which has a package of its own for it
+        raise TypeError(
+            f"{argument} must be a table in memory, got a dask {type(data).__name__}; compute() it first. Questions of "
+            "posteriors that answer row by row take a dask DataFrame as it is, such as log_density and predict"
+        )
     import narwhals.stable.v2 as nw
 
     refuse_duplicates(getattr(data, "column_names", ()))  # of pyarrow; polars has none
@@ -61,6 +66,11 @@ def pandas_frame(data: Any, argument: str = "data") -> Any:
         return data
     columns = {cells.name: _cells(cells) for cells in frame.iter_columns()}
     return pd.DataFrame(columns, pd.RangeIndex(len(frame)), copy=False)
+
+
+def is_of_dask(data: Any) -> bool:
+    """Whether it is a collection of Dask, such as a DataFrame in partitions."""
+    return type(data).__module__.partition(".")[0] == "dask"
 
 
 def column_array(values: Any) -> Any:
