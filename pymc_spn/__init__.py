@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.network_distributions import NLGBN as NLGBN
     from pymc_spn.indian_chefs.network_distributions import LinearGaussianNetwork as LinearGaussianNetwork
     from pymc_spn.indian_chefs.network_distributions import SigmoidBeliefNetwork as SigmoidBeliefNetwork
+    from pymc_spn.interop.cluster_chains import sample_chains as sample_chains
     from pymc_spn.interop.sampled_structures import unpack as unpack
     from pymc_spn.interop.saved_posteriors import load as load
     from pymc_spn.networks.distributions import SPN as SPN
@@ -110,6 +111,7 @@ _PUBLIC = {
     "fit_variational": "networks.learners",
     "load": "interop.saved_posteriors",
     "parallel_config": "numerics.threads",
+    "sample_chains": "interop.cluster_chains",
     "unpack": "interop.sampled_structures",
 }
 

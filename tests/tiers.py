@@ -53,8 +53,8 @@ REST = {
         particle_gibbs particles predictive_quantiles tree_checks tree_models tree_posterior
     """,
     "interop": """
-        combined_results damaged_results estimators first_guesses frames_in_answers interrupts precompiled
-        saved_posteriors scikit_checks
+        combined_results damaged_results dask_clusters dask_rows estimators first_guesses
+        frames_in_answers interrupts precompiled saved_posteriors scikit_checks
     """,
     "tests": """
         docstrings documents model_pictures names_in_results readme reference structures_in_models threads

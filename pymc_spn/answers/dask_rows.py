@@ -1,7 +1,8 @@
 """Lazy answers about tables of Dask: each partition is asked by itself, where and when the answer is computed."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -89,8 +90,7 @@ def lazy_sample(post: AskedLaw, n: int, given: Any, random_seed: Any, npartition
     starts = [count * k // n_parts for k in range(n_parts + 1)]
     drawn, sent = dask.delayed(_drawn, pure=False), sent_once(post)
     frames = [
-        drawn(sent, starts[k], starts[k + 1], given, seed, meta)
-        for k, seed in enumerate(streams(random_seed, n_parts))
+        drawn(sent, starts[k], starts[k + 1], given, seed, meta) for k, seed in enumerate(streams(random_seed, n_parts))
     ]
     return dd.from_delayed(frames, meta=meta, divisions=(*starts[:-1], max(count - 1, 0)))
 
@@ -198,7 +198,7 @@ class _Chunks:
             for name, variable in self.data.data_vars.items()
         }
         parts = []
-        for k, (start, stop) in enumerate(zip(ends, ends[1:], strict=False)):
+        for k, (start, stop) in enumerate(pairwise(ends)):
             cells = [
                 (name, self.data[name].values[start:stop] if own is None else own[k]) for name, own in blocks.items()
             ]
@@ -225,9 +225,7 @@ class _Chunks:
         axis, dtype = like.dims.index("row"), like.dtype if like.dtype.kind == "f" else np.dtype(object)
         converted = dask.delayed(convert, pure=False)
         blocks = [
-            da.from_delayed(
-                converted(one, dtype, *more), (*like.shape[:axis], n, *like.shape[axis + 1 :]), dtype=dtype
-            )
+            da.from_delayed(converted(one, dtype, *more), (*like.shape[:axis], n, *like.shape[axis + 1 :]), dtype=dtype)
             for one, n in zip(found, self.lengths, strict=True)
         ]
         return da.concatenate(blocks, axis=axis)
@@ -290,7 +288,7 @@ def _is_whole(post: AskedLaw, d: int) -> bool:
 
 
 def _drawn_dtype(post: AskedLaw, d: int) -> Any:
-    """The dtype of drawn cells, whatever numbers they are: whole ones may be larger than those of the training table."""
+    """The dtype of drawn cells, whatever numbers they are: they may be larger than those of the training table."""
     column = post.columns[d]
     own = decode(np.zeros((1, 1)), [column])[column.name].dtype
     if column.kind in LEVEL_KINDS or not pd.api.types.is_integer_dtype(own):

@@ -28,7 +28,8 @@ def predict_proba(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping or array
-        Rows; missing cells are summed out, and the target's own cells are not looked at.
+        Rows; missing cells are summed out, and the target's own cells are not looked at. Of a dask DataFrame the
+        answer is a lazy DataFrame or Series, of a Dataset in chunks a lazy DataArray.
     target : str
     per_draw : bool
     unseen : {"error", "missing"}

@@ -34,7 +34,8 @@ def log_density(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
-        Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0.
+        Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0. Of a dask
+        DataFrame the answer is a lazy Series, of a Dataset in chunks a lazy DataArray.
     per_draw : bool
         Whether each draw's own density is wanted instead of the log of their mean.
     cells : bool
@@ -146,7 +147,8 @@ def impute(
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
-        missing.
+        missing. Of a dask DataFrame the answer is another, filled in when it is computed, with a random stream for
+        each partition.
     n : int
         Number of completed tables, at least 0. Take 20 for multiple imputation.
     random_seed : int or Generator, optional

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import numpy as np
 import numpy.typing as npt
 
+from pymc_spn.numerics.cluster_clients import check_client, mapped
 from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
@@ -36,6 +37,9 @@ from pymc_spn.trees.particle_kernels import EMPIRICAL, LAYER, NODE, OPTIMAL, PRI
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.resampling import MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC
 from pymc_spn.trees.weighting import effective_number, island_weights
+
+if TYPE_CHECKING:
+    import distributed
 
 PROPOSALS = {"prior": PRIOR, "optimal": OPTIMAL, "empirical": EMPIRICAL}
 EXPANSIONS = {"node": NODE, "layer": LAYER}
@@ -111,6 +115,7 @@ def fit_tree(
     exact: bool = False,
     draws: int = 1000,
     n_jobs: int | None = None,
+    client: "distributed.Client | None" = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     kinds: dict | None = None,
@@ -157,6 +162,8 @@ def fit_tree(
         Draw ``draws`` independent trees from the exact posterior instead (`exact_tree_evidence`; small data).
     n_jobs : int, optional
         Threads for the islands, as in `parallel_config`: by default all processors. The trees do not depend on it.
+    client : distributed.Client, optional
+        Of a Dask cluster, whose workers then grow the islands; the trees do not depend on it.
     random_seed : int, Generator or None
     progressbar : bool
         Show a bar, which counts islands, once it has taken a second.
@@ -202,6 +209,8 @@ def fit_tree(
     _choice("weights", weights, ("evidence", "equal", "stacking"))
     check_at_least("islands", islands, 1, TREE_BYTES)
     check_at_least("particles", particles, 2, TREE_BYTES)
+    if client is not None:
+        check_client(client)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
@@ -236,14 +245,20 @@ def fit_tree(
         )
         for size, generator in zip(sizes, rng.spawn(islands), strict=True)
     ]
-    results: list[Any] = [None] * islands
+    results: list[Any] = []
     with ProgressBar("Growing trees", islands, progressbar) as bar, parallel_config(n_jobs):
+        if client is not None:
+            for result in mapped(client, run_island, tasks):
+                results.append(result)
+                bar.advance()
+        else:
+            results = [None] * islands
 
-        def run(i: int) -> None:
-            results[i] = run_island(tasks[i])
-            bar.advance()
+            def run(i: int) -> None:
+                results[i] = run_island(tasks[i])
+                bar.advance()
 
-        for_each(run, range(islands))
+            for_each(run, range(islands))
     log_evidence = np.array([_log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])

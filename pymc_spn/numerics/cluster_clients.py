@@ -1,0 +1,100 @@
+"""Clients of Dask clusters: checked before work is sent, and their failures in words."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+from pymc_spn.numerics.quoted_values import quoted
+
+PACKAGES = ("pymc-spn", "pymc")
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no synchronous client of a running cluster.
+
+    Raises
+    ------
+    ImportError
+        If distributed is not installed.
+    TypeError, ValueError
+        If it is another object, asynchronous or closed.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ImportError("client needs Dask: pip install pymc-spn[dask]") from None
+    if not isinstance(client, Client):
+        raise TypeError(f"client must be a distributed.Client, got {quoted(client)}")
+    if client.asynchronous:
+        raise TypeError(
+            f"client {name_of(client)} is asynchronous; make one by distributed.Client(..., asynchronous=False)"
+        )
+    if client.status != "running":
+        raise ValueError(f"client {name_of(client)} is {client.status}; make a new one by distributed.Client(...)")
+
+
+def name_of(client: Any) -> str:
+    """What messages call a client: its id and the scheduler's address."""
+    scheduler = getattr(client.scheduler, "addr", None) or getattr(client.scheduler, "address", None)
+    return f"{client.id!r}" if scheduler is None else f"{client.id!r} of {scheduler}"
+
+
+def installed(package: str) -> str:
+    """The version of a package here, or that there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def check_workers(client: Any, packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Versions of packages here, which every worker must have.
+
+    Raises
+    ------
+    ImportError
+        If a worker lacks one, or has another version.
+    """
+    own = {package: installed(package) for package in packages}
+    for package, version in own.items():
+        with clear_failures(client):  # a function of Python itself: workers may lack ours
+            there = client.run(metadata.version, package, on_error="return")
+        for address, found in there.items():
+            if isinstance(found, Exception):
+                raise ImportError(f"worker {address} lacks {package}; install {package}=={version} there")
+            if found != version:
+                raise ImportError(
+                    f"worker {address} has {package} {found}, the client {version}; install the same on both"
+                )
+    return own
+
+
+def mapped(client: Any, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+    """Results of a function of single tasks on the workers of a cluster, in order; a lost task runs again."""
+    check_workers(client)
+    futures = [client.submit(function, task, pure=False) for task in tasks]
+    try:
+        with clear_failures(client):
+            for future in futures:
+                yield future.result()
+    finally:
+        if client.status == "running":
+            client.cancel(futures)
+
+
+@contextmanager
+def clear_failures(client: Any) -> Iterator[None]:
+    """Say in words that the cluster is gone, or that a task ended its workers."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"the worker was lost each time that {error.task} ran, the last at {error.last_worker.address}: look for "
+            "the reason in its log, such as a lack of memory"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise RuntimeError(f"the cluster of client {name_of(client)} is gone: {error}") from error
