@@ -118,6 +118,7 @@ LONG = [
     r"examples/test_convolutional\.py",
     r"interop/test_(combined|damaged)_results\.py",
     r"test_precompiled\.py::test_families_run",
+    r"test_dask_clusters\.py::test_(warm_up_few_draws|an_interrupt_ends)",
     r"leaves/test_(beta|scipy|skewed|triangular|weibull)_leaves\.py",
     r"maxima/test_rows_of_ellipses\.py",
     r"networks/test_(added_family|alternation|bottom_up|calibration|changed_models|hyperparameters|log_space)\.py",

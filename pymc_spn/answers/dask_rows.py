@@ -49,7 +49,7 @@ def lazy_answer(post: AskedLaw, name: str, data: Any, args: tuple[Any, ...], nam
     TypeError, ValueError
         What the question raises of no rows; data of another type; an answer that no dask DataFrame can hold.
     """
-    parts = _Chunks(data) if type(data).__module__.startswith("xarray") else _Partitions(data)
+    parts = _ChunkedDataset(data) if type(data).__module__.startswith("xarray") else _DaskFrame(data)
     ask = getattr(post, name)
     try:
         options = dict(inspect.signature(ask).bind(parts.no_rows, *args, **named).arguments)
@@ -130,7 +130,7 @@ def _drawn(post: Any, start: int, stop: int, given: Any, seed: Stream, meta: pd.
     return frame.astype(meta.dtypes.to_dict()).set_axis(pd.RangeIndex(start, stop))
 
 
-class _Partitions:
+class _DaskFrame:
     """A dask DataFrame, and answers as collections of dask.dataframe."""
 
     word = "partition"
@@ -175,7 +175,7 @@ class _Partitions:
         return dd.from_delayed([converted(one, meta, *more) for one in found], meta, self.data.divisions)
 
 
-class _Chunks:
+class _ChunkedDataset:
     """A Dataset of xarray whose variables (row,) are in chunks, and answers in the same chunks."""
 
     word = "chunk"
@@ -308,7 +308,7 @@ def _filled_dtypes(post: AskedLaw, frame: pd.DataFrame) -> dict[Any, Any]:
     numbers = {column.name: d for d, column in enumerate(post.columns)}
     dtypes: dict[Any, Any] = {}
     for label, own in frame.dtypes.items():
-        d = numbers[as_name(label)]  # type: ignore[index]
+        d = numbers[as_name(label)]
         column = post.columns[d]
         if isinstance(own, np.dtype) and own.kind in "iub":
             dtypes[label] = own

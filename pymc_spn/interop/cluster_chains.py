@@ -19,12 +19,12 @@ from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.cluster_clients import check_client, check_workers, clear_failures, installed
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.running_sample import USUAL_ARGUMENTS
 
 if TYPE_CHECKING:
     import distributed
     import xarray as xr
 
+USUAL_TUNE = 1000  # of pm.sample, for steps that ask for no number; of the bar alone
 REPORTED = 0.5  # seconds between two reports of a chain
 OF_ONE_MACHINE = ("cores", "mp_ctx", "blas_cores", "callback", "trace", "return_inferencedata")
 _log = logging.getLogger("pymc")
@@ -47,7 +47,7 @@ def sample_chains(
     chains: int = 4,
     client: "distributed.Client | None" = None,
     *,
-    draws: int = USUAL_ARGUMENTS.draws,
+    draws: int = 1000,
     tune: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
@@ -133,7 +133,7 @@ def sample_chains(
     state = get_state_from_generator(get_random_generator(random_seed))
     sent = bytes_of_model(model, arguments)
     task = _Task(n_chains, n_draws, n_tune, state, versions, f"pymc-spn-chains-{uuid4().hex}")
-    total = n_draws + (USUAL_ARGUMENTS.tune if n_tune is None else n_tune)
+    total = n_draws + (USUAL_TUNE if n_tune is None else n_tune)
     began = time.perf_counter()
     with ProgressBar(f"Sampling {n_chains} chains", n_chains * total, progressbar) as bar:
         found = _gathered(client, sent, task, bar)
