@@ -300,7 +300,11 @@ def code_values(compiled, values):
 
 def log_jacobian(compiled, values):
     """Sum over the observed density-valued cells of log(d coded / d x), in nats."""
-    observed = (~np.isnan(values)).sum(axis=0)
+    return log_jacobian_of_counts(compiled, (~np.isnan(values)).sum(axis=0))
+
+
+def log_jacobian_of_counts(compiled, observed):
+    """`log_jacobian` of so many observed cells in each column (D,)."""
     return float(-(observed * compiled.is_density * np.log(compiled.scale)).sum())
 
 

@@ -1,5 +1,9 @@
 """Learners other than sampling: `fit_variational`."""
 
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
@@ -13,21 +17,27 @@ from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
+from pymc_spn.networks.variational.partitioned_fit import fit_partitions
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.first_guesses import led
+from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
-from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
+from pymc_spn.tables import Column, Table
+from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
+from pymc_spn.tables.partitions import PartitionedTable, Partitions, naming_partition, partitions_of, read_partitions
+from pymc_spn.tables.reading import report_guesses
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
 RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
 MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 2_000_000  # of a restart
+SAMPLE_ROWS, PASSES = 100_000, 6  # of partitions: rows from which a fit starts, passes over all rows
 
 
 @led
 def fit_variational(
-    df: TableLike,
+    df: TableLike | PartitionsLike,
     structure: RegionTree | Circuit | None = None,
     *,
     leaves: Palettes | None = None,
@@ -121,13 +131,20 @@ def fit_variational(
     if isinstance(df, RegionTree | Circuit):
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
-    given_structure = structure
+    rng = np.random.default_rng(random_seed)
+    given_structure, partitions = structure, partitions_of(df)
+    whole = None  # all rows of partitions, unless they are so few that they are a table like others
+    if partitions is not None:
+        whole, df, kinds = _read(partitions, structure, kinds, name, rng, progressbar)
     structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, joint_leaves=joint_leaves)
     if restarts is None:
         restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
-    if max_steps is None:
-        max_steps = min(MAX_STEPS, max(MIN_STEPS, ROW_VISITS // max(len(table.values), 1)))
-    for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
+    passes = PASSES if max_steps is None else max_steps
+    if max_steps is None or whole is not None:
+        sample_steps = min(MAX_STEPS, max(MIN_STEPS, ROW_VISITS // max(len(table.values), 1)))
+    else:
+        sample_steps = max_steps
+    for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", passes)):
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
     if not (np.isfinite(tolerance) and tolerance > 0.0):
@@ -169,21 +186,61 @@ def fit_variational(
             continue
         values[group] = np.full(size, STARTS[group])
         learned[i, draft.places_of(group)] = True
-    fit = fit_by_ascent(
-        draft,
-        table.values,
-        values,
-        learned,
-        np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64),
-        max_children,
-        restarts,
-        max_steps,
-        tolerance,
-        np.random.default_rng(random_seed),
-        progressbar,
-    )
+    hyperpriors = np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64)
+    if whole is None:
+        fit = fit_by_ascent(
+            draft, table.values, values, learned, hyperpriors, max_children, restarts, sample_steps, tolerance, rng,
+            progressbar,
+        )  # fmt: skip
+    else:
+        fit = fit_partitions(
+            draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
+            max_children, restarts, sample_steps, passes, tolerance, rng, progressbar,
+        )  # fmt: skip
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
         hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
     )
     return VariationalPosterior(RecordedLaw(FittedStates(schema, fit)))
+
+
+def _read(
+    partitions: Partitions,
+    structure: Any,
+    kinds: Kinds | None,
+    name: str,
+    rng: np.random.Generator,
+    progressbar: bool,
+) -> tuple[PartitionedTable | None, Any, Kinds | None]:
+    """The partitions with their schema, a sample of rows as a table of it, and kinds that are still to be looked at.
+
+    Where the sample would hold all rows, there are no partitions any more.
+    """
+    with ProgressBar("Reading partitions", len(partitions.names), progressbar) as bar:
+        whole = read_partitions(partitions, kinds, SAMPLE_ROWS, rng, bar)
+    if whole.n_rows == len(whole.sample):
+        return None, whole.sample, kinds
+    own = getattr(structure, "columns", ())
+    if own and all(isinstance(column, Column) for column in own):
+        return whole, whole.sample, kinds  # the structure has its kinds; others are refused
+    table = Table.from_frame(whole.sample, schema=whole.columns)
+    report_guesses(table.columns, kinds, name)
+    for d, column in enumerate(table.names):
+        if np.isnan(table.values[:, d]).all():
+            raise ValueError(
+                f"column {column!r} has no value in a sample of {len(table.values):,} of {whole.n_rows:,} rows, from "
+                "which structure and priors are learned; drop it"
+            )
+    return whole, table, None
+
+
+def _checked_tables(whole: PartitionedTable, schema: NetworkSchema, progressbar: bool) -> Iterator[np.ndarray]:
+    """Values of all rows in the order of the network's columns, checked cell by cell."""
+    with ProgressBar("Checking partitions", len(whole.partitions.names), progressbar) as bar:
+        for partition, table in whole.tables(schema.columns, bar):
+            with naming_partition(partition):
+                check_supports(schema, table)
+                for d, entries in enumerate(schema.palette):
+                    for entry in entries:
+                        entry.refuse_column(schema.columns[d].name, table.values[:, d])
+            yield table.values

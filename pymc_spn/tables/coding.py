@@ -12,15 +12,14 @@ from pandas.api import types as pdt
 
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables.column import LEVEL_KINDS, WHOLE_KINDS, Column, check_kind
+from pymc_spn.tables.number_facts import EXACT_LIMIT, MOST_ORDINAL, NumberFacts
 
-EXACT_LIMIT = 2.0**53  # whole numbers below this are exact in float64
 FEW_LEVELS = 20  # text of up to so many levels is taken for categories however few rows there are
 # Whole numbers are read as ordinal if they span few values, of which at least half occur, and repeat. Twelve holds the
 # scales 0..10 and the months. The largest of a sample of counts seldom occurs three times, so that most counts stay
 # counts; and levels at the ends that occur three times are seldom all missing from a part of the rows.
 MOST_GUESSED, ROWS_A_LEVEL, ROWS_AT_ENDS = 12, 5, 3
 DISPERSION_ERRORS = 3.0  # standard errors by which a variance must be below the mean for numbers to be no counts
-MOST_ORDINAL = 1_000  # levels of an ordinal column that is asked for
 
 # what a series holds, whatever stores it -> kinds it may take, the default first (numbers: see guessed_kind)
 FAMILY_KINDS = {
@@ -31,6 +30,7 @@ FAMILY_KINDS = {
     "category": ("categorical", "binary"),
 }
 
+BINARY_RULE = "kind 'binary' needs bool, 0 and 1 or exactly two levels"
 HINTS = {
     "datetime": "convert to a number, e.g. days since a date: (x - x.min()).dt.days",
     "period": "convert with x.dt.to_timestamp(), then to a number, e.g. days since a date: (x - x.min()).dt.days",
@@ -50,31 +50,51 @@ def infer_column(series, name, kind=None, own_dtype=True):
     if series.isna().all():
         raise ValueError(f"column {name!r}: all values are missing; drop the column")
     numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
+    facts = None if numbers is None else NumberFacts.of(numbers, kind == "categorical")
+    kind = kind_of(kind, family, facts, own_dtype, name, dtype_name(series))
+    if facts is not None and family != "bool":
+        if kind == "binary":
+            bad = ~np.isnan(numbers) & (numbers != 0) & (numbers != 1)
+            raise_at(series, name, bad, BINARY_RULE)
+        elif kind in LEVEL_KINDS:
+            check_numbers(series, name, numbers, whole=True, rule=f"kind {kind!r}")
+    named = None
+    if family == "category":
+        named = category_levels(series.cat.categories, name)
+    elif family == "string" and kind in LEVEL_KINDS:
+        named = tuple(sorted(str(level) for level in series.dropna().unique()))
+    levels = levels_of(kind, family, named, facts, name)
+    # bools with None are objects in pandas, and decode to its own bools with gaps
+    return Column(name, kind, levels, "boolean" if family == "bool" and is_object else dtype_name(series))
+
+
+def kind_of(kind, family, facts, own_dtype, name, dtype):
+    """The kind that is asked for, checked, or that which dtype and values say."""
     if kind is None:
         kind = FAMILY_KINDS[family][0]
         if family == "int" or (family == "float" and own_dtype):
-            kind = guessed_kind(numbers, family == "int")
+            kind = kind_of_numbers(facts, family == "int")
     check_kind(kind, name)
     if kind not in FAMILY_KINDS[family]:
         raise TypeError(
-            f"column {name!r}: kind {kind!r} needs numbers, got dtype {dtype_name(series)}; "
+            f"column {name!r}: kind {kind!r} needs numbers, got dtype {dtype}; "
             f"convert with astype, or choose from {', '.join(FAMILY_KINDS[family])}"
         )
+    return kind
+
+
+def levels_of(kind, family, named, facts, name):
+    """Levels of a column, None if its kind has none; ``named`` are those of text and categories."""
     if kind not in LEVEL_KINDS:
-        levels = None
-    elif family == "category":
-        levels = category_levels(series.cat.categories, name)
-    elif family == "string":
-        levels = tuple(sorted(str(level) for level in series.dropna().unique()))
+        return None
+    if named is not None:
+        levels = named
     elif family == "bool":
         levels = (False, True)
     elif kind == "binary":
-        bad = ~np.isnan(numbers) & (numbers != 0) & (numbers != 1)
-        raise_at(series, name, bad, "kind 'binary' needs bool, 0 and 1 or exactly two levels")
         levels = (0, 1)
     elif kind == "ordinal":
-        check_numbers(series, name, numbers, whole=True, rule="kind 'ordinal'")
-        low, high = int(np.nanmin(numbers)), int(np.nanmax(numbers))
+        low, high = int(facts.low), int(facts.high)
         if high - low >= MOST_ORDINAL:
             raise ValueError(
                 f"column {name!r}: kind 'ordinal' takes up to {MOST_ORDINAL} levels, got {low} to {high}; "
@@ -82,36 +102,38 @@ def infer_column(series, name, kind=None, own_dtype=True):
             )
         levels = tuple(range(low, high + 1))
     else:
-        check_numbers(series, name, numbers, whole=True, rule="kind 'categorical'")
-        levels = tuple(int(level) for level in np.unique(numbers[~np.isnan(numbers)]))
+        levels = tuple(int(level) for level in facts.values)
     if kind == "binary" and len(levels) != 2:
         raise ValueError(f"column {name!r}: kind 'binary' needs exactly two levels, got {len(levels)}: {some(levels)}")
-    # bools with None are objects in pandas, and decode to its own bools with gaps
-    return Column(name, kind, levels, "boolean" if family == "bool" and is_object else dtype_name(series))
+    return levels
 
 
 def guessed_kind(numbers, is_int):
-    """Kind of a column of numbers (N,), NaN where missing, that its own values do not refute.
+    """Kind of a column of numbers (N,), NaN where missing, that its own values do not refute."""
+    return kind_of_numbers(NumberFacts.of(numbers), is_int)
+
+
+def kind_of_numbers(facts, is_int):
+    """Kind that the facts of a column of numbers do not refute.
 
     Floats are read as whole numbers only if these are so few that they are binary or ordinal: pandas stores integers
     with gaps as floats, and others may follow that are not whole.
     """
-    present = numbers[~np.isnan(numbers)]
-    if not is_int and ((np.abs(present) >= EXACT_LIMIT) | (np.floor(present) != present)).any():
+    if not is_int and not facts.is_whole:
         return "real"
-    values, rows = np.unique(present, return_counts=True)
-    varies = values.size > 1
-    if np.isin(values, (0.0, 1.0)).all() and (is_int or varies):
+    low, high = facts.low, facts.high
+    varies = high > low
+    if {low, high} <= {0.0, 1.0} and (is_int or varies):
         return "binary"
-    span = values[-1] - values[0] + 1.0
-    is_scale = span <= min(MOST_GUESSED, 2.0 * values.size, present.size / ROWS_A_LEVEL)
-    if varies and is_scale and min(rows[0], rows[-1]) >= ROWS_AT_ENDS:
-        return "ordinal"
+    span = high - low + 1.0
+    if varies and span <= min(MOST_GUESSED, facts.n / ROWS_A_LEVEL) and span <= 2.0 * facts.values.size:
+        if min(facts.rows[0], facts.rows[-1]) >= ROWS_AT_ENDS:
+            return "ordinal"
     if not is_int:
         return "real"
     # mixtures of Poisson leaves have a variance of at least their mean, of which that of N counts is known to this
-    limit = present.mean() * (1.0 - DISPERSION_ERRORS * math.sqrt(2.0 / present.size))
-    return "integer" if values[0] < 0.0 or present.var() < limit else "count"
+    limit = facts.mean * (1.0 - DISPERSION_ERRORS * math.sqrt(2.0 / facts.n))
+    return "integer" if low < 0.0 or facts.variance < limit else "count"
 
 
 def is_nearly_unique(series, column):

@@ -1,6 +1,7 @@
 """Types of what users give, as annotations name them."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy.typing as npt
 from pymc_spn.tables.table import Table
 
 if TYPE_CHECKING:
+    import dask.dataframe
     from narwhals.typing import IntoDataFrame
 
 type TableLike = IntoDataFrame | Table | Mapping[str, npt.ArrayLike] | np.ndarray | Sequence[Sequence[object]]
 """DataFrame of pandas, polars or pyarrow, Table, columns by name or rows and columns of an array."""
+
+type PartitionsLike = str | PathLike[str] | dask.dataframe.DataFrame
+"""Path of parquet files or dask DataFrame."""
 
 type EventLike = Mapping[str, object] | Sequence[Mapping[str, object]] | str
 """What columns satisfy, alternatives of it, or text such as ``"height > 1.5 and colour == 'red'"``."""

@@ -35,18 +35,28 @@ def read_table(
     if isinstance(data, Table) and not kinds:
         return table
     given = {as_name(label) for label in kinds or {}}
-    guessed = [c for c in table.columns if is_guessed(c) and c.name not in given]
-    read = f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(table.columns)}. Change with kinds="
     for column, x in zip(table.columns, table.values.T, strict=True) if hasattr(data, "columns") else ():
         x = x[~np.isnan(x)]
         if column.kind == "real" and column.name not in given and 0 < x.size < len(table.values) and is_whole(x):
             kind = guessed_kind(x, True)
-            _log.info(f"{read}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps that was read as real")
+            _log.info(f"{_read_as(table.columns, name)}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps that was read as real")
             return table
+    report_guesses(table.columns, kinds, name)
+    return table
+
+
+def report_guesses(columns: Sequence[Column], kinds: Mapping[str, str] | None, name: str | None) -> None:
+    """Report how columns were read if values decided the kind of any that `kinds` does not name."""
+    given = {as_name(label) for label in kinds or {}}
+    guessed = [c for c in columns if is_guessed(c) and c.name not in given]
     if guessed:
         odd = next((c for c in guessed if c.kind != "binary"), guessed[0])
-        _log.info(f"{read}{{{odd.name!r}: {'categorical' if odd.kind == 'ordinal' else 'real'!r}}}")
-    return table
+        to = "categorical" if odd.kind == "ordinal" else "real"
+        _log.info(f"{_read_as(columns, name)}{{{odd.name!r}: {to!r}}}")
+
+
+def _read_as(columns: Sequence[Column], name: str | None) -> str:
+    return f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(columns)}. Change with kinds="
 
 
 def is_whole(numbers: np.ndarray) -> bool:

@@ -13,6 +13,7 @@ from pymc_spn.networks.variational.weight_kernels import expect_weights
 from pymc_spn.numerics.threads import for_each
 
 KEYS = 4  # regions by which rows are sorted
+FIRST_LISTS = 64  # edges a row for which there is room where rows have no lists yet
 PIECES, ROWS = 16, 512  # pieces of a table at most, rows of one at least: never chosen from the number of threads
 
 
@@ -119,21 +120,41 @@ def assigned(
 ) -> list[AssignedRows]:
     """Best assignments of the rows of some pieces."""
     out: list[Any] = [None] * len(pieces)
-    joints, logs = logs.joints, logs._replace(joints=None)
 
     def assign(which: int) -> None:
-        piece, size, done = pieces[which], 2 * pieces[which].edges.size + 64, -1
-        while done < len(piece.values):
-            ptr, edges, totals = np.zeros_like(piece.ptr), np.empty(size, np.int32), np.zeros(2)
-            statistics = Statistics(*(np.zeros(x.size) for x in piece.statistics))
-            done = assign_rows(
-                tree, summaries, joints, piece.values, piece.base_logs, logs, search, piece.ptr, piece.edges, ptr,
-                edges, *statistics, totals,
-            )  # fmt: skip
-            size *= 2
-        out[which] = piece._replace(
-            ptr=ptr, edges=edges[: ptr[-1]].copy(), statistics=statistics, entropy=totals[0], log_value=totals[1]
-        )
+        out[which] = assigned_piece(tree, summaries, logs, pieces[which], search)
 
     for_each(assign, range(len(pieces)), len(pieces) > 1)
     return out
+
+
+def assigned_piece(
+    tree: ActiveTree, summaries: Summaries, logs: Logs, piece: AssignedRows, search: ListSearch
+) -> AssignedRows:
+    """Best assignments of the rows of a piece."""
+    joints, logs = logs.joints, logs._replace(joints=None)
+    size, done = 2 * piece.edges.size + 64, -1
+    if piece.edges.size == 0:
+        size = FIRST_LISTS * len(piece.values) + 64
+    while done < len(piece.values):
+        ptr, edges, totals = np.zeros_like(piece.ptr), np.empty(size, np.int32), np.zeros(2)
+        statistics = no_statistics(tree)
+        done = assign_rows(
+            tree, summaries, joints, piece.values, piece.base_logs, logs, search, piece.ptr, piece.edges, ptr, edges,
+            *statistics, totals,
+        )  # fmt: skip
+        size *= 2
+    return piece._replace(
+        ptr=ptr, edges=edges[: ptr[-1]].copy(), statistics=statistics, entropy=totals[0], log_value=totals[1]
+    )
+
+
+class RowsInMemory:
+    """Where the pieces of an ascent are: here in the pieces themselves. See `PartitionedRows` for the other place."""
+
+    kept = staticmethod(kept)
+    assigned = staticmethod(assigned)
+
+    @staticmethod
+    def settle(pieces: list[Any]) -> None:
+        """Forget what is of no later use than to these pieces: here nothing."""

@@ -21,11 +21,9 @@ from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned, statistics_of_kept
 from pymc_spn.networks.variational.assignments import (
-    AssignedRows,
     ListSearch,
-    assigned,
+    RowsInMemory,
     expected_logs,
-    kept,
     pieces_of,
     total_of,
 )
@@ -57,7 +55,7 @@ class Ascent(NamedTuple):
     bounds: np.ndarray
     log_prior: float
     converged: bool
-    pieces: list[AssignedRows]
+    pieces: list[Any]
 
 
 def base_logs(structure: Any, compiled: Any, values: np.ndarray) -> np.ndarray:
@@ -114,24 +112,74 @@ def ascend(
     n_batches : int
         Parts of the table after each of which a step sets weights and parameters anew; less where the table is small.
     """
-    hyper = tuple(np.array(h, np.float64) for h in hyperparameters)
-    fixed = structure, compiled, learned, priors, n_batches
     tree, paths = start
-    state = _AscentState(tree, pieces_of(tree, coded, base_log, paths, compiled, hyper), hyper, 0.0, 0.0)
+    return climb(
+        structure,
+        compiled,
+        tree,
+        lambda hyper: pieces_of(tree, coded, base_log, paths, compiled, hyper),
+        len(coded),
+        jacobian,
+        hyperparameters,
+        learned,
+        priors,
+        max_steps,
+        tolerance,
+        stepped,
+        search,
+        n_batches,
+    )
+
+
+def climb(
+    structure: Any,
+    compiled: Any,
+    tree: ActiveTree,
+    first_pieces: Callable[[tuple], list[Any]],
+    n_rows: int,
+    jacobian: float,
+    hyperparameters: tuple,
+    learned: np.ndarray,
+    priors: np.ndarray,
+    max_steps: int,
+    tolerance: float,
+    stepped: Callable[[], None] = lambda: None,
+    search: ListSearch = USUAL,
+    n_batches: int = BATCHES,
+    rows: Any = RowsInMemory,
+    searches: int = SEARCHES,
+) -> Ascent:
+    """`ascend` from rows that have assignments, wherever the rows are.
+
+    Parameters
+    ----------
+    first_pieces : callable
+        Given the hyperparameters, the pieces of all rows with their assignments.
+    n_rows : int
+        Rows of all pieces.
+    rows : RowsInMemory or PartitionedRows
+        Where they are.
+    searches : int
+        Of the first steps, so many search.
+    """
+    hyper = tuple(np.array(h, np.float64) for h in hyperparameters)
+    fixed = structure, compiled, learned, priors, n_batches, rows
+    state = _AscentState(tree, first_pieces(hyper), hyper, 0.0, 0.0)
     state = _with_parameters(state, compiled, learned, priors)
     bounds, converged = [state.bound + jacobian], False
     stands = False  # whether the last step, one without a search, gained next to nothing
     for number in range(max_steps):
-        seeks = stands or number < SEARCHES or number % SEARCH_EVERY == 0
+        seeks = stands or number < searches or number % SEARCH_EVERY == 0
         now = search if seeks else search._replace(breadth=0)
         after = _step(state, now, *fixed)
         if after.bound < state.bound:
             # what leaves a list costs what it held: the step that gains less is taken again and drops next to nothing
             after, seeks = _step(state, CAREFUL, *fixed), True
         state = after
+        rows.settle(state.pieces)
         bounds.append(state.bound + jacobian)
         stepped()
-        stands = bounds[-1] - bounds[-2] < tolerance * len(coded)
+        stands = bounds[-1] - bounds[-2] < tolerance * n_rows
         if stands and seeks:
             converged = True
             break
@@ -142,20 +190,20 @@ def ascend(
 
 class _AscentState(NamedTuple):
     tree: ActiveTree
-    pieces: list[AssignedRows]
+    pieces: list[Any]
     hyper: tuple
     bound: float  # without the Jacobian
     log_prior: float
 
 
-def _step(state, search, structure, compiled, learned, priors, n_batches):
+def _step(state, search, structure, compiled, learned, priors, n_batches, rows):
     """New assignments of one batch of rows after the other, then new hyperparameters."""
     tree, pieces = state.tree, state.pieces
     statistics = total_of(pieces)
     keep = _worth_keeping(tree, statistics.edge_count)
     if search is not CAREFUL and keep.sum() < (1.0 - WORTH) * keep.size:
         smaller, number = pruned(tree, structure, compiled, keep)
-        pieces, statistics = kept(tree, pieces, number), statistics_of_kept(tree, statistics, number)
+        pieces, statistics = rows.kept(tree, pieces, number), statistics_of_kept(tree, statistics, number)
         tree = smaller
     seeks = search.breadth > 0
     summaries = summaries_of(tree, structure, compiled, statistics) if seeks else no_summaries(tree)
@@ -164,7 +212,7 @@ def _step(state, search, structure, compiled, learned, priors, n_batches):
     for a, b in pairwise(np.arange(n_batches + 1) * len(pieces) // n_batches):
         statistics = statistics if a == 0 else total_of(pieces)
         logs = expected_logs(tree, statistics, summaries, compiled, state.hyper)
-        pieces[a:b] = assigned(tree, summaries, logs, pieces[a:b], search)
+        pieces[a:b] = rows.assigned(tree, summaries, logs, pieces[a:b], search)
     return _with_parameters(_AscentState(tree, pieces, state.hyper, 0.0, 0.0), compiled, learned, priors)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.gibbs.palette import log_jacobian, with_spread_values
+from pymc_spn.gibbs.palette import CompiledPalette, log_jacobian, with_spread_values
 from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of
@@ -102,9 +102,7 @@ def fit_by_ascent(
     structure, compiled = schema.structure, schema.compiled
     coded = schema.code(values)
     placed = place_columns(structure, coded)
-    widths = np.zeros(len(schema.columns))
-    widths[schema.rounded_columns] = schema.cell_widths[schema.rounded_columns]
-    spread = with_spread_values(compiled, widths)
+    spread = spread_palette(schema)
     factorials = base_logs(structure, compiled, values)
     jacobian = log_jacobian(compiled, values)
     runs = []
@@ -123,6 +121,13 @@ def fit_by_ascent(
             )
             bar.advance(number * max_steps - bar.done)
     return fit_of(runs)
+
+
+def spread_palette(schema: Any) -> CompiledPalette:
+    """The palette of the fits of a network: values that stand for cells are spread over them."""
+    widths = np.zeros(len(schema.columns))
+    widths[schema.rounded_columns] = schema.cell_widths[schema.rounded_columns]
+    return with_spread_values(schema.compiled, widths)
 
 
 def fit_of(runs: list[Ascent]) -> VariationalFit:
