@@ -25,7 +25,13 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
-from pymc_spn.tables.partitions import PartitionedTable, Partitions, naming_partition, partitions_of, read_partitions
+from pymc_spn.tables.partitioned_tables import (
+    PartitionedTable,
+    Partitions,
+    naming_partition,
+    partitions_of,
+    read_partitions,
+)
 from pymc_spn.tables.reading import report_guesses
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
@@ -71,8 +77,9 @@ def fit_variational(
 
     Parameters
     ----------
-    df : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
-        The data; missing cells are summed out.
+    df : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array; path; dask DataFrame
+        The data; missing cells are summed out. The path is that of a parquet file or of a folder of them. Such a table,
+        or one of dask, need not fit in memory if it has more than 100,000 rows: see Notes.
     structure : RegionTree or Circuit, optional
         As in `SPN`: of finite or infinite width, with any splits. None learns the splits from the table.
     leaves, resolution
@@ -93,7 +100,8 @@ def fit_variational(
         rows.
     max_steps : int, optional
         Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 4,000 rows: as
-        many as look at two million rows, but 40.
+        many as look at two million rows, but 40. Of a table in partitions: passes over all rows after the first. None
+        makes 6.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
     name : str
@@ -113,7 +121,22 @@ def fit_variational(
     Raises
     ------
     ValueError, TypeError
-        As `SPN`; counts or a tolerance that are not positive.
+        As `SPN`; counts or a tolerance that are not positive. Of partitions the message names the file, or the number
+        of the partition: values that break a rule, columns or dtypes unlike those before.
+    FileNotFoundError, ImportError
+        If there is no such path, or no pyarrow to read it.
+
+    Notes
+    -----
+    Files of parquet and partitions of dask are read one after the other, twice: once for the schema and a sample of
+    100,000 rows, once to check every cell and to write the rows into a scratch folder (see `tempfile.tempdir`). This
+    needs some 80 bytes a row for ten columns, and twice the lists of edges of all rows, some hundreds of bytes a row.
+
+    * **Every cell decides** kinds of columns, levels, whole numbers, supports and gaps.
+    * **The sample decides** learned splits, recording grids and `rounded`, centres, scales and constants of priors,
+      which columns may be in leaves over several, and the children that nodes have: it is fitted first.
+    * **All rows decide** weights, leaf parameters and hyperparameters. A first, stochastic pass gives each row its
+      assignment. In later ones the bound rises as in memory: statistics are sums over rows, wherever these are.
 
     Examples
     --------
@@ -124,31 +147,32 @@ def fit_variational(
     References
     ----------
     Zhao, Adel, Gordon and Amos (2016), Collapsed variational inference for sum-product networks, ICML. Blei and Jordan
-    (2006), doi:10.1214/06-BA104, for infinite width.
+    (2006), doi:10.1214/06-BA104, for infinite width. Hoffman, Blei, Wang and Paisley (2013), Stochastic variational
+    inference, JMLR 14, 1303-1347, section 2.4, and Neal and Hinton (1998), doi:10.1007/978-94-011-5014-9_12, for tables
+    in partitions.
     """
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {quoted(name)}")
     if isinstance(df, RegionTree | Circuit):
         got = type(df).__name__
         raise TypeError(f"df must be a table, got {got}. The structure comes second: fit_variational(df, structure)")
-    rng = np.random.default_rng(random_seed)
-    given_structure, partitions = structure, partitions_of(df)
-    whole = None  # all rows of partitions, unless they are so few that they are a table like others
-    if partitions is not None:
-        whole, df, kinds = _read(partitions, structure, kinds, name, rng, progressbar)
-    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, joint_leaves=joint_leaves)
-    if restarts is None:
-        restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
-    passes = PASSES if max_steps is None else max_steps
-    if max_steps is None or whole is not None:
-        sample_steps = min(MAX_STEPS, max(MIN_STEPS, ROW_VISITS // max(len(table.values), 1)))
-    else:
-        sample_steps = max_steps
-    for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", passes)):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+    for argument, count in (("max_children", max_children), ("restarts", restarts), ("max_steps", max_steps)):
+        is_default = count is None and argument != "max_children"
+        if not is_default and (isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1):
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
+    given_structure, partitions = structure, partitions_of(df)
+    whole = None  # all rows of partitions, unless they are so few that they are a table like others
+    if partitions is not None:
+        whole, df, kinds = _read(partitions, structure, kinds, name, progressbar)
+    structure, leaves, table, is_learned = network_inputs(structure, df, leaves, kinds, name, joint_leaves=joint_leaves)
+    if restarts is None:
+        restarts = RESTARTS if len(table.values) <= FEW_ROWS else 1
+    steps = min(MAX_STEPS, max(MIN_STEPS, ROW_VISITS // max(len(table.values), 1)))
+    passes = max_steps or PASSES
+    if whole is None:
+        steps = max_steps or steps
     given = {
         "concentration": concentration,
         "leaf_scale": leaf_scale,
@@ -186,16 +210,17 @@ def fit_variational(
             continue
         values[group] = np.full(size, STARTS[group])
         learned[i, draft.places_of(group)] = True
+    rng = np.random.default_rng(random_seed)
     hyperpriors = np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64)
     if whole is None:
         fit = fit_by_ascent(
-            draft, table.values, values, learned, hyperpriors, max_children, restarts, sample_steps, tolerance, rng,
+            draft, table.values, values, learned, hyperpriors, max_children, restarts, steps, tolerance, rng,
             progressbar,
         )  # fmt: skip
     else:
         fit = fit_partitions(
             draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
-            max_children, restarts, sample_steps, passes, tolerance, rng, progressbar,
+            max_children, restarts, steps, passes, tolerance, rng, progressbar,
         )  # fmt: skip
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
@@ -209,15 +234,15 @@ def _read(
     structure: Any,
     kinds: Kinds | None,
     name: str,
-    rng: np.random.Generator,
     progressbar: bool,
 ) -> tuple[PartitionedTable | None, Any, Kinds | None]:
     """The partitions with their schema, a sample of rows as a table of it, and kinds that are still to be looked at.
 
-    Where the sample would hold all rows, there are no partitions any more.
+    Where the sample holds all rows, there are no partitions any more. The seed is fixed: what the sample decides does
+    not change with the seed of a fit.
     """
     with ProgressBar("Reading partitions", len(partitions.names), progressbar) as bar:
-        whole = read_partitions(partitions, kinds, SAMPLE_ROWS, rng, bar)
+        whole = read_partitions(partitions, kinds, SAMPLE_ROWS, np.random.default_rng(0), bar)
     if whole.n_rows == len(whole.sample):
         return None, whole.sample, kinds
     own = getattr(structure, "columns", ())

@@ -1,6 +1,6 @@
 """What the kind of a column of numbers depends on, so that facts of parts of the rows add up to those of all."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,8 +17,8 @@ class NumberFacts(NamedTuple):
     high: float
     mean: float  # of whole numbers, else NaN
     variance: float  # with divisor n
-    values: np.ndarray | None  # distinct whole numbers, ascending; None if they are not whole or lie far apart
-    rows: np.ndarray | None  # number of rows of each
+    values: Any  # distinct whole numbers (k,), ascending; None if they are not whole or lie far apart
+    rows: Any  # number of rows of each (k,)
 
     @classmethod
     def of(cls, numbers: np.ndarray, every_value: bool = False) -> Self:
@@ -52,10 +52,8 @@ class NumberFacts(NamedTuple):
         low, high = min(self.low, other.low), max(self.high, other.high)
         values = rows = None
         if self.values is not None and other.values is not None and (every_value or high - low < MOST_ORDINAL):
-            values = np.union1d(self.values, other.values)
-            rows = np.zeros(values.size, np.int64)
-            for part in (self, other):
-                rows[np.searchsorted(values, part.values)] += part.rows
+            every, at = np.unique(np.concatenate([self.values, other.values]), return_inverse=True)
+            values, rows = every, np.bincount(at, np.concatenate([self.rows, other.rows])).astype(np.int64)
         step = other.mean - self.mean
         mean = self.mean + step * other.n / n
         variance = (self.variance * self.n + other.variance * other.n + step * step * self.n * other.n / n) / n

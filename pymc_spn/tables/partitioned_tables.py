@@ -48,7 +48,7 @@ class ParquetFiles:
                     f"df: the name of the folder {str(hive)!r} says the values of a column. Read such tables by "
                     "dask.dataframe.read_parquet, and give its DataFrame"
                 )
-        self.names = [repr(str(f.relative_to(root)) if root.is_dir() else f.name) for f in self.files]
+        self.names: list[str | int] = [str(f.relative_to(root)) if root.is_dir() else f.name for f in self.files]
 
     def frames(self, number: int) -> Iterator[pd.DataFrame]:
         """The rows of a file as frames of pandas; row labels count from 0 in each file."""
@@ -80,7 +80,7 @@ class DaskPartitions:
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
-        self.names = [str(number) for number in range(frame.npartitions)]
+        self.names: list[str | int] = list(range(frame.npartitions))
 
     def frames(self, number: int) -> Iterator[pd.DataFrame]:
         """The one frame of a partition."""
@@ -105,8 +105,8 @@ def partitions_of(data: Any) -> Partitions | None:
 class PartitionedTable(NamedTuple):
     """What one pass over the partitions found.
 
-    ``sample`` are ``n_rows`` rows at most, all of them where they are as few: a frame of pandas in the order of the
-    partitions. ``columns`` is the schema that all rows decide.
+    ``sample`` are rows in the order of the table, labelled by partition and row: all of them where they are few.
+    ``columns`` is the schema that all rows decide.
     """
 
     partitions: Partitions
@@ -114,7 +114,7 @@ class PartitionedTable(NamedTuple):
     n_rows: int
     sample: pd.DataFrame
 
-    def tables(self, columns: tuple[Column, ...], bar: ProgressBar) -> Iterator[tuple[str, Table]]:
+    def tables(self, columns: tuple[Column, ...], bar: ProgressBar) -> Iterator[tuple[str | int, Table]]:
         """All rows, coded by some columns, with the name of their partition; errors name it, too."""
         for number, name in enumerate(self.partitions.names):
             for frame in _named_frames(self.partitions, number, name):
@@ -164,7 +164,7 @@ def read_partitions(
         for frame in _named_frames(partitions, number, name):
             with naming_partition(name):
                 facts.add(frame)
-            sample.add(frame, generators[number].random(len(frame)))
+            sample.add(name, frame, generators[number].random(len(frame)))
         bar.advance()
     unknown = [name for name in kinds if name not in facts.columns]
     if unknown and facts.columns:
@@ -177,15 +177,16 @@ def read_partitions(
 
 
 @contextmanager
-def naming_partition(name: str) -> Iterator[None]:
-    """Put the name of a partition in front of what is wrong in it."""
+def naming_partition(name: str | int) -> Iterator[None]:
+    """Put the name of a partition, or its number, in front of what is wrong in it."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise type(error)(f"partition {name}: {error}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"partition {name!r}: {error}") from error
 
 
-def _named_frames(partitions: Partitions, number: int, name: str) -> Iterator[pd.DataFrame]:
+def _named_frames(partitions: Partitions, number: int, name: str | int) -> Iterator[pd.DataFrame]:
     """Frames of a partition; what goes wrong in reading them names it."""
     frames = partitions.frames(number)
     while True:
@@ -204,12 +205,14 @@ class _Sample:
         self.parts: list[tuple[np.ndarray, pd.DataFrame]] = []
         self.held = 0
 
-    def add(self, frame: pd.DataFrame, keys: np.ndarray) -> None:
-        """Add the rows of a frame that have small keys (n,)."""
+    def add(self, name: str | int, frame: pd.DataFrame, keys: np.ndarray) -> None:
+        """Add the rows of a frame of a partition that have small keys (n,)."""
         rows = np.flatnonzero(keys < self.limit)
         if rows.size == 0:
             return
-        self.parts.append((keys[rows], frame.iloc[rows].copy()))
+        kept = frame.iloc[rows].copy()
+        kept.index = pd.MultiIndex.from_arrays([[name] * len(kept), kept.index], names=["partition", "row"])
+        self.parts.append((keys[rows], kept))
         self.held += rows.size
         if self.held > 2 * self.size:
             self._shrink()
