@@ -40,8 +40,8 @@ def read_table(
         if column.kind == "real" and column.name not in given and 0 < x.size < len(table.values) and is_whole(x):
             kind = guessed_kind(x, True)
             _log.info(
-                f"{_read_as(table.columns, name)}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps that "
-                "was read as real"
+                f"{_read_as(table.columns, name)}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps "
+                "that was read as real"
             )
             return table
     report_guesses(table.columns, kinds, name)
