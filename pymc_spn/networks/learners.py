@@ -129,8 +129,8 @@ def fit_variational(
     Notes
     -----
     Files of parquet and partitions of dask are read one after the other, twice: once for the schema and a sample of
-    100,000 rows, once to check every cell and to write the rows into a scratch folder (see `tempfile.tempdir`). This
-    needs some 80 bytes a row for ten columns, and twice the lists of edges of all rows, some hundreds of bytes a row.
+    100,000 rows, once to check every cell and to write the rows into a scratch folder (see `tempfile.tempdir`). Rows
+    take 8 bytes a cell there. Their lists of edges take about as much, and twice that within a pass.
 
     * **Every cell decides** kinds of columns, levels, whole numbers, supports and gaps.
     * **The sample decides** learned splits, recording grids and `rounded`, centres, scales and constants of priors,
