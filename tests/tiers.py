@@ -27,7 +27,7 @@ REST = {
         draw_averages geweke hyperparameters draw_blocks joint_cells joint_distribution leaf_kernels leaf_priors
         gap_indicators joint_leaves joint_posteriors left_out log_space missing_cells mixed_counts
         predictive_checks published recorded_cells rounded_cells start_race statistics step_methods
-        partitions stored_starts variational_joints whole_numbers
+        partitions stored_starts sweep_costs variational_joints whole_numbers
     """,
     "densities": """
         circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits

@@ -74,9 +74,10 @@ class Inference(NotebookRepr):
         e = self.evidence
         return run(self.tree.plan, self._potentials, e.codes, e.soft, e.n_rows, **wanted)
 
-    def _over_rows(self, ask: Callable[..., None]) -> None:
-        e = self.evidence
-        over_rows(ask, self.tree.plan.arrays, read_only_view(self._potentials), e.codes, e.soft, e.n_rows)
+    def _over_rows(self, ask: Callable[..., None], part: slice = slice(None)) -> None:
+        n, arrays = self.evidence.n_rows, self.tree.plan.arrays
+        codes, soft = (x[part] if len(x) == n else x for x in (self.evidence.codes, self.evidence.soft))
+        over_rows(ask, arrays, read_only_view(self._potentials), codes, soft, len(range(n)[part]))
 
     def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
         if "row" in dims and self._rows is not None:
@@ -461,10 +462,8 @@ class Inference(NotebookRepr):
         n, n_variables = first.shape
         value, states = np.empty((n, k)), np.empty((n, k, n_variables), np.int32)
 
-        def ask(rows: slice, *inputs: Any) -> None:
-            maxima.k_best_rows(self.tree.plan.arrays, *inputs, first[rows], value[rows], states[rows])
-
-        self._over_rows(ask)
+        arrays = self.tree.plan.arrays
+        self._over_rows(lambda r, *inputs: maxima.k_best_rows(arrays, *inputs, first[r], value[r], states[r]))
         coords: dict[str, Any] = {"rank": np.arange(k), "variable": list(self.tree.graph.names)}
         rank = {"rank": coords["rank"]}
         return xr.Dataset(
@@ -508,8 +507,8 @@ class Inference(NotebookRepr):
         refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
-        n_rows, n_variables, n_cliques = self.evidence.n_rows, len(self.tree.graph.names), self.tree.plan.n_cliques
-        states = np.empty((n_rows, n, n_variables), np.int32)
+        n_rows, n_cliques = self.evidence.n_rows, self.tree.plan.n_cliques
+        states = np.empty((n_rows, n, len(self.tree.graph.names)), np.int32)
         draws = max(1, min(n, MOST_UNIFORMS // n_cliques))
         rows = max(1, MOST_UNIFORMS // (n_cliques * draws))
         for i in range(0, n_rows, rows):
@@ -523,14 +522,8 @@ class Inference(NotebookRepr):
     def _drawn(self, part: slice, uniforms: np.ndarray) -> np.ndarray:
         """States (rows, draws, variables) of a part of the rows from uniform numbers (rows, draws, cliques)."""
         states = np.empty((*uniforms.shape[:2], len(self.tree.graph.names)), np.int32)
-        log_z = np.empty(len(uniforms))
-        arrays, (codes, soft) = self.tree.plan.arrays, (self.evidence.codes, self.evidence.soft)
-        codes, soft = (x[part] if len(x) == self.evidence.n_rows else x for x in (codes, soft))
-
-        def ask(rows: slice, *inputs: Any) -> None:
-            log_messages.draw_rows(arrays, *inputs, uniforms[rows], states[rows], log_z[rows])
-
-        over_rows(ask, arrays, read_only_view(self._potentials), codes, soft, len(uniforms))
+        arrays, log_z, draw = self.tree.plan.arrays, np.empty(len(uniforms)), log_messages.draw_rows
+        self._over_rows(lambda r, *inputs: draw(arrays, *inputs, uniforms[r], states[r], log_z[r]), part)
         return states
 
 

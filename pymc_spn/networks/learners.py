@@ -22,6 +22,7 @@ from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
@@ -60,6 +61,7 @@ def fit_variational(
     max_steps: int | None = None,
     tolerance: float = 1e-5,
     name: str = "x",
+    n_jobs: int | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     kinds: Kinds | None = None,
@@ -106,6 +108,8 @@ def fit_variational(
         A restart ends when a step gains less than this, in nats a row.
     name : str
         Name of the network in the answers.
+    n_jobs : int, optional
+        Threads, as in `parallel_config`: by default all processors. The fit does not depend on it.
     random_seed : int, Generator or None
         For the starts; ascent itself draws nothing.
     progressbar : bool
@@ -212,16 +216,17 @@ def fit_variational(
         learned[i, draft.places_of(group)] = True
     rng = np.random.default_rng(random_seed)
     hyperpriors = np.array([PRIORS[group] for group in HYPERPARAMETERS], np.float64)
-    if whole is None:
-        fit = fit_by_ascent(
-            draft, table.values, values, learned, hyperpriors, max_children, restarts, steps, tolerance, rng,
-            progressbar,
-        )  # fmt: skip
-    else:
-        fit = fit_partitions(
-            draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
-            max_children, restarts, steps, passes, tolerance, rng, progressbar,
-        )  # fmt: skip
+    with parallel_config(n_jobs):
+        if whole is None:
+            fit = fit_by_ascent(
+                draft, table.values, values, learned, hyperpriors, max_children, restarts, steps, tolerance, rng,
+                progressbar,
+            )  # fmt: skip
+        else:
+            fit = fit_partitions(
+                draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
+                max_children, restarts, steps, passes, tolerance, rng, progressbar,
+            )  # fmt: skip
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
         hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
