@@ -334,7 +334,7 @@ def dirichlet_log_weights(
         own = name if len(sizes) == 1 else f"{name}_{k}"
         sums = own_dimension(model, f"{model.name_for(own)}_sum", circuit.edge_sum[edges[:, 0]].tolist())
         child = own_dimension(model, f"{model.name_for(own)}_child", None, k)
-        weights = pm.Dirichlet(own, alpha[edges], dims=(sums, child))
+        weights = pm.Dirichlet(own, alpha[edges], shape=edges.shape, dims=(sums, child))
         log_weights = pt.set_subtensor(log_weights[edges], pt.log(weights))
     return log_weights
 

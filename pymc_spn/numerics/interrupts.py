@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from _signal import getsignal, signal  # those of the module `signal` convert enumerations: 2 microseconds a call
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from _thread import start_new_thread
+from collections.abc import Callable
 from multiprocessing import current_process
 from signal import SIGINT
 from typing import Any
@@ -59,10 +59,15 @@ def hold_back_interrupts(call: Callable[..., Any], *arguments: Any, **named: Any
     Raises
     ------
     KeyboardInterrupt
-        If the usual handler of SIGINT raises it, or a kernel left its work undone.
+        If the usual handler of SIGINT raises it, or a kernel left its work undone; in a thread that is to stop, too.
     """
     handler = getsignal(_SIGINT)
-    if handler is _take_note or not callable(handler) or not _in_main_thread():
+    if not _in_main_thread():
+        result = call(*arguments, **named)
+        if threading.get_ident() in _told:
+            raise KeyboardInterrupt  # the kernel may have left its work undone
+        return result
+    if handler is _take_note or not callable(handler):
         return call(*arguments, **named)
     before, _Note.handler = _Note.handler, handler
     signal(_SIGINT, _take_note)
@@ -143,31 +148,52 @@ def interrupt_is_waiting() -> int:
 
 
 class StoppableThreads:
-    """Threads that work on one answer, whose kernels leave their work undone once one of them has failed."""
+    """Threads that work on one answer, whose kernels leave their work undone once one of them has failed.
+
+    They are plain ones of the interpreter: those of `threading` and of pools run Python code when they are deleted, and
+    a KeyboardInterrupt within such code is lost.
+    """
 
     def __init__(self) -> None:
+        self.are_stopped = False
         self._idents: set[int] = set()
         self._lock = threading.Lock()
-        self._is_stopped = False
+        self._running: list[Any] = []
+        self._errors: list[BaseException] = []
 
-    @contextmanager
-    def this_thread(self) -> Iterator[None]:
-        """Within it the calling thread is one of them, unless that is the main thread: Ctrl-C stops that one."""
+    def start(self, work: Callable[[], None]) -> None:
+        """Call a function in a thread of its own."""
+        ended = threading.Lock()
+        ended.acquire()
+        self._running.append(ended)
+        start_new_thread(self._run, (work, ended))
+
+    def _run(self, work: Callable[[], None], ended: Any) -> None:
         ident = threading.get_ident()
         with self._lock:
-            if not _in_main_thread():
-                self._idents.add(ident)
-            if self._is_stopped:
-                _told.update(self._idents)
+            self._idents.add(ident)
+            if self.are_stopped:
+                _told.add(ident)
         try:
-            yield
+            work()
+        except BaseException as error:
+            self._errors.append(error)
+            self.stop()
         finally:
             with self._lock:
                 self._idents.discard(ident)
                 _told.discard(ident)
+            ended.release()
+
+    def wait(self) -> None:
+        """Wait for all of them, and raise what one of them has raised."""
+        for ended in self._running:
+            ended.acquire()
+        if self._errors:
+            raise self._errors[0]
 
     def stop(self) -> None:
-        """Have the kernels return; what they were to fill is then not valid."""
+        """Have their kernels return and their work end, without waiting for it."""
         with self._lock:
-            self._is_stopped = True
+            self.are_stopped = True
             _told.update(self._idents)

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -85,47 +85,33 @@ def for_each[Piece](call: Callable[[Piece], None], pieces: Iterable[Piece], seve
     if isinstance(pieces, Sized):
         bar.expect(len(pieces))
         others = min(others, len(pieces) - 1)
-    is_stopped = False
-
-    def take() -> Iterator[Piece]:
-        while not is_stopped:
-            with lock:
-                try:
-                    piece = next(waiting)
-                except StopIteration:
-                    return
-            yield piece
+    threads, nothing = StoppableThreads(), object()
 
     def work() -> None:
-        for piece in take():
+        while not threads.are_stopped:
+            with lock:
+                piece: Any = next(waiting, nothing)
+            if piece is nothing:
+                return
             call(piece)
             bar.advance()
 
     if others <= 0:
         work()
         return
-    stoppable = StoppableThreads()
 
     def work_beside() -> None:
-        nonlocal is_stopped
-        try:
-            with parallel_config(1), stoppable.this_thread():
-                work()
-        except BaseException:
-            is_stopped = True
-            stoppable.stop()
-            raise
+        with parallel_config(1):
+            work()
 
-    with ThreadPoolExecutor(others, "pymc_spn") as pool:
-        running = [pool.submit(work_beside) for _ in range(others)]
-        try:
-            work_beside()
-            for one in running:
-                one.result()
-        except BaseException:
-            is_stopped = True
-            stoppable.stop()
-            raise
+    try:
+        for _ in range(others):
+            threads.start(work_beside)
+        work_beside()
+        threads.wait()
+    except BaseException:
+        threads.stop()
+        raise
 
 
 def parts_of_rows(n_rows: int, rows: int) -> list[slice]:
