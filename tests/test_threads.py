@@ -168,7 +168,7 @@ def network() -> Any:
     weights[2, :2] = 1.5, -2.0
     schema = BeliefNetworkSchema("data", "g", NONLINEAR, ("x", "y"), {}, None, 5)
     packed = pack_parameters(weights, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 4.0]), 5)[None, None]
-    labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1), _mixing=None)
+    labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1), _mixing=None, _picture=lambda: "")
     return BeliefNetworkPosterior(schema, packed, labels, xr.DataTree())
 
 
