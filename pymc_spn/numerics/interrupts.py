@@ -169,6 +169,19 @@ class StoppableThreads:
         start_new_thread(self._run, (work, ended))
 
     def _run(self, work: Callable[[], None], ended: Any) -> None:
+        try:
+            self.call(work)
+        except BaseException as error:
+            self._errors.append(error)
+            self.stop()
+        finally:
+            ended.release()
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Call a function in this thread as one of them; the main thread is not told to stop, but by Ctrl-C."""
+        if _in_main_thread():
+            work()
+            return
         ident = threading.get_ident()
         with self._lock:
             self._idents.add(ident)
@@ -176,14 +189,10 @@ class StoppableThreads:
                 _told.add(ident)
         try:
             work()
-        except BaseException as error:
-            self._errors.append(error)
-            self.stop()
         finally:
             with self._lock:
                 self._idents.discard(ident)
                 _told.discard(ident)
-            ended.release()
 
     def wait(self) -> None:
         """Wait for all of them, and raise what one of them has raised."""

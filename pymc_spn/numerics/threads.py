@@ -107,7 +107,7 @@ def for_each[Piece](call: Callable[[Piece], None], pieces: Iterable[Piece], seve
     try:
         for _ in range(others):
             threads.start(work_beside)
-        work_beside()
+        threads.call(work_beside)
         threads.wait()
     except BaseException:
         threads.stop()
