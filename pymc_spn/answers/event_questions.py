@@ -62,12 +62,12 @@ def probability(
 
     Notes
     -----
-    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``, with
-    ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
-    parentheses), names that are no identifiers in backticks. One side of a comparison is an expression in one column,
-    the other a constant. The expression has numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2. The column is
-    in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of NumPy:
-    where an expression is undefined a comparison is false and its negation true. For a continuous column
+    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``. It
+    may hold ``< <= > >= == !=``, ``in`` and ``not in`` a list, and ``and or not`` (or ``& | ~``, every comparison in
+    parentheses). Names that are no identifiers are in backticks. One side of a comparison is an expression in one
+    column, the other a constant. The expression has numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2. The
+    column is in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of
+    NumPy: where an expression is undefined a comparison is false and its negation true. For a continuous column
     ``x != 3`` always holds and ``x == 3`` is a point, with a density.
 
     Examples

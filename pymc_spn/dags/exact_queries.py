@@ -117,8 +117,8 @@ class ExactQueries(NotebookRepr):
         Returns
         -------
         DataFrame, of pandas, polars or pyarrow as the data were
-            Columns ``parent``, ``child``, ``probability``, ``mcse`` (zero where nothing is sampled) and ``reversed``,
-            the probability of the edge from the child to the parent.
+            Columns ``parent``, ``child``, ``probability``, ``mcse`` (zero where nothing is sampled) and ``reversed``.
+            The last is the probability of the edge from the child to the parent.
 
         Raises
         ------

@@ -184,9 +184,10 @@ class NLGBNStep(_NetworkStep):
     """Graph, hidden units and parameters of one `NLGBN`, jointly.
 
     ``pm.sample`` picks it by itself. A sweep holds edges with the weights integrated out, births and deaths of hidden
-    units of three kinds, splits and merges of edges, exchanges of neighbours in the order, conjugate draws of weights,
-    biases and precisions, stratified resampling and random walks of hidden units, exchanges of whole hidden vectors
-    with a shared pool, Gibbs draws of the reputations, and draws of missing cells. It is exact whatever the settings.
+    units of three kinds, splits and merges of edges, and exchanges of neighbours in the order. It also holds conjugate
+    draws of weights, biases and precisions, and stratified resampling and random walks of hidden units. Then come
+    exchanges of whole hidden vectors with a shared pool, Gibbs draws of the reputations, and draws of missing cells.
+    It is exact whatever the settings.
 
     Parameters
     ----------
@@ -194,10 +195,10 @@ class NLGBNStep(_NetworkStep):
     sweeps : int
         For each draw.
     start : {"auto", "warm_up", "process"}
-        "warm_up" looks for a start by gradient ascent on a pooled likelihood: it is no part of the sampler, costs
-        seconds, and leaves an over-complete graph that sampling thins slowly. "process" starts from the graph's own
-        start. "auto" warms up where at least 100 rows and all observed reputations at 0 allow it, and the graph was
-        given no start but that from its prior.
+        "warm_up" looks for a start by gradient ascent on a pooled likelihood. It is no part of the sampler, costs
+        seconds, and leaves an over-complete graph that sampling thins slowly. With "process", the step starts from
+        the graph's own start. With "auto", it warms up where at least 100 rows and all observed reputations at 0
+        allow it, and the graph was given no start but that from its prior.
     hidden_layers : (int, int), optional
         Units of the lower layer and roots of a warm-up's graph; (10, 3), or what `max_nodes` allows.
     race : sequence of (int, int, int), optional
@@ -209,9 +210,9 @@ class NLGBNStep(_NetworkStep):
         Births or deaths of units with and without parents, splits or merges: of each, with weights summed out. Of the
         other kinds of births, which cost more and are accepted less often, a fifth.
     moves : {"all", "published"}
-        "published": of the graph only equations 13 to 16 of the paper, each `births` times in a sweep at a random node:
-        its edges (weights summed out), a birth or death of a parent of it alone (parameters and activations from their
-        priors), its reputation. Exact too, and for comparisons: it mixes more slowly.
+        "published": of the graph only equations 13 to 16 of the paper, each `births` times in a sweep at a random node.
+        They draw its edges (weights summed out), a birth or death of a parent of it alone (parameters and activations
+        from their priors), and its reputation. Exact too, and for comparisons: it mixes more slowly.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -220,9 +221,9 @@ class NLGBNStep(_NetworkStep):
         exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
         Hyperparameters of the graph are drawn given its state alone, and the other chains keep their averages over the
         tuning draws.
-        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long):
-        the share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw, NaN
-        for pairs that were not tried.
+        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long). The
+        share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw. It is
+        NaN for pairs that were not tried.
 
     Examples
     --------

@@ -71,8 +71,8 @@ class IndianChefsStep(OwnerStep):
         Variables of graphs; by default of all that have no likelihood with a step of its own.
     moves : {"all", "published"}
         "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
-        merges of edges, swaps of neighbours. "published": equations 13 to 16 of the paper in their correct form, each
-        `repeats` times at a node drawn uniformly; for a uniform base measure.
+        merges of edges, swaps of neighbours. With "published": equations 13 to 16 of the paper in their correct form,
+        each `repeats` times at a node drawn uniformly; for a uniform base measure.
     repeats : int
         Births or deaths, splits or merges, and swaps in each sweep.
     sweeps : int

@@ -166,17 +166,17 @@ class NetworkEstimator(PosteriorEstimator):
 class SPNDensity(DensityMixin, NetworkEstimator):
     """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
 
-    A frame is read as `Table.from_frame` reads it: columns of floats are real, of integers
-    binary, ordinal, integer or counts by their values, of strings and categories levels, and NaN, None and ``pd.NA``
-    are missing. Arrays hold numbers. Missing cells are summed out, in learning as in scoring.
+    A frame is read as `Table.from_frame` reads it. Columns of floats are real. Columns of integers are binary,
+    ordinal, integer or counts by their values. Strings and categories are levels. NaN, None and ``pd.NA`` are
+    missing. Arrays hold numbers. Missing cells are summed out, in learning as in scoring.
 
     Parameters
     ----------
     structure : {"learned", "complete"}, RegionTree or callable
-        Splits learned from the training rows as in `SPN`, `complete_tree` over the columns in their order, a tree of
-        your own, or a callable from the training `Table` to one, such as
-        ``lambda table: ps.circuits.complete_tree(table.columns, 4)``. A tree over columns with kinds decides them,
-        whatever `kinds` says.
+        Splits learned from the training rows as in `SPN`, `complete_tree` over the columns in their order, or a tree
+        of your own. A callable makes a tree from the training `Table`, such as ``lambda table:
+        ps.circuits.complete_tree(table.columns, 4)``. A tree over columns with kinds decides them, whatever `kinds`
+        says.
     method : {"variational", "sampling"}
         `fit_variational`: seconds, one mode, no uncertainty of the assignments. Or ``pm.sample`` of a model that holds
         one `SPN`, with the step method that it picks.

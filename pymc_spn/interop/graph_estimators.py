@@ -21,8 +21,8 @@ class OrderDAG(PosteriorEstimator):
     ----------
     method : {"auto", "exact", "orders", "lattice"}
         The engine of `DagPosterior.from_scores`: a sum over all orders, a sample of them, or those of a lattice of
-        probable prefixes (`OrderSPN.fit`). "auto" sums up to 22 columns, or more with informative tiers, and samples
-        beyond.
+        probable prefixes (`OrderSPN.fit`). The choice "auto" sums up to 22 columns, or more with informative tiers,
+        and samples beyond.
     local_score : BGe, BDeu, ConditionalGaussian or callable, optional
         As ``score`` of `LocalScores.from_data`: by default BDeu if all columns are binary or categorical, else BGe.
     prior, max_candidates, max_indegree, required, forbidden, tiers

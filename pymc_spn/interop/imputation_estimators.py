@@ -140,8 +140,8 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Returns
         -------
         DataFrame or (N, D) array
-            What was given, or what ``set_output`` asks for, with its dtypes, frames with their index and names; means
-            of integers are floats, arrays of integers and bools become float64, and categories that a batch lacks are
+            What was given, or what ``set_output`` asks for, with its dtypes, frames with their index and names. Means
+            of integers are floats. Arrays of integers and bools become float64, and categories that a batch lacks are
             added. A level that the training rows did not have stays where it is observed; with ``unseen="missing"`` it
             says nothing of other cells.
         """

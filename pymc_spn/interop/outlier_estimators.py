@@ -23,17 +23,18 @@ LARGEST_CONTAMINATION = 0.5
 class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
     """Rows that a Bayesian sum-product network finds improbable, whatever cells they lack.
 
-    A row is scored as a whole, by its log density beside those of rows which the network draws with the same cells
-    observed, or by its most extreme cell given the others. Log densities alone are no scale for rows with gaps, since
-    every observed cell has its share in them.
+    A row is scored as a whole or by its most extreme cell given the others. As a whole, its log density is compared
+    with those of rows that the network draws with the same cells observed. Log densities alone are no scale for rows
+    with gaps, since every observed cell has its share in them.
 
     Parameters
     ----------
     by : {"density", "cells"}
         "density": the log density less the `level` quantile of those drawn, as `SPNPosterior.predictive_p_value` has
-        it; the stronger one where many cells are a little odd together. "cells": the log of the smallest
-        `SPNPosterior.cell_p_value` times the number of observed cells (Bonferroni); the stronger one where one cell is
-        wrong, or where columns repeat single values, at which densities are what the grid makes of them.
+        it. It is the stronger one where many cells are a little odd together. "cells": the log of the smallest
+        `SPNPosterior.cell_p_value` times the number of observed cells (Bonferroni). It is the stronger one where one
+        cell is wrong. The same holds where columns repeat single values, at which densities are what the grid makes of
+        them.
     contamination : "auto" or float
         "auto": rows are outliers at the `level`, which is the share of false alarms among rows like those of training,
         of "cells" at most. A number within 0 and 0.5: that share of the training rows are outliers, and new rows that

@@ -55,8 +55,8 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF-4 file (but a Zarr store, say), is damaged, holds none of these, or several and no name is
-        given, or was written in a format that this version does not read.
+        If it is no netCDF-4 file (but a Zarr store, say), is damaged, or was written in a format that this version
+        does not read. Also if it holds none of these, or several and no name is given.
 
     Notes
     -----

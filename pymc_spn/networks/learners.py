@@ -132,13 +132,15 @@ def fit_variational(
 
     Notes
     -----
-    Files of parquet and partitions of dask are read one after the other, twice: once for the schema and a sample of
-    100,000 rows, once to check every cell and to write the rows into a scratch folder (see `tempfile.tempdir`). Rows
-    take 8 bytes a cell there. Their lists of edges take about as much, and twice that within a pass.
+    Files of parquet and partitions of dask are read one after the other, twice. The first time is for the schema and
+    a sample of 100,000 rows, the second to check every cell and to write the rows into a scratch folder (see
+    `tempfile.tempdir`). Rows take 8 bytes a cell there. Their lists of edges take about as much, and twice that within
+    a pass.
 
     * **Every cell decides** kinds of columns, levels, whole numbers, supports and gaps.
-    * **The sample decides** learned splits, recording grids and `rounded`, centres, scales and constants of priors,
-      which columns may be in leaves over several, and the children that nodes have: it is fitted first.
+    * **The sample decides** learned splits, recording grids and `rounded`, and centres, scales and constants of
+      priors. It also decides which columns may be in leaves over several, and the children that nodes have. It is
+      fitted first.
     * **All rows decide** weights, leaf parameters and hyperparameters. A first, stochastic pass gives each row its
       assignment. In later ones the bound rises as in memory: statistics are sums over rows, wherever these are.
 

@@ -54,7 +54,7 @@ class SPNPosterior(TrainingRowSimilarity):
     draws come from. Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
-    None is unbounded), a list of intervals or a set of values, or are text such as
+    None is unbounded), a list of intervals or a set of values. They may also be text such as
     ``"20 <= age < 30 and job == 'nurse'"``. Of a sequence of mappings one holds. A condition may be a row with gaps:
     its missing values (NaN, pd.NA) say nothing. Many threads may ask one posterior, its marginals and its conditions
     at once.

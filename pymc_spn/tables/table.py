@@ -68,26 +68,24 @@ class Table:
     def from_frame(cls, data, kinds=None, *, schema=None, names=None, unseen="error"):
         """Code data, by its dtypes or by a known schema.
 
-        Without a schema the kinds follow dtypes and values. Integers are ``binary`` if all are 0 or 1, ``ordinal`` if
-        they are few and repeat (at most 12 values from the smallest to the largest, of which half
-        occur, five rows for each and three for either end), else ``count``, or ``integer`` if a
-        value is negative or they vary less than counts can, as years do (a variance below the mean
-        by three standard errors). Floats are ``real``; but those of a column (not of a 2-D array, whose
-        dtype is one for all) that are whole are read as integers if cells are missing, since
-        pandas stores integers with gaps as floats, or if they are binary or ordinal by the same
-        rule. Bool is ``binary``; category, strings and object columns
-        of str are ``categorical``, with two levels too. Nullable dtypes count as their base.
-        Category levels keep their order, other levels are sorted; those of an ordinal column are
-        all whole numbers between the ends. NaN, None and ``pd.NA`` are
-        missing. Object columns of bools, as with None among them, count as ``boolean``. Datetimes, complex
-        numbers and object columns of anything else but str are refused.
-        Of text with more than 20 levels, and more levels than half the cells, a warning says that
-        it looks like names or identifiers, unless `kinds` has the column.
+        Without a schema the kinds follow dtypes and values. Integers are ``binary`` if all are 0 or 1, and
+        ``ordinal`` if they are few and repeat. That means at most 12 values from the smallest to the largest, of
+        which half occur, five rows for each and three for either end. Other integers are ``count``. They are
+        ``integer`` if a value is negative or they vary less than counts can, as years do (a variance below the mean
+        by three standard errors). Floats are ``real``, with one exception, which does not hold for a 2-D array (its
+        dtype is one for all). Whole floats are read as integers if cells are missing, since pandas stores integers
+        with gaps as floats. They are also read so if they are binary or ordinal by the same rule. Bool is ``binary``;
+        category, strings and object columns of str are ``categorical``, with two levels too. Nullable dtypes count as
+        their base. Category levels keep their order, other levels are sorted; those of an ordinal column are all whole
+        numbers between the ends. NaN, None and ``pd.NA`` are missing. Object columns of bools, as with None among them,
+        count as ``boolean``. Datetimes, complex numbers and object columns of anything else but str are refused. Of
+        text with more than 20 levels, and more levels than half the cells, a warning says that it looks like names or
+        identifiers, unless `kinds` has the column.
 
-        With a schema, columns are matched by name in any order (those of a bare array by
-        position), and values must keep the rules of their column; a column may then be wholly
-        missing and the data may have no rows. Columns that mark gaps (`Column.indicates`) may be left out: they are
-        filled in from the gaps, and missing where the column that they mark is not in the data.
+        With a schema, columns are matched by name in any order (those of a bare array by position). Values
+        must keep the rules of their column. A column may then be wholly missing and the data may have no rows. Columns
+        that mark gaps (`Column.indicates`) may be left out: they are filled in from the gaps, and missing where the
+        column that they mark is not in the data.
 
         Parameters
         ----------
@@ -96,8 +94,8 @@ class Table:
             numbered from 0. An Enum of polars is an ordered category, a Categorical an unordered one.
         kinds : mapping of column name to kind, optional
             Overrides: ``real``, ``positive`` (values > 0), ``integer`` (whole), ``count`` (whole, >= 0), ``ordinal``
-            (whole numbers whose probabilities are learned one by one), ``binary``
-            (bool, 0 and 1, or exactly two levels), ``categorical`` (whole numbers may be levels).
+            (whole numbers whose probabilities are learned one by one). Further kinds: ``binary`` (bool, 0 and
+            1, or exactly two levels), ``categorical`` (whole numbers may be levels).
         schema : sequence of Column, optional
             The columns of an earlier table; excludes `kinds`.
         names : sequence of str, optional
@@ -196,9 +194,9 @@ class Table:
 def decode(values, columns, index=None):
     """Decode an array of codes to a pandas DataFrame with the original dtypes.
 
-    A bool or integer column with missing cells gets the nullable dtype (``boolean``, ``Int64``),
-    an integer column with fractions ``float64`` (``Float64`` if it was nullable), and one beyond
-    its dtype's range ``int64``. Missing cells of object columns are NaN.
+    A bool or integer column with missing cells gets the nullable dtype (``boolean``, ``Int64``). An integer
+    column with fractions gets ``float64`` (``Float64`` if it was nullable), and one beyond its dtype's range
+    ``int64``. Missing cells of object columns are NaN.
 
     Parameters
     ----------
