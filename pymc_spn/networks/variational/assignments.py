@@ -53,7 +53,7 @@ class AssignedRows(NamedTuple):
     log_value: float
 
 
-def total_of(pieces: list[AssignedRows]) -> Statistics:
+def total_of(pieces: list[Any]) -> Statistics:
     """Statistics of all rows."""
     return Statistics(*(np.sum(x, axis=0) for x in zip(*(p.statistics for p in pieces), strict=True)))
 
@@ -87,12 +87,16 @@ def kept(tree: ActiveTree, pieces: list[AssignedRows], number: np.ndarray) -> li
     """The pieces without the edges of the tree that have no new number."""
     out = []
     for piece in pieces:
-        edges = number[piece.edges]
-        has = edges >= 0
-        ptr = np.concatenate([[0], np.cumsum(has)])[piece.ptr]
-        statistics = statistics_of_kept(tree, piece.statistics, number)
-        out.append(piece._replace(ptr=ptr, edges=edges[has], statistics=statistics))
+        ptr, edges = renumbered(piece.ptr, piece.edges, number)
+        out.append(piece._replace(ptr=ptr, edges=edges, statistics=statistics_of_kept(tree, piece.statistics, number)))
     return out
+
+
+def renumbered(ptr: np.ndarray, edges: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of edges under new numbers, without those that have none."""
+    new = number[edges]
+    has = new >= 0
+    return np.concatenate([[0], np.cumsum(has)])[ptr], new[has]
 
 
 def expected_logs(tree: ActiveTree, statistics: Statistics, summaries: Summaries, compiled: Any, hyper: tuple) -> Logs:

@@ -79,56 +79,28 @@ def ascend(
     base_log: np.ndarray,
     jacobian: float,
     start: tuple[ActiveTree, np.ndarray],
-    hyperparameters: tuple,
-    learned: np.ndarray,
-    priors: np.ndarray,
-    max_steps: int,
-    tolerance: float,
-    stepped: Callable[[], None] = lambda: None,
-    search: ListSearch = USUAL,
-    n_batches: int = BATCHES,
+    *settings: Any,
+    **options: Any,
 ) -> Ascent:
-    """Raise the bound until a step gains less than ``tolerance`` nats a row.
+    """`climb` from rows in memory that each stand wholly on one edge of every region.
 
     Parameters
     ----------
-    structure : RegionTree
-    compiled : CompiledPalette
+    structure, compiled, jacobian
+        As in `climb`.
     coded, base_log : (N, P) float64
         Coded table with a column for each place; `base_logs`.
-    jacobian : float
-        Log density of the coded table relative to the original one, in nats.
     start : ActiveTree, (N, R) int32
         The tree and every row's edges in it, -1 where it has none.
-    hyperparameters : concentration (2,), leaf_scale, leaf_shape, precision_ratio, covariance_scale (D,) each
-    learned : (5, max(2, D)) bool
-    priors : (5, 3) float64
-        Family code and two parameters for each group of hyperparameters.
-    max_steps : int
-    tolerance : float
-    stepped : callable
-        Called after every step.
-    search : ListSearch
-    n_batches : int
-        Parts of the table after each of which a step sets weights and parameters anew; less where the table is small.
+    *settings, **options
+        What `climb` takes after `jacobian`.
     """
     tree, paths = start
-    return climb(
-        structure,
-        compiled,
-        tree,
-        lambda hyper: pieces_of(tree, coded, base_log, paths, compiled, hyper),
-        len(coded),
-        jacobian,
-        hyperparameters,
-        learned,
-        priors,
-        max_steps,
-        tolerance,
-        stepped,
-        search,
-        n_batches,
-    )
+
+    def first_pieces(hyper: tuple) -> list[Any]:
+        return pieces_of(tree, coded, base_log, paths, compiled, hyper)
+
+    return climb(structure, compiled, tree, first_pieces, len(coded), jacobian, *settings, **options)
 
 
 def climb(
@@ -149,14 +121,30 @@ def climb(
     rows: Any = RowsInMemory,
     searches: int = SEARCHES,
 ) -> Ascent:
-    """`ascend` from rows that have assignments, wherever the rows are.
+    """Raise the bound until a step gains less than ``tolerance`` nats a row, wherever the rows are.
 
     Parameters
     ----------
+    structure : RegionTree
+    compiled : CompiledPalette
+    tree : ActiveTree
     first_pieces : callable
         Given the hyperparameters, the pieces of all rows with their assignments.
     n_rows : int
         Rows of all pieces.
+    jacobian : float
+        Log density of the coded table relative to the original one, in nats.
+    hyperparameters : concentration (2,), leaf_scale, leaf_shape, precision_ratio, covariance_scale (D,) each
+    learned : (5, max(2, D)) bool
+    priors : (5, 3) float64
+        Family code and two parameters for each group of hyperparameters.
+    max_steps : int
+    tolerance : float
+    stepped : callable
+        Called after every step.
+    search : ListSearch
+    n_batches : int
+        Parts of the table after each of which a step sets weights and parameters anew; less where the table is small.
     rows : RowsInMemory or PartitionedRows
         Where they are.
     searches : int

@@ -17,7 +17,7 @@ import numpy as np
 from pymc_spn.gibbs.palette import log_jacobian_of_counts
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics
-from pymc_spn.networks.variational.assignments import ListSearch, expected_logs
+from pymc_spn.networks.variational.assignments import ListSearch, expected_logs, total_of
 from pymc_spn.networks.variational.coordinate_ascent import climb
 from pymc_spn.networks.variational.fit import VariationalFit, fit_by_ascent, fit_of, spread_palette
 from pymc_spn.networks.variational.partitioned_rows import PartitionedRows, RowGroup
@@ -127,10 +127,9 @@ def first_pass(
 
 def _joined(parts: list[RowGroup]) -> RowGroup:
     """One group of the rows of several."""
-    statistics = Statistics(*(np.sum(x, axis=0) for x in zip(*(part.statistics for part in parts), strict=True)))
     return RowGroup(
         tuple(block for part in parts for block in part.blocks),
-        statistics,
+        total_of(parts),
         sum(part.entropy for part in parts),
         sum(part.log_value for part in parts),
     )

@@ -15,6 +15,7 @@ from pymc_spn.networks.variational.assignments import (
     ListSearch,
     Logs,
     assigned_piece,
+    renumbered,
 )
 from pymc_spn.networks.variational.coordinate_ascent import base_logs
 from pymc_spn.networks.variational.summaries import Summaries
@@ -103,9 +104,7 @@ class PartitionedRows:
                 ptr[1:] = np.cumsum(np.load(file))
                 edges = np.load(file).astype(np.int32)
         if number is not None and lists:
-            edges = number[edges]
-            has = edges >= 0
-            ptr, edges = np.concatenate([[0], np.cumsum(has)])[ptr], edges[has]
+            ptr, edges = renumbered(ptr, edges, number)
         return AssignedRows(placed, base, ptr, edges, no_statistics(tree), 0.0, 0.0)
 
     def kept(self, tree: ActiveTree, groups: list[RowGroup], number: np.ndarray) -> list[RowGroup]:
