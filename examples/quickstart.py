@@ -1,7 +1,7 @@
 """The main job on a real table: learn a joint distribution with gaps, check it, and ask it questions.
 
-The table is scikit-learn's wine data: 178 wines, 13 chemical measurements and the cultivar. A fifth of the rows is
-held out, a tenth of the training cells is blanked. Run it with ``python examples/quickstart.py``; it prints its
+The table is scikit-learn's iris data: 150 flowers, four measurements and the species. A fifth of the rows is held out,
+a tenth of the training cells is blanked. Run it with ``python examples/quickstart.py``; it prints its
 numbers and writes ``quickstart.png`` next to where it is run (``--figure`` chooses another place).
 """
 
@@ -16,20 +16,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris
 from sklearn.mixture import GaussianMixture
 
 import pymc_spn as ps
 
 SEED = 1
-TARGET = "cultivar"
+TARGET = "species"
 
 
-def wine_table():
-    """The wine data as a DataFrame with a categorical column."""
-    bunch = load_wine(as_frame=True)
-    wine = bunch.data.rename(columns={"od280/od315_of_diluted_wines": "od280_od315"})
-    return wine.assign(**{TARGET: pd.Categorical.from_codes(bunch.target, ["first", "second", "third"])})
+def iris_table():
+    """The iris data, in centimetres, as a DataFrame with a categorical column."""
+    bunch = load_iris(as_frame=True)
+    iris = bunch.data.rename(columns=lambda name: name.removesuffix(" (cm)").replace(" ", "_"))
+    return iris.assign(**{TARGET: pd.Categorical.from_codes(bunch.target, bunch.target_names)})
 
 
 def split_and_blank(table, rng, held_out=0.2, blanked=0.1):
@@ -57,16 +57,16 @@ def main():
     """Model, sample, diagnose, compare, query, impute, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--figure", default="quickstart.png", help="where the figure is written")
-    parser.add_argument("--draws", type=int, default=300)
-    parser.add_argument("--tune", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=500)
+    parser.add_argument("--tune", type=int, default=500)
     arguments = parser.parse_args()
     rng = np.random.default_rng(SEED)
-    complete, train, gaps, test = split_and_blank(wine_table(), rng)
+    complete, train, gaps, test = split_and_blank(iris_table(), rng)
     print(f"{len(train)} training rows with {int(gaps.to_numpy().sum())} blanked cells, {len(test)} held out\n")
 
     # 1. the model: columns' kinds come from the dtypes, their splits from the rows, missing cells are summed out
     with pm.Model():
-        ps.SPN("wine", observed=train)
+        ps.SPN("iris", observed=train)
         begin = time.perf_counter()
         idata = pm.sample(
             arguments.draws,
@@ -74,11 +74,11 @@ def main():
             chains=4,
             cores=2,
             random_seed=SEED,
-            spn={"sweeps": 10},
+            spn={"sweeps": 6},
             progressbar=False,
         )
         print(f"sampling took {time.perf_counter() - begin:.0f} s, compilation included\n")
-    print(az.summary(idata, var_names=["wine_log_joint", "wine_concentration"]), "\n")
+    print(az.summary(idata, var_names=["iris_log_joint", "iris_concentration"]), "\n")
 
     # 2. held-out density, against a Gaussian mixture that saw the cells that were blanked for us
     post = ps.SPNPosterior.from_idata(idata)
@@ -87,17 +87,18 @@ def main():
     mixture, mixture_log_density = best_mixture(complete[numeric], rng)
     theirs = mixture_log_density(test[numeric])
     gain = ours.to_numpy() - theirs
-    print("held-out log density, nats a row (13 measurements)")
+    print("held-out log density, nats a row (4 measurements)")
     print(f"  sum-product network  {float(ours.mean()):8.2f}")
     print(f"  Gaussian mixture     {theirs.mean():8.2f}   ({mixture.n_components} {mixture.covariance_type}, by BIC)")
     print(f"  difference           {gain.mean():8.2f} +- {gain.std(ddof=1) / np.sqrt(len(gain)):.2f}\n")
 
     # 3. conditional queries: exact for every draw, averaged over the posterior
-    event = {"proline": (1000, None)}
-    for cultivar in ("first", "second", "third"):
-        chance = post.probability(event, given={TARGET: {cultivar}})
-        print(f"P(proline >= 1000 | {cultivar} cultivar) = {float(chance):.3f}")
-    print(f"E[alcohol | flavanoids = 3] = {float(post.mean(given={'flavanoids': 3.0}).sel(column='alcohol')):.2f}\n")
+    event = {"petal_length": (5.0, None)}
+    for species in train[TARGET].cat.categories:
+        chance = post.probability(event, given={TARGET: {species}})
+        print(f"P(petal length >= 5 cm | {species}) = {float(chance):.3f}")
+    width = post.mean(given={"petal_length": 5.0}).sel(column="petal_width")
+    print(f"E[petal width | petal length = 5 cm] = {float(width):.2f} cm\n")
 
     # 4. the blanked cells, imputed
     tables = post.impute(train, n=50, random_seed=SEED)
@@ -111,7 +112,7 @@ def main():
     print("blanked cells, root mean square error in standard deviations of the column")
     print(f"  sum-product network  {np.sqrt((error**2).mean()):.3f}")
     print(f"  column means         {np.sqrt((by_mean**2).mean()):.3f}")
-    print(f"blanked cultivars: mean probability of the true one {np.mean(labels == truth):.2f} ({len(truth)} cells)\n")
+    print(f"blanked species: mean probability of the true one {np.mean(labels == truth):.2f} ({len(truth)} cells)\n")
 
     draw_figure(idata, post, complete, hidden, tables, numeric, arguments.figure)
     print(f"figure written to {arguments.figure}")
@@ -120,27 +121,27 @@ def main():
 def draw_figure(idata, post, complete, hidden, tables, numeric, path):
     """Log joint by chain, a conditional density, and imputed against true values."""
     figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
-    log_joint = idata.posterior["wine_log_joint"]
+    log_joint = idata.posterior["iris_log_joint"]
     for chain in log_joint.chain.to_numpy():
         axes[0].plot(log_joint.sel(chain=chain), lw=0.7, label=f"chain {chain}")
     axes[0].set(title="log joint of data and assignments", xlabel="draw", ylabel="nats")
     axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, fontsize=7, frameon=False)
 
-    grid = np.linspace(complete["proline"].min(), complete["proline"].max(), 200)
-    for k, cultivar in enumerate(complete[TARGET].cat.categories):
+    grid = np.linspace(complete["petal_width"].min(), complete["petal_width"].max(), 200)
+    for k, species in enumerate(complete[TARGET].cat.categories):
         rows = pd.DataFrame(
-            {"proline": grid, TARGET: pd.Categorical([cultivar] * 200, complete[TARGET].cat.categories)}
+            {"petal_width": grid, TARGET: pd.Categorical([species] * 200, complete[TARGET].cat.categories)}
         )
-        both = post.marginal(["proline", TARGET]).log_density(rows, per_draw=True)
+        both = post.marginal(["petal_width", TARGET]).log_density(rows, per_draw=True)
         given = post.marginal([TARGET]).log_density(rows[[TARGET]], per_draw=True)
         density = np.exp(both - given).stack(sample=("chain", "draw"))
         low, high = density.quantile([0.05, 0.95], "sample").to_numpy()
         axes[1].fill_between(grid, low, high, alpha=0.25, color=f"C{k}")
-        axes[1].plot(grid, density.mean("sample"), color=f"C{k}", label=cultivar)
-        seen = complete.loc[complete[TARGET] == cultivar, "proline"]
-        axes[1].plot(seen, np.full(len(seen), -2e-4 * (k + 1)), "|", color=f"C{k}", ms=5)
-    axes[1].set(title="p(proline | cultivar), 90 % band over draws", xlabel="proline", ylabel="density")
-    axes[1].legend(title="cultivar", fontsize=8)
+        axes[1].plot(grid, density.mean("sample"), color=f"C{k}", label=species)
+        seen = complete.loc[complete[TARGET] == species, "petal_width"]
+        axes[1].plot(seen, np.full(len(seen), -0.15 * (k + 1)), "|", color=f"C{k}", ms=5)
+    axes[1].set(title="p(petal width | species), 90 % band over draws", xlabel="petal width (cm)", ylabel="density")
+    axes[1].legend(title="species", fontsize=8)
 
     centre, scale = complete[numeric].mean().to_numpy(), complete[numeric].std().to_numpy()
     completions = np.array([(t[numeric].to_numpy() - centre) / scale for t in tables])[:, hidden]
