@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
 from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational.partitioned_fit import fit_partitions
 from pymc_spn.networks.variational_posterior import VariationalPosterior
+from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
@@ -34,6 +35,9 @@ from pymc_spn.tables.partitioned_tables import (
     read_partitions,
 )
 from pymc_spn.tables.reading import report_guesses
+
+if TYPE_CHECKING:
+    import distributed
 
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
@@ -62,6 +66,7 @@ def fit_variational(
     tolerance: float = 1e-5,
     name: str = "x",
     n_jobs: int | None = None,
+    client: "distributed.Client | None" = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
     kinds: Kinds | None = None,
@@ -110,6 +115,9 @@ def fit_variational(
         Name of the network in the answers.
     n_jobs : int, optional
         Threads, as in `parallel_config`: by default all processors. The fit does not depend on it.
+    client : distributed.Client, optional
+        Of a table in partitions: workers of this cluster assign the rows in each pass. The fit has the same bits. All
+        workers must see the scratch folder of the Notes. Reading the table and the fit to the sample are done here.
     random_seed : int, Generator or None
         For the starts; ascent itself draws nothing.
     progressbar : bool
@@ -128,7 +136,10 @@ def fit_variational(
         As `SPN`; counts or a tolerance that are not positive. Of partitions the message names the file, or the number
         of the partition: values that break a rule, columns or dtypes unlike those before.
     FileNotFoundError, ImportError
-        If there is no such path, or no pyarrow to read it.
+        If there is no such path, or no pyarrow to read it; if workers do not see the scratch folder, or have other
+        versions.
+    RuntimeError
+        If the cluster is gone.
 
     Notes
     -----
@@ -168,7 +179,14 @@ def fit_variational(
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
+    if client is not None:
+        check_client(client)
     given_structure, partitions = structure, partitions_of(df)
+    if client is not None and partitions is None:
+        raise ValueError(
+            "client is for a table in partitions: a path of parquet files or a dask DataFrame. Threads fit a table in "
+            f"memory; df is {type(df).__name__}"
+        )
     whole = None  # all rows of partitions, unless they are so few that they are a table like others
     if partitions is not None:
         whole, df, kinds = _read(partitions, structure, kinds, name, progressbar)
@@ -227,7 +245,7 @@ def fit_variational(
         else:
             fit = fit_partitions(
                 draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
-                max_children, restarts, steps, passes, tolerance, rng, progressbar,
+                max_children, restarts, steps, passes, tolerance, rng, progressbar, client,
             )  # fmt: skip
     schema = NetworkSchema(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},

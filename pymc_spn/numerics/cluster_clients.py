@@ -1,5 +1,6 @@
 """Clients of Dask clusters: checked before work is sent, and their failures in words."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -70,17 +71,48 @@ def check_workers(client: Any, packages: Iterable[str] = PACKAGES) -> dict[str, 
     return own
 
 
-def mapped(client: Any, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-    """Results of a function of single tasks on the workers of a cluster, in order; a lost task runs again."""
-    check_workers(client)
-    futures = [client.submit(function, task, pure=False) for task in tasks]
+def mapped(client: Any, function: Callable[..., Any], tasks: Iterable[Any], *shared: Any) -> Iterator[Any]:
+    """Results of a function of single tasks on the workers of a cluster, in order; a lost task runs again.
+
+    What the tasks share is sent once to each worker, and follows the task in each call.
+    """
+    with clear_failures(client):
+        # tasks of their own, not scattered data: these run again where the worker that held them is lost
+        sent = [client.submit(_as_it_is, one, pure=False) for one in shared]
+        futures: list[Any] = [client.submit(function, task, *sent, pure=False) for task in tasks]
     try:
         with clear_failures(client):
-            for future in futures:
-                yield future.result()
+            for i, future in enumerate(futures):
+                result = future.result()
+                futures[i] = None  # the workers may forget it
+                del future
+                yield result
     finally:
-        if client.status == "running":
-            client.cancel(futures)
+        left = [future for future in futures if future is not None]
+        if left and client.status == "running":
+            client.cancel(left)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def check_folder(client: Any, folder: str) -> None:
+    """Refuse workers that do not see a folder of this process.
+
+    Raises
+    ------
+    FileNotFoundError
+        If one does not.
+    """
+    with clear_failures(client):
+        seen = client.run(os.path.isdir, folder)
+    for address, has in seen.items():
+        if not has:
+            raise FileNotFoundError(
+                f"worker {address} does not see the scratch folder {folder!r}; set TMPDIR to a folder that all "
+                "machines of the cluster share"
+            )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.numerics.cluster_clients import check_client, mapped
+from pymc_spn.numerics.cluster_clients import check_client, check_workers, mapped
 from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
@@ -211,6 +211,7 @@ def fit_tree(
     check_at_least("particles", particles, 2, TREE_BYTES)
     if client is not None:
         check_client(client)
+        check_workers(client)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:

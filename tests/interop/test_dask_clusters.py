@@ -13,7 +13,9 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.numerics.cluster_clients import check_workers
+from pymc_spn.networks.variational import partitioned_fit, partitioned_rows
+from pymc_spn.numerics.cluster_clients import check_folder, check_workers, mapped
+from tests.networks.test_partitions import in_parts, mixed_rows, write  # noqa: F401  in_parts is a fixture
 from tests.sampled_runs import assert_same, bits_of_every_process
 
 dd = pytest.importorskip("dask.dataframe")
@@ -165,6 +167,45 @@ def test_islands_of_trees_are_grown_by_workers(client):
     np.testing.assert_array_equal(there.predict_proba(rows), here.predict_proba(rows))
     with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 3"):
         ps.fit_tree(rows, rows["x"] > 8, **options, client=3)
+
+
+@pytest.mark.usefixtures("in_parts")
+@pytest.mark.parametrize("loses_a_worker", [False, True])
+def test_rows_in_partitions_are_assigned_by_workers(client, monkeypatch, tmp_path, loses_a_worker):
+    before = set(client.run(os.getpid).values())
+    counts = []
+
+    def noted(client, function, tasks, *shared):
+        for i, done in enumerate(mapped(client, function, tasks, *shared)):
+            if loses_a_worker and i == 0 and len(counts) == 6:
+                os.kill(min(before), signal.SIGKILL)
+            yield done
+        counts.append(len(tasks))
+
+    folder = write(mixed_rows(), tmp_path / "table")
+    options = {"random_seed": 1, "progressbar": False, "max_steps": 3}
+    here = ps.fit_variational(folder, **options)
+    monkeypatch.setattr(partitioned_rows, "mapped", noted)
+    monkeypatch.setattr(partitioned_rows, "for_each", None)  # no thread assigns anything
+    there = ps.fit_variational(folder, client=client, **options)
+    client.wait_for_workers(2)
+    assert sum(counts) >= 24  # twelve blocks in the first pass, and in each of those that follow
+    assert len(before & set(client.run(os.getpid).values())) == (1 if loses_a_worker else 2)
+    np.testing.assert_array_equal(there._states.fit.bounds[0], here._states.fit.bounds[0])
+    new = mixed_rows(40, 8)
+    np.testing.assert_array_equal(there.log_density(new), here.log_density(new))
+
+
+@pytest.mark.usefixtures("in_parts")
+def test_a_fit_says_what_workers_lack(client, monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match=r"client is for a table in partitions.*df is DataFrame"):
+        ps.fit_variational(table(), client=client)
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 3"):
+        ps.fit_variational(str(tmp_path), client=3)
+    folder = write(mixed_rows(), tmp_path / "table")
+    monkeypatch.setattr(partitioned_fit, "check_folder", lambda client, folder: check_folder(client, folder + "-not"))
+    with pytest.raises(FileNotFoundError, match=r"worker .* does not see the scratch folder .*; set TMPDIR to a"):
+        ps.fit_variational(folder, client=client, random_seed=1, progressbar=False)
 
 
 def test_what_has_no_place_on_a_cluster_is_refused(client, monkeypatch):

@@ -22,10 +22,11 @@ from pymc_spn.networks.variational.coordinate_ascent import climb
 from pymc_spn.networks.variational.fit import VariationalFit, fit_by_ascent, fit_of, spread_palette
 from pymc_spn.networks.variational.partitioned_rows import PartitionedRows, RowGroup
 from pymc_spn.networks.variational.summaries import summaries_of
+from pymc_spn.numerics.cluster_clients import check_folder, check_workers
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 GROUPS = 16  # of rows, whose statistics are kept; a full pass replaces one after the other
-BATCH = 8  # blocks of a batch of the stochastic pass
+BATCH, BATCHES = 8, 256  # blocks of a batch of the stochastic pass at least, batches of the pass at most
 # From the top a row tries the two children of each node that suit it best: more would cost more than the pass is worth.
 FROM_THE_TOP = ListSearch(breadth=2, descent=2, enter=1e-3, leave=1e-4)
 FORGETTING = 0.7  # step t of the stochastic pass moves the statistics by (t + 1) ** -0.7
@@ -45,6 +46,7 @@ def fit_partitions(
     tolerance: float,
     rng: np.random.Generator,
     progressbar: bool,
+    client: Any = None,
 ) -> VariationalFit:
     """Fit to all rows of some tables, none of which need fit in memory together.
 
@@ -60,11 +62,16 @@ def fit_partitions(
         Steps on the sample at most.
     max_passes : int
         Full passes at most, after the stochastic one.
+    client : distributed.Client, optional
+        Whose workers assign the blocks of rows.
     """
     structure, spread = schema.structure, spread_palette(schema)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pymc_spn_"))
-        rows = PartitionedRows(folder, structure, spread)
+        if client is not None:
+            check_workers(client)
+            check_folder(client, folder)
+        rows = PartitionedRows(folder, structure, spread, client=client)
         for values in tables():
             rows.add(values)
         rows.end()
@@ -107,11 +114,11 @@ def first_pass(
     """
     structure, compiled, n_rows = rows.structure, rows.compiled, rows.n_rows
     guess = Statistics(*(x * (n_rows / n_sample) for x in statistics))
-    groups, step = [], 0
+    groups, step, batch = [], 0, max(BATCH, len(order) // BATCHES)
     for a, b in pairwise(np.linspace(0, len(order), min(GROUPS, len(order)) + 1).astype(int)):
         parts = []
-        for begin in range(a, b, BATCH):
-            blocks = order[begin : min(begin + BATCH, b)]
+        for begin in range(a, b, batch):
+            blocks = order[begin : min(begin + batch, b)]
             summaries = summaries_of(tree, structure, compiled, guess)
             logs = expected_logs(tree, guess, summaries, compiled, hyper)
             (done,) = rows.assigned(tree, summaries, logs, [rows.without_lists(blocks, tree)], FROM_THE_TOP)

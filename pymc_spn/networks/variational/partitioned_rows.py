@@ -1,8 +1,9 @@
 """Rows of an ascent that are not in memory: in blocks of a scratch folder, with their lists of edges."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from pymc_spn.networks.variational.assignments import (
 )
 from pymc_spn.networks.variational.coordinate_ascent import base_logs
 from pymc_spn.networks.variational.summaries import Summaries
+from pymc_spn.numerics.cluster_clients import mapped
 from pymc_spn.numerics.threads import for_each
 
 BLOCK = 2**14  # rows that are in memory at a time, for each thread
@@ -38,6 +40,62 @@ class RowGroup(NamedTuple):
     number: np.ndarray | None = None
 
 
+class Shared(NamedTuple):
+    """What all blocks of an assignment need to know."""
+
+    structure: Any
+    compiled: Any
+    tree: ActiveTree
+    summaries: Summaries
+    logs: Logs
+    search: ListSearch
+
+
+class BlockTask(NamedTuple):
+    """A block of rows, the file of its lists and that of its new ones in the same folder; `number` as in `RowGroup`."""
+
+    folder: Path
+    block: int
+    lists: str
+    new_lists: str
+    number: np.ndarray | None
+
+    def piece(self, structure: Any, compiled: Any, tree: ActiveTree) -> AssignedRows:
+        """The rows of the block with their lists, as a piece in memory."""
+        values = np.load(self.folder / f"rows{self.block}.npy")
+        base = base_logs(structure, compiled, values)
+        placed = place_columns(structure, code_values(compiled, values))
+        ptr, edges = np.zeros(len(values) + 1, np.int64), np.zeros(0, np.int32)
+        if self.lists:
+            with (self.folder / self.lists).open("rb") as file:
+                ptr[1:] = np.cumsum(np.load(file))
+                edges = np.load(file).astype(np.int32)
+        if self.number is not None and self.lists:
+            ptr, edges = renumbered(ptr, edges, self.number)
+        return AssignedRows(placed, base, ptr, edges, no_statistics(tree), 0.0, 0.0)
+
+
+class AssignedBlock(NamedTuple):
+    """What an assignment leaves of a block beside the file of its lists."""
+
+    block: tuple[int, str]
+    statistics: Statistics
+    entropy: float
+    log_value: float
+
+
+def assigned_block(task: BlockTask, shared: Shared) -> AssignedBlock:
+    """Best assignments of the rows of a block; their lists are in a file once this returns, and never in part."""
+    structure, compiled, tree, summaries, logs, search = shared
+    done = assigned_piece(tree, summaries, logs, task.piece(structure, compiled, tree), search)
+    unfinished = task.folder / f"{task.new_lists}.{uuid4().hex}"  # a worker that was given up may write, too
+    with unfinished.open("wb") as file:
+        np.save(file, np.diff(done.ptr).astype(np.int32))
+        np.save(file, done.edges.astype(np.uint16 if tree.option.size <= FEW_EDGES else np.int32))
+    unfinished.replace(task.folder / task.new_lists)
+    return AssignedBlock((task.block, task.new_lists), done.statistics, done.entropy, done.log_value)
+
+
 class PartitionedRows:
     """Blocks of rows in a folder, and assignments of them.
 
@@ -52,12 +110,20 @@ class PartitionedRows:
         Of fits: values in cells are spread (`with_spread_values`).
     advance : callable
         Told of the number of rows after each block.
+    client : distributed.Client, optional
+        Whose workers assign blocks; they see the folder.
     """
 
     def __init__(
-        self, folder: str | Path, structure: Any, compiled: Any, advance: Callable[[int], None] = lambda rows: None
+        self,
+        folder: str | Path,
+        structure: Any,
+        compiled: Any,
+        advance: Callable[[int], None] = lambda rows: None,
+        client: Any = None,
     ) -> None:
         self.folder, self.structure, self.compiled, self.advance = Path(folder), structure, compiled, advance
+        self.client = client
         self.sizes: list[int] = []
         self.observed = np.zeros(len(structure.columns), np.int64)
         self._waiting: list[np.ndarray] = []
@@ -92,21 +158,6 @@ class PartitionedRows:
         """Some blocks as a group of rows that have no assignments yet."""
         return RowGroup(tuple((int(b), "") for b in blocks), no_statistics(tree), 0.0, 0.0)
 
-    def piece(self, block: tuple[int, str], number: np.ndarray | None, tree: ActiveTree) -> AssignedRows:
-        """The rows of a block with their lists, as a piece in memory."""
-        which, lists = block
-        values = np.load(self.folder / f"rows{which}.npy")
-        base = base_logs(self.structure, self.compiled, values)
-        placed = place_columns(self.structure, code_values(self.compiled, values))
-        ptr, edges = np.zeros(len(values) + 1, np.int64), np.zeros(0, np.int32)
-        if lists:
-            with (self.folder / lists).open("rb") as file:
-                ptr[1:] = np.cumsum(np.load(file))
-                edges = np.load(file).astype(np.int32)
-        if number is not None and lists:
-            ptr, edges = renumbered(ptr, edges, number)
-        return AssignedRows(placed, base, ptr, edges, no_statistics(tree), 0.0, 0.0)
-
     def kept(self, tree: ActiveTree, groups: list[RowGroup], number: np.ndarray) -> list[RowGroup]:
         """The groups without the edges of the tree that have no new number."""
         out = []
@@ -121,38 +172,41 @@ class PartitionedRows:
     ) -> list[RowGroup]:
         """Best assignments of the rows of some groups."""
         out = []
+        shared = Shared(self.structure, self.compiled, tree, summaries, logs, search)
         for group in groups:
-            totals: list[Any] = [no_statistics(tree), 0.0, 0.0]
+            statistics, entropy, log_value = no_statistics(tree), 0.0, 0.0
             blocks = []
-            for begin in range(0, len(group.blocks), PIECES):
-                for done in self._assigned_blocks(tree, summaries, logs, group, begin, search):
-                    blocks.append(done[0])
-                    totals[0] = Statistics(*(a + b for a, b in zip(totals[0], done[1], strict=True)))
-                    totals[1:] = totals[1] + done[2], totals[2] + done[3]
-            out.append(RowGroup(tuple(blocks), *totals))
+            for done in self._assigned_blocks(group.blocks, group.number, shared):
+                blocks.append(done.block)
+                statistics = Statistics(*(a + b for a, b in zip(statistics, done.statistics, strict=True)))
+                entropy, log_value = entropy + done.entropy, log_value + done.log_value
+            out.append(RowGroup(tuple(blocks), statistics, entropy, log_value))
         return out
 
-    def _assigned_blocks(
-        self, tree: ActiveTree, summaries: Summaries, logs: Logs, group: RowGroup, begin: int, search: ListSearch
-    ) -> list[tuple[tuple[int, str], Statistics, float, float]]:
-        """Blocks, each with its new lists, statistics, entropy and log value; the next `PIECES` of a group."""
-        blocks = group.blocks[begin : begin + PIECES]
+    def _assigned_blocks(self, blocks: tuple, number: Any, shared: Shared) -> Iterator[AssignedBlock]:
+        """Blocks with their new lists, in their order: by threads, or by the workers of a cluster."""
         files = [f"lists{self._n_written + i}.npy" for i in range(len(blocks))]
         self._n_written += len(blocks)
         self._files.update(files)
-        out: list[Any] = [None] * len(blocks)
-        small = np.uint16 if tree.option.size <= FEW_EDGES else np.int32
+        tasks = [
+            BlockTask(self.folder, block, lists, file, number)
+            for (block, lists), file in zip(blocks, files, strict=True)
+        ]
+        if self.client is not None:
+            for done in mapped(self.client, assigned_block, tasks, shared):
+                self.advance(self.sizes[done.block[0]])
+                yield done
+            return
+        for begin in range(0, len(tasks), PIECES):
+            some = tasks[begin : begin + PIECES]
+            out: list[Any] = [None] * len(some)
 
-        def assign(i: int) -> None:
-            done = assigned_piece(tree, summaries, logs, self.piece(blocks[i], group.number, tree), search)
-            with (self.folder / files[i]).open("wb") as file:
-                np.save(file, np.diff(done.ptr).astype(np.int32))
-                np.save(file, done.edges.astype(small))
-            out[i] = (blocks[i][0], files[i]), done.statistics, done.entropy, done.log_value
-            self.advance(len(done.values))
+            def assign(i: int, some: list[BlockTask] = some, out: list[Any] = out) -> None:
+                out[i] = assigned_block(some[i], shared)
+                self.advance(self.sizes[some[i].block])
 
-        for_each(assign, range(len(blocks)), len(blocks) > 1)
-        return out
+            for_each(assign, range(len(some)), len(some) > 1)
+            yield from out
 
     def settle(self, groups: list[RowGroup]) -> None:
         """Delete all lists but those of these groups."""
