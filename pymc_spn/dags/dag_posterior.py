@@ -17,6 +17,7 @@ from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
+from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.first_guesses import made_by
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
@@ -25,6 +26,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
 
 if TYPE_CHECKING:
+    import distributed
     import xarray as xr
 
     from pymc_spn.tables.inputs import TableLike
@@ -81,6 +83,7 @@ class DagPosterior(OrderSPN):
         max_candidates: int | None = None,
         lags: int = 0,
         progressbar: bool = True,
+        client: "distributed.Client | None" = None,
         **knowledge: Any,
     ) -> Self:
         """Score the parent sets of a table, and make the posterior.
@@ -102,6 +105,8 @@ class DagPosterior(OrderSPN):
             For a time series: how many earlier rows may be causes of a row, as in `LocalScores.from_data`.
         progressbar : bool
             Show bars once something has taken a second.
+        client : distributed.Client, optional
+            As in `from_scores`.
         **knowledge
             ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds``, ``standardize`` and
             ``max_gigabytes`` of `LocalScores.from_data`.
@@ -126,10 +131,11 @@ class DagPosterior(OrderSPN):
         'exact'
         """
         check_engine(engine)
+        check_client(client)
         count("lags", lags, 0)
         knowledge |= {"lags": lags, "progressbar": progressbar}
         scores = LocalScores.from_data(data, score, prior, max_candidates, **knowledge)
-        return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar)
+        return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar, client)
 
     @classmethod
     def from_scores(
@@ -140,6 +146,7 @@ class DagPosterior(OrderSPN):
         draws: int = 500,
         random_seed: Seed = None,
         progressbar: bool = True,
+        client: "distributed.Client | None" = None,
     ) -> Self:
         """The posterior of given local scores.
 
@@ -155,6 +162,8 @@ class DagPosterior(OrderSPN):
         random_seed : int, Generator or None
             The same seed gives the same bits, on any number of threads.
         progressbar : bool
+        client : distributed.Client, optional
+            The chains over orders run on the workers of this cluster, with the same bits. Nothing else does.
 
         Returns
         -------
@@ -180,6 +189,7 @@ class DagPosterior(OrderSPN):
         """
         check_engine(engine)
         check_scores(scores)
+        check_client(client)
         n_chains, n_draws = count("chains", chains), count("draws", draws, 4)
         if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
             post: Any = cls.exact(scores, progressbar=progressbar)
@@ -189,7 +199,7 @@ class DagPosterior(OrderSPN):
             return lattice
         rng, tables = np.random.default_rng(random_seed), BaseTables(scores)
         none = (0,) * scores.d
-        found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar)
+        found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar, client)
         post = cls(scores, OrderPaths.of(*found), "orders", None, tables)
         post._seed = int(rng.integers(2**63))
         return post._warned()

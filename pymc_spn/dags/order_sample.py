@@ -1,7 +1,7 @@
 """Orders drawn by Markov chains until the edges of all chains agree, and drawn anew where a condition leaves few."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.order_mcmc_kernels import order_log_weights
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
+from pymc_spn.numerics.cluster_clients import worked_out
 from pymc_spn.numerics.progress_bars import ProgressBar
-from pymc_spn.numerics.threads import for_each
 
 STARTS = 10  # random orders, of which each chain takes the one from which the best graph is climbed to
 SETTLE = 64  # sweeps of each chain from there
@@ -36,61 +36,92 @@ def must_stand_before(tables: LeafTables) -> np.ndarray | None:
     return None if before.diagonal().any() else before
 
 
+class Tables(NamedTuple):
+    """What all chains read: `OrderPaths` of the local scores, and what stands before each variable."""
+
+    slots: np.ndarray
+    offsets: np.ndarray
+    sums: np.ndarray  # log sums of leaves; (P, .) of each power where there are replicas
+    maxima: np.ndarray
+    before: np.ndarray
+
+
+class Chain(NamedTuple):
+    """The state of a chain of orders: its own in the first row, those of its replicas below."""
+
+    rng: np.random.Generator
+    states: np.ndarray  # (P, d)
+    n_draws: int
+
+
+def settled(chain: Chain, tables: Tables) -> Chain:
+    """The chain after its first sweeps, from a start of its own."""
+    states, nowhere = chain.states.copy(), np.empty((1, chain.states.shape[1]), np.int64)
+    where = tables.slots, tables.offsets
+    order_gibbs_kernels.climbed_order(chain.rng, STARTS, tables.maxima, *where, tables.before, states[0])
+    order_gibbs_kernels.chain_of_orders(chain.rng, states[0], SETTLE, *where, tables.sums, tables.before, nowhere)
+    return chain._replace(states=states)
+
+
+def drawn_on(chain: Chain, tables: Tables, thin: int) -> tuple[Chain, np.ndarray]:
+    """The chain after its draws, and these (n, d); with its replicas if the tables have sums for them."""
+    states, orders = chain.states.copy(), np.empty((chain.n_draws, chain.states.shape[1]), np.int64)
+    arrays = tables.slots, tables.offsets, tables.sums, tables.before
+    if tables.sums.ndim == 1:
+        order_gibbs_kernels.chain_of_orders(chain.rng, states[0], thin, *arrays, orders)
+    else:
+        order_gibbs_kernels.tempered_orders(chain.rng, states, POWERS, thin, *arrays, orders)
+    return chain._replace(states=states), orders
+
+
 def draw_orders(
-    tables: LeafTables, n_chains: int, n_draws: int, rng: np.random.Generator, progressbar: bool
+    leaves: LeafTables,
+    n_chains: int,
+    n_draws: int,
+    rng: np.random.Generator,
+    progressbar: bool,
+    client: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
     """Orders (chain, draw, d), their log weights and how the chains have mixed; see `OrderPaths`.
 
     Relocation Gibbs from starts of their own: the best graph that is climbed to from some random orders. A round leaves
-    out what was before it. After the second, chains exchange their
-    orders with replicas of flatter weights. It ends with the first round after which R-hat of the edges is at most
-    1.02.
+    out what was before it. After the second, chains exchange their orders with replicas of flatter weights. It ends
+    with the first round after which R-hat of the edges is at most 1.02. Chains run in threads, or on the workers of a
+    `distributed.Client`, with the same bits.
 
     Raises
     ------
     ValueError
         If no order was found in which every variable has a possible parent set.
     """
-    scores, before, log_sums = tables.scores, must_stand_before(tables), tables.flat_log_sums()
+    scores, before = leaves.scores, must_stand_before(leaves)
     nothing = "scores: no order was found in which every variable has a possible parent set"
     if before is None:
         raise ValueError(nothing)
-    arrays = scores.slots, scores.offsets, log_sums, before
-    orders = np.empty((n_chains, n_draws, scores.d), np.int64)
-    states = np.empty((n_chains, POWERS.size, scores.d), np.int64)
-    generators = rng.spawn(n_chains)
-
-    maxima = tables.flat_maxima()
-
-    def settle(c: int) -> None:
-        order_gibbs_kernels.climbed_order(
-            generators[c], STARTS, maxima, scores.slots, scores.offsets, before, states[c, 0]
-        )
-        order_gibbs_kernels.chain_of_orders(generators[c], states[c, 0], SETTLE, *arrays, orders[c, :1])
-
-    def run(c: int, sums: np.ndarray | None, thin: int) -> None:
-        if sums is None:
-            order_gibbs_kernels.chain_of_orders(generators[c], states[c, 0], thin, *arrays, orders[c])
-        else:
-            where = scores.slots, scores.offsets, sums, before
-            order_gibbs_kernels.tempered_orders(generators[c], states[c], POWERS, thin, *where, orders[c])
-        bar.advance(thin * (1 if sums is None else POWERS.size))
-
+    tables = Tables(scores.slots, scores.offsets, leaves.flat_log_sums(), leaves.flat_maxima(), before)
+    states = np.empty((POWERS.size, scores.d), np.int64)
+    chains = [Chain(own, states, n_draws) for own in rng.spawn(n_chains)]
     total = sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
     with ProgressBar("Drawing orders", total * n_chains, progressbar) as bar:
-        for_each(settle, range(n_chains))
-        sums = None
+        chains = list(worked_out(client, settled, chains, tables, advance=lambda _: None))
         for tempered, thin in ROUNDS:
-            if tempered and sums is None:
-                sums = POWERS[:, None] * log_sums
-                states[:, 1:] = states[:, :1]
-            for_each(partial(run, sums=sums, thin=thin), range(n_chains))
-            log_weights, mixing = mixing_of(tables, orders)
+            if tempered and tables.sums.ndim == 1:
+                tables = tables._replace(sums=POWERS[:, None] * tables.sums)
+                chains = [c._replace(states=np.repeat(c.states[:1], POWERS.size, axis=0)) for c in chains]
+            steps = thin * (POWERS.size if tempered else 1)
+            advance = partial(_advance, bar, steps)
+            found = list(worked_out(client, drawn_on, chains, tables, thin, advance=advance))
+            chains, orders = [chain for chain, _ in found], np.stack([one for _, one in found])
+            log_weights, mixing = mixing_of(leaves, orders)
             if n_chains == 1 or not mixing[0] > ENOUGH:
                 break
     if not (log_weights > -np.inf).all():
         raise ValueError(nothing)
     return orders, log_weights, mixing
+
+
+def _advance(bar: ProgressBar, steps: int, _: Chain) -> None:
+    bar.advance(steps)
 
 
 def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:

@@ -16,7 +16,7 @@ from pymc.util import RandomGeneratorState, get_random_generator, get_state_from
 
 from pymc_spn.interop.sent_models import bytes_of_model, model_of_bytes
 from pymc_spn.numerics.asked_numbers import checked_count
-from pymc_spn.numerics.cluster_clients import check_client, check_workers, clear_failures, installed
+from pymc_spn.numerics.cluster_clients import check_client, clear_failures, installed
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -128,8 +128,7 @@ def sample_chains(
     n_draws = checked_count("draws", draws, least=1)
     n_tune = None if tune is None else checked_count("tune", tune)
     _refuse_arguments(arguments)
-    check_client(client)
-    versions = check_workers(client)
+    versions = check_client(client)
     state = get_state_from_generator(get_random_generator(random_seed))
     sent = bytes_of_model(model, arguments)
     task = _Task(n_chains, n_draws, n_tune, state, versions, f"pymc-spn-chains-{uuid4().hex}")

@@ -179,8 +179,7 @@ def fit_variational(
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(count)}")
     if not (np.isfinite(tolerance) and tolerance > 0.0):
         raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
-    if client is not None:
-        check_client(client)
+    check_client(client)
     given_structure, partitions = structure, partitions_of(df)
     if client is not None and partitions is None:
         raise ValueError(

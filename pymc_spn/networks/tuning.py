@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.networks.learners import fit_variational
 from pymc_spn.networks.network_posterior import NetworkPosterior
 from pymc_spn.networks.variational.empirical_priors import empirical_leaf_priors
+from pymc_spn.numerics.cluster_clients import check_client, mapped
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
+
+if TYPE_CHECKING:
+    import distributed
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def tune_leaf_priors(
     validation: TableLike,
     *,
     n_trials: int = 100,
+    trials_at_once: int = 1,
     fit: Callable[[dict[str, list[object]]], NetworkPosterior] | None = None,
     smallest_ratio: float = 0.01,
     leaves: Palettes | None = None,
@@ -59,6 +64,7 @@ def tune_leaf_priors(
     resolution: Resolution = "auto",
     random_seed: int | None = None,
     progressbar: bool = True,
+    client: "distributed.Client | None" = None,
 ) -> TunedLeafPriors:
     """Choose a subsampling ratio for every column by Optuna's TPE, for the density of validation rows.
 
@@ -72,6 +78,9 @@ def tune_leaf_priors(
     structure : RegionTree or Circuit
         As in `SPN`.
     n_trials : int
+    trials_at_once : int
+        Trials whose ratios are chosen together, before the score of any of them is known. One chooses best. With a
+        `client` this is how many workers have something to do.
     fit : callable, optional
         From palettes to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and its
         `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
@@ -83,6 +92,8 @@ def tune_leaf_priors(
         For TPE, subsamples and starts; every trial has the same subsamples at the same ratios.
     progressbar : bool
         Show a bar, which counts trials, once it has taken a second.
+    client : distributed.Client, optional
+        Trials run on the workers of this cluster. The result depends on `trials_at_once`, and not on the client.
 
     Returns
     -------
@@ -91,10 +102,12 @@ def tune_leaf_priors(
     Raises
     ------
     ImportError
-        If Optuna is not installed.
+        If Optuna is not installed; workers that lack a package or have another version.
+    RuntimeError
+        If the cluster is gone.
     ValueError
-        As `empirical_leaf_priors`; if `n_trials` is below 1, `smallest_ratio` is not between 0 and 1, or there are no
-        validation rows.
+        As `empirical_leaf_priors`; if `n_trials` or `trials_at_once` is below 1, `smallest_ratio` is not between 0 and
+        1, or there are no validation rows.
 
     Examples
     --------
@@ -112,8 +125,10 @@ def tune_leaf_priors(
         import optuna
     except ImportError:
         raise ImportError("tune_leaf_priors needs Optuna: pip install pymc-spn[tune]") from None
-    if isinstance(n_trials, bool) or not isinstance(n_trials, int | np.integer) or n_trials < 1:
-        raise ValueError(f"n_trials must be an integer of at least 1, got {quoted(n_trials)}")
+    for argument, number in (("n_trials", n_trials), ("trials_at_once", trials_at_once)):
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(number)}")
+    check_client(client)
     if not 0.0 < smallest_ratio < 1.0:
         raise ValueError(f"smallest_ratio must be between 0 and 1, got {quoted(smallest_ratio)}")
     table = train if isinstance(train, Table) else Table.from_frame(train)
@@ -147,17 +162,26 @@ def tune_leaf_priors(
             progressbar=False,
         )
 
-    def score(trial: Any) -> float:
-        ratio = {name: trial.suggest_float(name, smallest_ratio, 1.0, log=True) for name in table.names}
+    def score(ratio: dict[str, float]) -> float:
         logs = (fit or usual_fit)(palettes(ratio)).log_density(held_out)
         return float(np.mean(np.maximum(logs, -1e6)))  # a row outside the support is a bad trial, not a failed one
 
+    ratios: dict[str, Any] = {
+        name: optuna.distributions.FloatDistribution(smallest_ratio, 1.0, log=True) for name in table.names
+    }
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=trials_at_once > 1)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
         with ProgressBar("Tuning leaf priors", n_trials, progressbar) as bar:
-            study.optimize(score, n_trials=int(n_trials), callbacks=[lambda *_: bar.advance()])
+            for begin in range(0, n_trials, trials_at_once):
+                trials = [study.ask(ratios) for _ in range(min(trials_at_once, n_trials - begin))]
+                asked = [trial.params for trial in trials]
+                found = map(score, asked) if client is None else mapped(client, score, asked)
+                for trial, value in zip(trials, found, strict=True):
+                    study.tell(trial, value)
+                    bar.advance()
     finally:
         optuna.logging.set_verbosity(level)
     ratio = {name: float(study.best_params[name]) for name in table.names}

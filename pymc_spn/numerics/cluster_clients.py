@@ -1,26 +1,31 @@
 """Clients of Dask clusters: checked before work is sent, and their failures in words."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.threads import for_each
 
 PACKAGES = ("pymc-spn", "pymc")
 
 
-def check_client(client: Any) -> None:
-    """Refuse what is no synchronous client of a running cluster.
+def check_client(client: Any) -> dict[str, str]:
+    """Refuse what is no synchronous client of a running cluster whose workers have our versions; None passes.
+
+    Returns the versions that all have.
 
     Raises
     ------
     ImportError
-        If distributed is not installed.
+        If distributed is not installed, or as `check_workers`.
     TypeError, ValueError
         If it is another object, asynchronous or closed.
     """
+    if client is None:
+        return {}
     try:
         from distributed import Client
     except ImportError:
@@ -33,6 +38,7 @@ def check_client(client: Any) -> None:
         )
     if client.status != "running":
         raise ValueError(f"client {name_of(client)} is {client.status}; make a new one by distributed.Client(...)")
+    return check_workers(client)
 
 
 def name_of(client: Any) -> str:
@@ -91,6 +97,45 @@ def mapped(client: Any, function: Callable[..., Any], tasks: Iterable[Any], *sha
         left = [future for future in futures if future is not None]
         if left and client.status == "running":
             client.cancel(left)
+
+
+def worked_out(
+    client: Any,
+    function: Callable[..., Any],
+    tasks: Sequence[Any],
+    *shared: Any,
+    advance: Callable[[Any], None],
+    at_once: int | None = None,
+) -> Iterator[Any]:
+    """Results of a function of single tasks, in order: by the workers of a cluster, or by threads without one.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+    function : callable
+        Of a task and of what all tasks share. It spends its time in kernels.
+    tasks : sequence
+    advance : callable
+        Told of each task that is done.
+    at_once : int, optional
+        Tasks whose results threads hold together. All by default.
+    """
+    if client is not None:
+        for task, result in zip(tasks, mapped(client, function, tasks, *shared), strict=True):
+            advance(task)
+            yield result
+        return
+    size = at_once or max(len(tasks), 1)
+    for begin in range(0, len(tasks), size):
+        some = tasks[begin : begin + size]
+        out: list[Any] = [None] * len(some)
+
+        def work(i: int, some: Sequence[Any] = some, out: list[Any] = out) -> None:
+            out[i] = function(some[i], *shared)
+            advance(some[i])
+
+        for_each(work, range(len(some)), len(some) > 1)
+        yield from out
 
 
 def _as_it_is(value: Any) -> Any:

@@ -8,11 +8,11 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.numerics.cluster_clients import check_client, check_workers, mapped
+from pymc_spn.numerics.cluster_clients import check_client, worked_out
 from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.threads import for_each, parallel_config
+from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws
@@ -209,9 +209,7 @@ def fit_tree(
     _choice("weights", weights, ("evidence", "equal", "stacking"))
     check_at_least("islands", islands, 1, TREE_BYTES)
     check_at_least("particles", particles, 2, TREE_BYTES)
-    if client is not None:
-        check_client(client)
-        check_workers(client)
+    check_client(client)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
@@ -246,20 +244,8 @@ def fit_tree(
         )
         for size, generator in zip(sizes, rng.spawn(islands), strict=True)
     ]
-    results: list[Any] = []
     with ProgressBar("Growing trees", islands, progressbar) as bar, parallel_config(n_jobs):
-        if client is not None:
-            for result in mapped(client, run_island, tasks):
-                results.append(result)
-                bar.advance()
-        else:
-            results = [None] * islands
-
-            def run(i: int) -> None:
-                results[i] = run_island(tasks[i])
-                bar.advance()
-
-            for_each(run, range(islands))
+        results = list(worked_out(client, run_island, tasks, advance=lambda _: bar.advance()))
     log_evidence = np.array([_log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])

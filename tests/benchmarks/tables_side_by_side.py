@@ -151,22 +151,34 @@ def budgets(options):
     return dict.fromkeys(OURS, options.seconds) | {"pylace": options.pylace_seconds or options.seconds}
 
 
+def results(options, keys):
+    """Keys and their results, one after the other, or as the workers of a cluster have them."""
+    if options.scheduler is None:
+        yield from ((key, carry_out(options, key)) for key in keys)
+        return
+    from distributed import Client, as_completed
+
+    with Client(options.scheduler) as client:
+        futures = {client.submit(carry_out, options, key, pure=False): key for key in keys}
+        yield from ((futures[future], future.result()) for future in as_completed(futures))
+
+
 def run(options):
     """Do what the store lacks, all methods of a fold together."""
     store, at = Store(options.out, KEY), commit()
-    for name in options.sets:
-        for k in options.splits:
-            for method in options.methods:
-                key = (name, k, method, budgets(options).get(method, 0.0))
-                if key in store:
-                    continue
-                result = carry_out(options, key)
-                if result.get("skipped") == "not installed":  # may be installed next time
-                    print(*key, "not installed", flush=True)
-                    continue
-                store.add(key, {**result, "commit": at, "processor": processor()})
-                shown = f"{np.mean(result['density']):.3f}" if "density" in result else result.get("skipped", "")
-                print(*key, shown, result.get("chosen", ""), f"{result.get('learn', 0.0):.1f} s", flush=True)
+    asked = [
+        (name, k, method, budgets(options).get(method, 0.0))
+        for name in options.sets
+        for k in options.splits
+        for method in options.methods
+    ]
+    for key, result in results(options, [key for key in asked if key not in store]):
+        if result.get("skipped") == "not installed":  # may be installed next time
+            print(*key, "not installed", flush=True)
+            continue
+        store.add(key, {**result, "commit": at, "processor": processor()})
+        shown = f"{np.mean(result['density']):.3f}" if "density" in result else result.get("skipped", "")
+        print(*key, shown, result.get("chosen", ""), f"{result.get('learn', 0.0):.1f} s", flush=True)
 
 
 def main():
@@ -178,6 +190,9 @@ def main():
     arguments.add_argument("--seconds", type=float, default=60.0, help="CPU seconds to learn, of ours and of pylace")
     arguments.add_argument("--pylace-seconds", type=float, help="of pylace, if others than ours")
     arguments.add_argument("--methods", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
+    arguments.add_argument(
+        "--scheduler", help="address of a Dask scheduler; workers have the folder and this code"
+    )
     arguments.add_argument("--report", action="store_true", help="print Markdown tables of what RESULTS holds")
     options = arguments.parse_args()
     options.sets = options.sets or table_sets(options.data)

@@ -13,7 +13,8 @@ import pymc as pm
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.networks.variational import partitioned_fit, partitioned_rows
+from pymc_spn.networks.variational import partitioned_fit
+from pymc_spn.numerics import cluster_clients
 from pymc_spn.numerics.cluster_clients import check_folder, check_workers, mapped
 from tests.networks.test_partitions import in_parts, mixed_rows, write  # noqa: F401  in_parts is a fixture
 from tests.sampled_runs import assert_same, bits_of_every_process
@@ -169,6 +170,30 @@ def test_islands_of_trees_are_grown_by_workers(client):
         ps.fit_tree(rows, rows["x"] > 8, **options, client=3)
 
 
+def test_orders_are_drawn_by_workers(client):
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(40, 5)), columns=list("abcde")).cumsum(axis=1)
+    options = {"engine": "orders", "chains": 3, "draws": 60, "random_seed": 1, "progressbar": False}
+    here, there = (ps.DagPosterior.from_data(table, **options, **more) for more in ({}, {"client": client}))
+    np.testing.assert_array_equal(there.edge_probabilities(), here.edge_probabilities())
+    assert there.r_hat == here.r_hat and 0.0 < float(here.edge_probabilities().max()) < 1.0 + 1e-9
+    with pytest.raises(TypeError, match=r"client must be a distributed\.Client, got 3"):
+        ps.DagPosterior.from_data(table, client=3)
+
+
+def test_trials_of_tuning_run_on_workers(client):
+    pytest.importorskip("optuna")
+    structure = ps.circuits.learn_tree(table(), random_seed=1)
+    options = {"n_trials": 5, "trials_at_once": 2, "random_seed": 1, "progressbar": False}
+    tune = ps.leaves.tune_leaf_priors
+    here, there = (tune(table()[:16], structure, table()[16:], **options, **more) for more in ({}, {"client": client}))
+    np.testing.assert_array_equal(there.scores, here.scores)
+    assert there.ratio == here.ratio and here.scores.size == 5
+    alone = tune(table()[:16], structure, table()[16:], **options | {"trials_at_once": 1})
+    assert alone.scores[0] == here.scores[0]
+    with pytest.raises(ValueError, match="trials_at_once must be an integer of at least 1, got 0"):
+        tune(table()[:16], structure, table()[16:], **options | {"trials_at_once": 0})
+
+
 @pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("loses_a_worker", [False, True])
 def test_rows_in_partitions_are_assigned_by_workers(client, monkeypatch, tmp_path, loses_a_worker):
@@ -185,8 +210,7 @@ def test_rows_in_partitions_are_assigned_by_workers(client, monkeypatch, tmp_pat
     folder = write(mixed_rows(), tmp_path / "table")
     options = {"random_seed": 1, "progressbar": False, "max_steps": 3}
     here = ps.fit_variational(folder, **options)
-    monkeypatch.setattr(partitioned_rows, "mapped", noted)
-    monkeypatch.setattr(partitioned_rows, "for_each", None)  # no thread assigns anything
+    monkeypatch.setattr(cluster_clients, "mapped", noted)
     there = ps.fit_variational(folder, client=client, **options)
     client.wait_for_workers(2)
     assert sum(counts) >= 24  # twelve blocks in the first pass, and in each of those that follow

@@ -22,7 +22,7 @@ from pymc_spn.networks.variational.coordinate_ascent import climb
 from pymc_spn.networks.variational.fit import VariationalFit, fit_by_ascent, fit_of, spread_palette
 from pymc_spn.networks.variational.partitioned_rows import PartitionedRows, RowGroup
 from pymc_spn.networks.variational.summaries import summaries_of
-from pymc_spn.numerics.cluster_clients import check_folder, check_workers
+from pymc_spn.numerics.cluster_clients import check_folder
 from pymc_spn.numerics.progress_bars import ProgressBar
 
 GROUPS = 16  # of rows, whose statistics are kept; a full pass replaces one after the other
@@ -69,7 +69,6 @@ def fit_partitions(
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pymc_spn_"))
         if client is not None:
-            check_workers(client)
             check_folder(client, folder)
         rows = PartitionedRows(folder, structure, spread, client=client)
         for values in tables():

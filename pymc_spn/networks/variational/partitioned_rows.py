@@ -20,8 +20,7 @@ from pymc_spn.networks.variational.assignments import (
 )
 from pymc_spn.networks.variational.coordinate_ascent import base_logs
 from pymc_spn.networks.variational.summaries import Summaries
-from pymc_spn.numerics.cluster_clients import mapped
-from pymc_spn.numerics.threads import for_each
+from pymc_spn.numerics.cluster_clients import worked_out
 
 BLOCK = 2**14  # rows that are in memory at a time, for each thread
 FEW_EDGES = 2**16  # lists of smaller trees take two bytes an edge
@@ -192,21 +191,14 @@ class PartitionedRows:
             BlockTask(self.folder, block, lists, file, number)
             for (block, lists), file in zip(blocks, files, strict=True)
         ]
-        if self.client is not None:
-            for done in mapped(self.client, assigned_block, tasks, shared):
-                self.advance(self.sizes[done.block[0]])
-                yield done
-            return
-        for begin in range(0, len(tasks), PIECES):
-            some = tasks[begin : begin + PIECES]
-            out: list[Any] = [None] * len(some)
-
-            def assign(i: int, some: list[BlockTask] = some, out: list[Any] = out) -> None:
-                out[i] = assigned_block(some[i], shared)
-                self.advance(self.sizes[some[i].block])
-
-            for_each(assign, range(len(some)), len(some) > 1)
-            yield from out
+        return worked_out(
+            self.client,
+            assigned_block,
+            tasks,
+            shared,
+            advance=lambda task: self.advance(self.sizes[task.block]),
+            at_once=PIECES,
+        )
 
     def settle(self, groups: list[RowGroup]) -> None:
         """Delete all lists but those of these groups."""
