@@ -1,7 +1,7 @@
 """Beam search over prefixes: level by level, keep those that promise most weight.
 
-The promise of a prefix is the weight of its orders among what was kept times an estimate of its completions: what an
-earlier lattice knows, or the weight of completing it along reference orders.
+The promise of a prefix is the weight of its orders among what was kept times an estimate of its completions. That
+estimate is what an earlier lattice knows, or the weight of completing it along reference orders.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Principal minors of a positive definite matrix, and the BGe score of every set of candidate parents.
 
-All 2^n determinants come from one pass over the subsets in the order of counting: the Schur complement after the
-variables of the high bits is kept for each level, and a step from one subset to the next redoes only the levels below
-the bit that changed, about six operations for each subset.
+All 2^n determinants come from one pass over the subsets in the order of counting. The Schur complement after the
+variables of the high bits is kept for each level. A step from one subset to the next redoes only the levels below the
+bit that changed: about six operations for each subset.
 """
 
 import math

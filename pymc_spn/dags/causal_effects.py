@@ -72,7 +72,7 @@ def effects_of_graphs(orders: np.ndarray, graphs: np.ndarray, moments: Any, rng:
     """(n, d, d) one draw of all effects for each graph, which fits the order (n, d) of its variables.
 
     Given its l parents, the coefficients of a variable are multivariate t with alpha_w + N - d + l + 1 degrees of
-    freedom round R_PP^-1 R_Pi, with scale (R_ii - R_iP R_PP^-1 R_Pi) / df times R_PP^-1 (checked by Wishart draws).
+    freedom round R_PP^-1 R_Pi. Their scale is (R_ii - R_iP R_PP^-1 R_Pi) / df times R_PP^-1 (checked by Wishart draws).
     """
     n, d = graphs.shape[:2]
     coefficients = np.zeros((n, d, d))

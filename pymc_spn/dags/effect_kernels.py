@@ -94,7 +94,7 @@ def effects_of(cause, ptr, source, variable, index, from_source, prefix, offsets
     Notes
     -----
     Given the prefix, the parents of the variable that follows are independent of the order inside it, and so is the
-    posterior of its coefficients: the mean of a sum over paths is the sum of products of means.
+    posterior of its coefficients. So the mean of a sum over paths is the sum of products of means.
     """
     out[0] = 0.0
     unchecked = np.zeros(1, np.int64)

@@ -185,8 +185,8 @@ def _sums(a, upward):
 def subset_sums(a):
     """In place: entry m becomes the sum over all subsets of m.
 
-    Bits are worked on three at a time in vectors of eight; small bits while their block is in the first-level cache,
-    middle ones while it is in the second-level cache.
+    Bits are worked on three at a time in vectors of eight. Small bits are summed while their block is in the
+    first-level cache, middle ones while it is in the second-level cache.
     """
     _sums(a, False)
 

@@ -49,8 +49,8 @@ same_parts = SameRows("all entries of given must have as many rows")
 class ConditionalCircuitRV(RandomVariable):
     """Target cells of rows, given the packed layout of a circuit, log weights, leaf parameters and the other cells.
 
-    Inputs: these, rows (D,) with NaN in targets and where nothing is given, columns of the targets (t,), and the
-    number of the row, for the message of a row that is impossible. ``circuit`` describes the layout.
+    Inputs: these, then rows (D,) with NaN in targets and where nothing is given, and columns of the targets (t,). Last
+    comes the number of the row, for the message of a row that is impossible. ``circuit`` describes the layout.
     """
 
     name, dtype = "conditional_circuit", "float64"
@@ -99,8 +99,8 @@ def _pass_on(inputs, outputs, cotangents):
 def _log_ratio() -> OpFromGraph:
     """Difference of two log densities (N,), ``-inf`` where either is.
 
-    Its derivatives are 1 and -1 everywhere: rows of density zero have no gradient anyway, and one that looked at the
-    rows would keep them from being taken from the gradients' passes (`circuit_ops.rows_from_the_gradient_pass`).
+    Its derivatives are 1 and -1 everywhere, since rows of density zero have no gradient anyway. If the gradient looked
+    at the rows, they could not be taken from the gradients' passes (`circuit_ops.rows_from_the_gradient_pass`).
     """
     joint, given = pt.dvector("joint"), pt.dvector("given")
     impossible = pt.eq(joint, -np.inf) | pt.eq(given, -np.inf)

@@ -191,9 +191,10 @@ class IntegralCircuit:
             For each family ``function(z, column)``, the parameters of its leaves given their hidden values. z
             (n_leaves_of_family,) are values, column (n_leaves_of_family,) int64 positions in `columns`, so that
             ``slope[column]`` takes each column's own parameter (of a vector over the columns of one family alone:
-            ``slope[np.searchsorted(positions, column)]``). It returns a tuple with what broadcasts to
-            (n_leaves_of_family,) for each parameter in the table of `ParameterisedCircuit`, (mean, sd) for "gaussian";
-            one of these alone where there is one parameter; or all in the shape (n_leaves_of_family, p).
+            ``slope[np.searchsorted(positions, column)]``). It returns a tuple with one entry for each parameter in the
+            table of `ParameterisedCircuit`, such as (mean, sd) for "gaussian". Each entry broadcasts to
+            (n_leaves_of_family,). A family with one parameter needs no tuple. One array (n_leaves_of_family, p) with
+            all parameters will also do.
 
         Returns
         -------

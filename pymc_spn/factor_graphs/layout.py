@@ -1,8 +1,8 @@
 """Index maps of a junction tree: which table entry meets which message entry, in flat arrays.
 
 A clique's axes are ordered by descending place in the elimination order. The separator with the parent, whose variables
-are eliminated later, therefore comes first: a table is a matrix (separator states, own states), the message to the
-parent is its row sum, and a message from a child meets the table by dropping axes.
+are eliminated later, therefore comes first. So a table is a matrix (separator states, own states), and the message to
+the parent is its row sum. A message from a child meets the table by dropping axes.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Sum-product on a junction tree in scaled linear arithmetic, eight rows of evidence at a time.
 
 Tables and messages are scaled to a maximum near one by powers of two, which cost no logarithm and no rounding. What
-underflows may come to weigh more than the rest, since that may shrink by 1e-200 at every clique further on; so each
+underflows may come to weigh more than the rest, since that may shrink by 1e-200 at every clique further on. So each
 message carries a bound on what its entries have lost (`scaling`). A row whose roots could have lost more than is
 negligible, or in which some message falls below `SMALLEST`, is left to the log domain.
 """

@@ -88,8 +88,8 @@ def collect(plan, log_table, evidence, own, message, is_max):
 def distribute(plan, log_table, own, message, towards, marginal, belief, is_max):
     """Log beliefs from the roots down, after `collect` with a finite total.
 
-    ``marginal`` (states) and, unless empty, ``belief`` (own entries of all cliques, in clique order) are written:
-    log probabilities, or in the max semiring log of the best configuration relative to the best of all.
+    ``marginal`` (states) and, unless empty, ``belief`` (own entries of all cliques, in clique order) are written. They
+    are log probabilities. In the max semiring they are the log of the best configuration, relative to the best of all.
     """
     towards[:] = -np.inf
     marginal[:] = -np.inf

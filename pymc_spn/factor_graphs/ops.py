@@ -37,8 +37,9 @@ def plan_inputs(arrays: PlanArrays) -> list[Any]:
 class LogPartition(Op):
     """log Z of every row of evidence.
 
-    Inputs: log potentials (n_potentials,), codes (k, n_variables) int32, log evidence (k, n_states), of which one may
-    have no rows, a vector whose length is the number of rows, and the plan. Output: (n_rows,).
+    Inputs: log potentials (n_potentials,), codes (k, n_variables) int32, log evidence (k, n_states), a vector whose
+    length is the number of rows, and the plan. Either the codes or the log evidence may have no rows. Output:
+    (n_rows,).
     """
 
     __props__ = ()
@@ -65,8 +66,8 @@ class LogPartition(Op):
 class LogPartitionGradient(Op):
     """log Z of every row, and the gradient of its sum weighted by the fourth input (n_rows,).
 
-    The gradient with respect to log potentials is the expected use of each entry, that with respect to log evidence
-    the marginals: one pass down after the pass up that log Z needs. Inputs as for `LogPartition`.
+    The gradient with respect to log potentials is the expected use of each entry, that with respect to log evidence the
+    marginals. Both take one pass down after the pass up that log Z needs. Inputs as for `LogPartition`.
     """
 
     __props__ = ()

@@ -1,7 +1,7 @@
 """Scaling of messages by powers of two, and a bound on what they have lost to underflow.
 
 The bound is 0 while no product has left the normal numbers, and 0 again where it is negligible in every entry of a
-message: what has a small relative error in every entry keeps it, since nothing is subtracted further on.
+message. What has a small relative error in every entry keeps it, since nothing is subtracted further on.
 """
 
 from pymc_spn.numerics.kernel_options import inner_kernel

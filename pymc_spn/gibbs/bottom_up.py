@@ -1,8 +1,8 @@
 """Kernel A: bottom-up blocked Gibbs on the explicit network, the baseline of Vergari et al. and Trapp et al.
 
-One sweep draws all weights and all leaf parameters given the trees (`bottom_up_parameters`), then every row's
-tree given these: the values of all sum nodes from the leaves up, and the 2D - 1 digits from the root down.
-Nothing is integrated out, so rows are independent given the parameters and are worked out in blocks, one
+One sweep draws all weights and all leaf parameters given the trees (`bottom_up_parameters`), then every row's tree
+given these. For a tree it works out the values of all sum nodes from the leaves up, and draws the 2D - 1 digits from
+the root down. Nothing is integrated out, so rows are independent given the parameters and are worked out in blocks, one
 vector lane per row. Vergari et al. (2019), arXiv:1807.09306; Trapp et al. (2019), arXiv:1905.10884.
 """
 

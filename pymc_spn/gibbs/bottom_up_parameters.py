@@ -1,8 +1,8 @@
 """Weights and leaf parameters of the bottom-up sampler, drawn given all trees, and the leaf terms from them.
 
-A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in
-bits (log2): ``lead - (u - centre)^2 curvature + u slope`` plus the log base measure for leaves of numbers, of which
-`leaves.conjugate_pieces` has the pieces, and a table over levels for discrete leaves. The constant of a column makes
+A leaf term is the log of (weight of the leaf's edge) x (density of the leaf) x (constant of its column), in bits
+(log2). For leaves of numbers it is ``lead - (u - centre)^2 curvature + u slope`` plus the log base measure;
+`leaves.conjugate_pieces` has the pieces. For discrete leaves it is a table over levels. The constant of a column makes
 the densest leaf's peak 1; each induced tree has one leaf in each column, so it changes no probability.
 """
 
@@ -40,9 +40,9 @@ LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMA
 class Parameters(NamedTuple):
     """Priors, statistics and current parameters; E edges of which L lead to leaves, K level cells.
 
-    The gamma variates behind all parameters stand in one row: E for the weights, K for the level
-    probabilities, L for precisions and rates (unused where the leaf is discrete), and where some leaf has a
-    probability L more, since that takes two.
+    The gamma variates behind all parameters stand in one row: E for the weights, K for the level probabilities, and L
+    for precisions and rates (unused where the leaf is discrete). Where some leaf has a probability there are L more,
+    since that takes two.
     """
 
     prior: np.ndarray  # (P, 4) prior parameters of the palette entries

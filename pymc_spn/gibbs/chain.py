@@ -79,9 +79,9 @@ class Chain:
     def start(self, rng, hyperparameters, tune=0, draws=0):
         """Install hyperparameters (five vectors) and the schema's start; nothing of an earlier chain remains.
 
-        ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. Of "auto"
-        chains from k-means starts those with leaves over several columns are divided into several runs (`chain_runs`);
-        others begin the tuning at several starts where they make bottom-up sweeps (`start_race`).
+        ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. "auto" chains
+        that start from k-means and have leaves over several columns are divided into several runs (`chain_runs`).
+        Others begin the tuning at several starts where they make bottom-up sweeps (`start_race`).
         """
         self.race = self.runs = None
         self.begin(rng, hyperparameters)
@@ -209,11 +209,12 @@ class Chain:
         """Collapsed kernel, and bottom-up sweeps to each of its sweeps, that suit the present state.
 
         From counts alone, so a seed gives the same draws on any machine. "auto" makes bottom-up sweeps in turns with
-        collapsed ones where they are much cheaper (`alternation`); "alternating" does so everywhere. Of the collapsed
-        kernels both choose as follows: a row costs the exact kernel 5 to 8 ns for each occupied leaf and the frontier
-        kernel 0.6 us for each column where leaves are few, 1.4 to 1.8 where there are 150 to 220 (abalone, cpu_small,
-        ailerons), so they cost the same near 350 leaves a column; up to 290 the exact kernel also stands higher after
-        as many seconds. Of rounded columns those with narrow leaves are integrated (`RoundedSweeps.plan`).
+        collapsed ones where they are much cheaper (`alternation`); "alternating" does so everywhere. Between the
+        collapsed kernels both choose by the cost of a row. The exact kernel needs 5 to 8 ns for each occupied leaf. The
+        frontier kernel needs 0.6 us for each column where leaves are few, and 1.4 to 1.8 where there are 150 to 220
+        (abalone, cpu_small, ailerons). So they cost the same near 350 leaves a column. Up to 290 leaves the exact
+        kernel also stands higher after as many seconds. Of rounded columns those with narrow leaves are integrated
+        (`RoundedSweeps.plan`).
         """
         n_rows, n_columns = self.values.shape
         if self.rounding is not None:

@@ -2,7 +2,7 @@
 
 The kind of a new child is drawn uniformly, since its first rows know little about it: a leaf over ten columns is worth
 something from the eleventh row on. For the same reason a proposal may hold the rows together in one child further down,
-too, of a kind that is drawn. Such decisions F are an auxiliary variable: given a seating, F has its prior restricted to
+too, of a kind that is drawn. Such decisions F are an auxiliary variable. Given a seating, F has its prior restricted to
 what is compatible, so the weight of a seating is W / P(F compatible), which `weigh_kinds` gives.
 """
 

@@ -1,12 +1,12 @@
 """Moves of whole components: children of a sum node are merged, divided, or made of another kind.
 
-A sweep moves one row at a time, so a component of many rows never turns from a leaf over several columns into a
-product, and two copies of one cluster never become one. Here two rows of a sum node are drawn, and all rows of their
-children are seated anew, one after the other in random order: in one new child, or in two, with one of the drawn rows
-in each. A row goes to one of the two by its exact conditional, and so does what follows below. The product W of the
-conditionals' normalisers is the ratio of the posterior to such a proposal, for the present seating as well, along the
-same order. So the proposed seating is accepted by the ratio of its W to that of the present one, as the sequentially
-allocated proposals of Dahl (2005) are.
+A sweep moves one row at a time. So a component of many rows never turns from a leaf over several columns into a
+product. Nor do two copies of one cluster ever become one. Here two rows of a sum node are drawn, and all rows of their
+children are seated again, one after the other in random order. They go into one new child, or in two, with one of the
+drawn rows in each. A row goes to one of the two by its exact conditional, and so does what follows below. The product W
+of the conditionals' normalisers is the ratio of the posterior to such a proposal, for the present seating as well,
+along the same order. So the proposed seating is accepted by the ratio of its W to that of the present one, as the
+sequentially allocated proposals of Dahl (2005) are.
 
 Which kinds are proposed stands in `component_kinds`.
 """

@@ -1,8 +1,8 @@
 """Kernel E: a collapsed Gibbs draw of each row's induced tree, without rejection.
 
 Given the other rows, the distribution of one row's induced tree is itself a sum-product network with weights
-(count + share) / (count + mass) and the leaves' predictives, so one bottom-up pass and one top-down draw are exact.
-Unoccupied children of a sum node are all worth the product of the prior predictives of its columns, so the pass visits
+(count + share) / (count + mass) and the leaves' predictives. So one bottom-up pass and one top-down draw are exact.
+Unoccupied children of a sum node are all worth the product of the prior predictives of its columns. So the pass visits
 occupied edges only and infinitely many children cost the same as finitely many.
 """
 

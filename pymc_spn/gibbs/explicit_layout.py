@@ -14,9 +14,9 @@ class ExplicitLayout(NamedTuple):
     """All S sum nodes and E edges, region by region, the univariate regions first and in column order.
 
     Edge ``c`` of node ``k`` of region ``r`` is ``edge_begin[r] + k width[r] + c``, and its child in a part of
-    ``r`` is node ``k width[r] + c`` there: a node's number within its region is the mixed radix of its
-    ancestors' digits. Among several splits only every A-th edge leads to a part (`node_below`). The first L edges
-    lead to leaves, so an edge of a univariate region is also the number of its leaf. Places as in `network`.
+    ``r`` is node ``k width[r] + c`` there. A node's number within its region is the mixed radix of its ancestors'
+    digits. Among several splits only every A-th edge leads to a part (`node_below`). The first L edges lead to leaves,
+    so an edge of a univariate region is also the number of its leaf. Places as in `network`.
     """
 
     parent: np.ndarray  # (R,) parent region, -1 at the root

@@ -1,8 +1,8 @@
 """Kernel C: the paper's top-down proposal restricted to the induced tree.
 
-Sum nodes outside a row's induced tree integrate out, so proposing the 2D - 1 digits of the tree alone leaves the same
-posterior invariant as the published algorithm with all S states. Acceptance is Yokoi and Sato (2024), equation 13, with
-the row taken out of the leaves of both trees.
+Sum nodes outside a row's induced tree integrate out. So it is enough to propose the 2D - 1 digits of the tree: this
+leaves the same posterior invariant as the published algorithm with all S states. Acceptance is Yokoi and Sato (2024),
+equation 13, with the row taken out of the leaves of both trees.
 """
 
 import math

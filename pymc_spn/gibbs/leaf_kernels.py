@@ -1,15 +1,15 @@
 """Conjugate leaves in the sampler: statistics and collapsed predictive, one leaf or all leaves of a row.
 
 A continuous leaf is kept as five numbers with which its log predictive density is
-``log_scale - power * log1p((y - centre)**2 * curvature + (y + offset) * slope)``: the Student t of a Gaussian leaf
-(slope 0) and the Lomax of an Exponential one (curvature 0) in a single formula that vectorises over slots. A log-normal
-leaf is a Gaussian one at u = log(y + offset), less the Jacobian u.
+``log_scale - power * log1p((y - centre)**2 * curvature + (y + offset) * slope)``. This single formula vectorises over
+slots. It holds the Student t of a Gaussian leaf (slope 0) and the Lomax of an Exponential one (curvature 0). A
+log-normal leaf is a Gaussian one at u = log(y + offset), less the Jacobian u.
 
 A whole number stands for its cell. Its log likelihood under a Gaussian leaf is the mean log density over the cell,
-log N(y) - precision * cell_variance / 2: conjugate, since it adds cell_variance to the sum of squares, and never above
-the log mass of the cell, so that no leaf earns from numbers that repeat. In the predictive it is a factor. Questions
-take the mass of the cell under the same posterior instead (`cell_masses.log_whole_number`).
-The formulas of a family stand in its file (`leaves.conjugate_pieces`). Source: Yokoi and Sato (2024), Table 8.
+log N(y) - precision * cell_variance / 2. It is conjugate, since it adds cell_variance to the sum of squares. It is
+never above the log mass of the cell, so that no leaf earns from numbers that repeat. In the predictive it is a factor.
+Questions take the mass of the cell under the same posterior instead (`cell_masses.log_whole_number`). The formulas of a
+family stand in its file (`leaves.conjugate_pieces`). Source: Yokoi and Sato (2024), Table 8.
 """
 
 import math
@@ -143,7 +143,7 @@ def log_predictive_without(palette, leaves, d, slot, y):
 def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
     """Leaf values of one row: ``value`` in linear space, ``log_value`` in logs, and the sum of the shifts.
 
-    Each column is shifted by its largest leaf value, wherever it stands in the tree; every induced tree has exactly one
+    Each column is shifted by its largest leaf value, wherever it stands in the tree. Every induced tree has exactly one
     leaf for each column, so the shifts multiply the root by a known constant.
 
     Parameters

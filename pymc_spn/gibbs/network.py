@@ -6,12 +6,12 @@ below slot ``e`` of the parent region is unique; nodes therefore need no numbers
 ``r`` is the one below edge ``e`` of region ``parent[r]`` (node 0 at the root). Memory goes with occupied edges, never
 with the full tree.
 
-The first slots of a univariate region, one for each palette entry, are *prior slots*: leaves that never hold data and
+The first slots of a univariate region, one for each palette entry, are *prior slots*. These leaves never hold data and
 are worth the prior predictive, which is the value of every unoccupied leaf. A region with leaves over several columns,
-its own or below it, has prior slots too, one for each kind of its children: the sum nodes below them never hold data.
+its own or below it, has prior slots too, one for each kind of its children. The sum nodes below them never hold data.
 
 Where products split differently, a column stands in several univariate regions. The kernels take each of these *places*
-for a column of its own: they see a table of P columns in which columns are repeated (`spread`), and a row reaches one
+for a column of its own. They see a table of P columns in which columns are repeated (`spread`), and a row reaches one
 place of each column it has. Regions that its tree does not reach are -1 in its state, as missing ones are.
 """
 
@@ -145,9 +145,9 @@ class ScratchArrays(NamedTuple):
 class Network(NamedTuple):
     """Structure, hyperparameters, occupied edges, leaf statistics and scratch space of one network.
 
-    R regions, D columns at P places (P = D unless products split differently), E palette entries of all places, L slots
-    of univariate regions, M slots in all, V sum nodes. A kernel takes the groups that it reads or writes, in this
-    order: its signature says what it may touch.
+    There are R regions, D columns at P places (P = D unless products split differently) and E palette entries of all
+    places. L slots are those of univariate regions, M are all slots, and V counts sum nodes. A kernel takes the groups
+    that it reads or writes, in this order: its signature says what it may touch.
     """
 
     tree: TreeArrays

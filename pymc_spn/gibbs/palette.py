@@ -1,6 +1,6 @@
 """Leaf palettes: which families a column's leaves may have, and their constants in the sampler's units.
 
-Continuous columns are centred and scaled once for the sampler, since sums of squares of uncentred data drift; results
+Continuous columns are centred and scaled once for the sampler, since sums of squares of uncentred data drift. Results
 are reported in the units of the data (the log Jacobian is added to the log joint).
 """
 
@@ -88,8 +88,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()
     Raises
     ------
     ValueError
-        A column that does not exist, an empty palette, a family that cannot hold a column of this kind, a count above
-        the number of trials of a binomial entry, or values too large or too small for their variance.
+        If a column does not exist, a palette is empty, or a family cannot hold a column of this kind; if a count is
+        above the number of trials of a binomial entry. Also if values are too large or too small for their variance.
     """
     leaves, resolution = dict(by_name("leaves", leaves or {})), by_name("resolution", resolution)
     names = [c.name for c in columns]
@@ -214,7 +214,7 @@ def smooth_columns(columns, values):
     """Names of the columns of real and positive numbers without a value that very many rows share.
 
     A value is one of those where more than three tenths of the rows have it, and ten times more than a normal
-    distribution would put into its cell, as zeros of what is rare: a Gaussian over several columns says little of them.
+    distribution would put into its cell, as zeros of what is rare. A Gaussian over several columns says little of them.
     """
     names = []
     for column, own in zip(columns, values.T, strict=True):

@@ -1,10 +1,10 @@
 """Kernel B: the published top-down sampler, with a state of every row at all S sum nodes.
 
-Yokoi and Sato (2024), Algorithm 1: a candidate for all S states from the other rows' counts (equation 10),
-accepted by the ratio of the leaves' predictives (equation 13), both without the row itself. Only the 2D - 1
-states on a row's tree enter the acceptance; the others integrate out, and they are what makes a sweep cost
-N x S in time and in memory. The draw in equation 10 is made from the counts of a node, which is the same and
-faster than picking a row to copy from.
+Yokoi and Sato (2024), Algorithm 1. A candidate for all S states comes from the other rows' counts (equation 10). It is
+accepted by the ratio of the leaves' predictives (equation 13). Both leave out the row itself. Only the 2D - 1 states on
+a row's tree enter the acceptance. The others integrate out, and they are what makes a sweep cost N x S in time and in
+memory. The draw in equation 10 is made from the counts of a node, which is the same and faster than picking a row to
+copy from.
 """
 
 import math

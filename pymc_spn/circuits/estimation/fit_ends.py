@@ -19,7 +19,7 @@ def best_ends(x: np.ndarray, flow: np.ndarray, rest: np.ndarray, ends: np.ndarra
     The prior of a length is ``rows`` times -log l - r / l, the log of an inverse gamma density with mode r, the
     column's length. It falls without bound as l goes to 0, faster than the likelihood of any rows grows, and agrees
     with a single leaf that holds the whole column. (The conjugate prior, a bilateral Pareto density of the ends, has
-    each leaf hold an interval of its own: rows with the average statistics of the column would make every leaf as long
+    each leaf hold an interval of its own. Rows with the average statistics of the column would make every leaf as long
     as the column.)
 
     Parameters

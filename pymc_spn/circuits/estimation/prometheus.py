@@ -38,9 +38,9 @@ def prometheus(
     """Circuit whose sums weigh many decompositions of the columns, learned from clusters of rows: Prometheus.
 
     The rows of a region, first all rows and columns, are clustered (k-means). In each cluster the columns are joined by
-    the spanning tree of largest pairwise dependence, whose edges are taken away from the weakest to the strongest: D
-    columns have D - 1 decompositions, from two parts to single columns, and there is no threshold of dependence to
-    choose. Each is a product, and one sum weighs the products of all clusters. A part is made once and is shared by all
+    the spanning tree of largest pairwise dependence, whose edges are taken away from the weakest to the strongest. So D
+    columns have D - 1 decompositions, from two parts to single columns. There is no threshold of dependence to choose.
+    Each is a product, and one sum weighs the products of all clusters. A part is made once and is shared by all
     decompositions of its cluster that have it; parts of several columns are regions again, with the rows of the
     cluster. Regions whose rows are not clustered further are products of single columns: all their decompositions would
     be that product.

@@ -20,10 +20,11 @@ def expected_statistics(
     Parameters
     ----------
     layout : Layout
-        With leaves whose log density is linear in their statistics: Gaussian, log-normal, exponential, gamma, beta,
-        Poisson, geometric, binomial of given numbers of trials, negative binomial of given alpha, Bernoulli and
-        categorical; with Laplace and Weibull leaves, which need all rows; and with uniform, triangular, hypergeometric
-        and SciPy's ones, which are given, the first also with ends to be learned from all rows.
+        The leaves may be of three kinds. The log density of the first is linear in their statistics: Gaussian,
+        log-normal, exponential, gamma, beta, Poisson, geometric, Bernoulli and categorical. So is that of the binomial
+        with given numbers of trials, and of the negative binomial with given alpha. Laplace and Weibull leaves need all
+        rows. Uniform, triangular, hypergeometric and SciPy's leaves are given; the ends of uniform ones can also be
+        learned from all rows.
     log_weights : (n_sum_edges,) float64
     theta, family_begin, family_width
         As in `FlatParameters`.
@@ -37,8 +38,9 @@ def expected_statistics(
         Out, added to: expected number of rows that use the edge.
     moments : (3, L) float64
         Out, added to, for each leaf in node order: expected number of its observed cells, their sum and their sum of
-        squares. Of Gaussian leaves, and of log-normal ones in logs, the last two are those of (u - mean) / sd; of gamma
-        leaves the sum of the logs and the sum of the values, of beta leaves those of the logs of x and of 1 - x.
+        squares. Of Gaussian leaves, and of log-normal ones in logs, the last two are those of (u - mean) / sd. Of gamma
+        leaves they are the sum of the logs and the sum of the values, of beta leaves those of the logs of x and of 1 -
+        x.
     level_flow : (P,) float64
         Out, added to: expected number of cells at each level, at the place of its probability in ``theta``.
     row_flow : (n_placed, N) float64

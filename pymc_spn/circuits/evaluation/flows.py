@@ -1,8 +1,8 @@
 """Values of all nodes up and flows from the root down, a block of rows at a time.
 
-Both run in linear space with each column's leaves divided by the largest of them, as in `linear_pass`: a multiplication
-and an addition for each edge and row in place of two exponentials. A block in which some root comes out too small for
-that runs again in logs, which lose no row.
+Both run in linear space with each column's leaves divided by the largest of them, as in `linear_pass`. This costs a
+multiplication and an addition for each edge and row in place of two exponentials. A block in which some root comes out
+too small for that runs again in logs, which lose no row.
 """
 
 import math
@@ -128,7 +128,7 @@ def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, e
 def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
     """Flows (V, B) of all nodes from the root's, which is in place; the others hold 0 before.
 
-    A node's flow is the derivative of the log density in its own log value: with a flow of 1 at the root, the
+    A node's flow is the derivative of the log density in its own log value. With a flow of 1 at the root it is the
     probability that the row's induced tree goes through it. Flows along the edges of sums, added up over the rows, are
     added to ``edge_flow`` (n_sum_edges,).
     """
@@ -161,7 +161,7 @@ def raise_to(row, top):
 
 @bare_inner_kernel
 def divide_and_exponentiate(shift, row):
-    """Leaves that exclude a value are 0, so that no flow reaches them: one of 1e-308, small as it is, would be
+    """Leaves that exclude a value are 0, so that no flow reaches them. A leaf of 1e-308, small as it is, would be
     multiplied by moments that may be larger than its inverse. So are all leaves of a column that logs of ``-inf`` have.
     """
     for i in range(row.size):

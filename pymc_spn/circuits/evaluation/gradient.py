@@ -120,7 +120,7 @@ def add_lost_levels(layout, log_weights, block, is_linear, theta, family_begin, 
     """Add to the gradient in probabilities that are 0, or all but, of the levels which the n rows of a block have.
 
     A log density may rise from there at a finite rate, and the flow to such a leaf, divided by the probability, does
-    not tell it: the row's density without the leaf's own factor does, from one more pass down.
+    not tell it. The row's density without the leaf's own factor does, from one more pass down.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Log densities of a few rows, one at a time: what a call costs beside the circuit itself is kept small.
 
 A kernel that is given the twenty arrays of a tape spends longer on taking them over than on a thousand nodes. Here
-they are one array of whole numbers, read from its beginning to its end, and leaves stand in the order of their
-columns, so that all with one input and form are worked out together.
+they are one array of whole numbers, read from its beginning to its end. Leaves stand in the order of their columns, so
+that all with one input and form are worked out together.
 """
 
 import math
@@ -27,10 +27,10 @@ class RowProgram(NamedTuple):
     Parameters
     ----------
     program : (P,) int32
-        Header, then operation by operation its code, whether old values are overwritten, the number n of operands, and
-        of LEAVES the first of their places, which follow each other, and the slot that is written;
-        of MULTIPLY the slot that is written and n slots that are read;
-        of ADD the number m of sums over the same operands, n slots that are read and m that are written.
+        The header, then the operations one after another. Each begins with its code, whether old values are
+        overwritten, and the number n of operands. LEAVES adds the first of their places, which follow each other, and
+        the slot that is written. MULTIPLY adds the slot that is written and n slots that are read. ADD adds the number
+        m of sums over the same operands, n slots that are read and m that are written.
     runs : (R, 5) int64
         Leaves of one column, reading and form: these three, and the first and last of their places, ordered by column.
     order : (L,) int64

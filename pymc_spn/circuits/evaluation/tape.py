@@ -1,9 +1,9 @@
 """A circuit as a tape of operations on a few reusable value slots.
 
 Children are evaluated before their parents, one branch after the other, so that only the values along a branch are
-alive: a tree needs about as many slots as it is deep. Leaves below a sum have no slot of their own; they are added
-to the sum with their weight in the exponent. A sum or product with many children is worked off in portions. Sums over
-the same children are evaluated together: all of them use a portion while it is at hand, then its slots are free again.
+alive. A tree needs about as many slots as it is deep. Leaves below a sum have no slot of their own; they are added to
+the sum with their weight in the exponent. A sum or product with many children is worked off in portions. Sums over the
+same children are evaluated together: all of them use a portion while it is at hand, then its slots are free again.
 """
 
 from typing import NamedTuple
