@@ -49,8 +49,9 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
     order-modular posterior. Made by `exact` (all orders), `fit` (the orders of a prefix lattice) or `regular` (the
     paper's tree). On its support the object is the posterior itself. Answers of `exact` are therefore "exact", those of
-    the others "exact on the support": ``attrs["coverage"]`` estimates which share of the whole posterior over orders
-    the support holds (`coverage` does so with more draws), ``attrs["coverage_se"]`` is its standard error.
+    the others "exact on the support". There ``attrs["coverage"]`` estimates which share of the whole posterior over
+    orders the support holds, and ``attrs["coverage_se"]`` is its standard error. `coverage` estimates the share with
+    more draws.
 
     Parameters
     ----------

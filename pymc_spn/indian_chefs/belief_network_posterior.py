@@ -99,8 +99,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log density of the data (of the log joint, where that is not recorded) is above 1.1 or its
-            effective size below 50, over two chains of 50 draws or more.
+            If there are two chains of 50 draws or more, and R-hat of the log density of the data is above 1.1 or its
+            effective size below 50. Where that density is not recorded, the log joint takes its place.
 
         Examples
         --------

@@ -1,10 +1,10 @@
 """Cascading Indian buffets: the two layered priors that the Indian chefs process is compared with.
 
 Layer 0 holds the D observed units. Given the N_l units of layer l, layer l + 1 holds the dishes of a two-parameter
-Indian buffet whose customers are the units of layer l: unit n takes dish k with probability m_k / (beta + n - 1) and
+Indian buffet whose customers are the units of layer l. Unit n takes dish k with probability m_k / (beta + n - 1) and
 Poisson(mass beta / (beta + n - 1)) new ones. The cascade ends at a layer without units, almost surely.
 
-The extended prior adds edges that pass layers: the urn of each unit goes on over the units of all layers further down,
+The extended prior adds edges that pass layers. The urn of each unit goes on over the units of all layers further down,
 from the nearest to the lowest, with P(edge) = m_k / (beta + number of units seen). This is a reconstruction from the
 abstract of Dallaire et al. (2014), whose text says "an extra sampling step for non-consecutive layers".
 """
@@ -86,8 +86,9 @@ class CascadingIBP:
         Returns
         -------
         float
-            In nats; -inf for graphs that the prior cannot make: a layer is skipped, a hidden unit has no child in the
-            layer below it, or an edge does not go one layer down (any number, in the extended prior).
+            In nats; -inf for graphs that the prior cannot make. In these a layer is skipped, a hidden unit has no child
+            in the layer below it, or an edge does not go one layer down. In the extended prior an edge may go any
+            number of layers down.
 
         Raises
         ------

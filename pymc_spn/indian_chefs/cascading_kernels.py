@@ -1,8 +1,8 @@
 """Graphs of a chain under the cascading Indian buffets: layers, log density, and proposals of births and deaths.
 
-The layer of a hidden unit is one more than the highest layer among its children, so a graph has its layers in itself;
-reputations hold no more than layer / (1 + layer), for the order of ancestral passes. Units are told apart by marks that
-are uniform and independent of all else: layer l + 1 given layer l is a Poisson process of marked dishes, and the
+The layer of a hidden unit is one more than the highest layer among its children, so a graph has its layers in itself.
+Reputations hold no more than layer / (1 + layer), for the order of ancestral passes. Units are told apart by marks that
+are uniform and independent of all else. So layer l + 1 given layer l is a Poisson process of marked dishes, and the
 density of the set of marked units,
 
     log p = sum over layers l >= 1 of  -mass_l sum_{n < N_{l-1}} beta_l / (beta_l + n)
@@ -51,8 +51,8 @@ def cascade_prior(prior: Any) -> CascadePrior:
 def fill_layers(state, prior, layers):
     """Layers of all units, (>= n,) int64; False for a graph that the prior cannot make.
 
-    Such a graph has a cycle, an observed parent, a hidden unit without a child or, in the prior whose edges stay
-    between neighbouring layers, a unit with children in two layers. Reputations are not looked at.
+    Such a graph has a cycle, an observed parent or a hidden unit without a child. Where edges stay between neighbouring
+    layers, it may also have a unit with children in two layers. Reputations are not looked at.
     """
     n, n_observed = state.count[0], state.fixed.size
     for k in range(n):

@@ -1,6 +1,6 @@
 """One sweep of a nonlinear Gaussian belief network whose graph has a cascading Indian buffet as its prior.
 
-Moves of parameters, hidden units and observed data are those of the Indian chefs process; moves of the graph are made
+Moves of parameters, hidden units and observed data are those of the Indian chefs process. Moves of the graph are made
 of the same births and the same evidences, with this prior's proposals and ratios.
 """
 

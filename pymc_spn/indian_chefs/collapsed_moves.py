@@ -1,8 +1,8 @@
 """Moves of the graph given activations and precisions, with all weights and biases summed out.
 
-They see the data through the Gram matrix. A new node's activations come from their prior given its parents, its own
-bias and weights summed out in effect by drawing and forgetting them, so that only the regressions of its children
-enter a ratio. After these moves all weights and biases must be drawn again.
+They see the data through the Gram matrix. A new node's activations come from their prior given its parents. Its own
+bias and weights are drawn and forgotten, which in effect sums them out. So only the regressions of its children enter a
+ratio. After these moves all weights and biases must be drawn again.
 """
 
 import math

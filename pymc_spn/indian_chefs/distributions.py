@@ -141,7 +141,7 @@ class GraphVariable(NoTensor):
     Notes
     -----
     The tensors are for log densities and for forward draws. ``pm.Deterministic`` of them raises where chains run in
-    processes of their own, since PyMC evaluates it away from the chain; `GraphDraws` answers from the recorded graphs,
+    processes of their own, since PyMC evaluates it away from the chain. `GraphDraws` answers from the recorded graphs,
     and `load_graphs` lends them to the model for ``pm.sample_posterior_predictive``.
     """
 
@@ -187,8 +187,8 @@ class IndianChefsProcess:
     alpha, gamma, phi : float or PyMC variable
         Concentration, mass of hidden nodes, popularity of observed nodes; positive. Named variables of the model are
         sampled by NUTS or whatever step they get; unnamed ones, such as ``pm.Gamma.dist(2, 1)``, become
-        ``<name>_alpha`` and so on and are drawn with the graph: gamma from its conjugate conditional where its prior is
-        a Gamma, others by slice sampling.
+        ``<name>_alpha`` and so on and are drawn with the graph. The step draws gamma from its conjugate conditional
+        where its prior is a Gamma, others by slice sampling.
     observed_nodes : sequence of str, or int
         Names, such as the columns of a frame, or their number.
     reputations : float, None, sequence or mapping by node
@@ -197,8 +197,8 @@ class IndianChefsProcess:
         Room for nodes. The target is the joint given that there are no more; births that are refused are counted and
         warned of. Choose it by `node_count_pmf`.
     base : None, float or mapping
-        Base measure of the free reputations: uniform, a point mass (``base=1.0`` with the observed nodes at 0.0 is the
-        two-parameter Indian buffet process), or masses of levels with those of "uniform" beside them.
+        Base measure of the free reputations. It may be uniform, a point mass (``base=1.0`` with the observed nodes at
+        0.0 is the two-parameter Indian buffet process), or masses of levels with those of "uniform" beside them.
     start : {"prior", "empty"} or (parents, reputations)
         Where chains start: a forward draw, the observed nodes alone, or one graph, (n, n) and (n,).
 

@@ -1,7 +1,7 @@
 """Births of a twin of a hidden unit, and deaths of twins, with all weights and biases summed out.
 
 A twin h of unit j has j's parents and children, a precision close to j's, and activations drawn from j's fitted
-regression: the mean is that of the weights' conditional given j's activations, so the reverse move can work it out from
+regression. The mean is that of the weights' conditional given j's activations. So the reverse move can work it out from
 j, which stays. Orphan births never give a new node parents; these do.
 """
 

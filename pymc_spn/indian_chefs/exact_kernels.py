@@ -1,7 +1,7 @@
 """Linear Gaussian and sigmoid belief networks on a graph: hidden nodes are summed out exactly, one node at a time.
 
 Both keep values (K, N), a row for each node, and residuals or logits of all nodes. Births draw the new node's bias,
-precision and weights from their priors, which cancel; its values are integrated (linear) or summed (sigmoid) out of the
+precision and weights from their priors, which cancel. Its values are integrated (linear) or summed (sigmoid) out of the
 ratio in closed form, and drawn from their conditional where the birth is accepted.
 """
 

@@ -1,6 +1,6 @@
 """Exact draws of the Indian chefs process, by sweeping the reputations from 0 to 1.
 
-With N nodes at or below t, a hidden node appears at rate alpha gamma (digamma(alpha + N) - digamma(alpha)): the process
+With N nodes at or below t, a hidden node appears at rate alpha gamma (digamma(alpha + N) - digamma(alpha)). The process
 is a pure birth process in t, so nothing is truncated and nothing is queued.
 """
 

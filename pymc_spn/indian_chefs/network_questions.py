@@ -74,10 +74,9 @@ class RowQuestions:
         DataArray
             (row,) log of the mean over networks; with `given`, the log of the ratio of two such means, in which each
             network counts by the density of what is known. ``attrs["mcse"]`` is the largest standard error from the
-            pools (delta method; NaN, with a note, above one half: a few draws of a pool then outweigh all others),
-            ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf: a cell
-            of a nonlinear network that is not inside (0, 1) on the unit scale, one of a sigmoid network that is not
-            0 or 1.
+            pools, by the delta method. Above one half it is NaN, with a note: a few draws of a pool then outweigh all
+            others. ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf. Cells of
+            a nonlinear network must lie inside (0, 1) on the unit scale, those of a sigmoid network must be 0 or 1.
 
         Raises
         ------

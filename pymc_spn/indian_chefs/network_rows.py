@@ -2,7 +2,7 @@
 
 Nodes of a linear network are jointly normal, so everything is exact there. Else the hidden nodes are drawn from their
 ancestors, and a row weighs the draws by the density of its observed cells. Where no observed node has a child, one pool
-of draws serves all rows; otherwise each row has draws of its own, in which its observed cells are put in their places.
+of draws serves all rows. Otherwise each row has draws of its own, in which its observed cells are put in their places.
 """
 
 from collections.abc import Iterator

@@ -69,8 +69,8 @@ class SweepPlan(NamedTuple):
     Parameters
     ----------
     guided, prior, collapsed, splits, swaps, twins, rooted : int
-        Births or deaths of three kinds, splits or merges, exchanges of neighbours in the order, births or deaths of
-        units with the parents and children of another, and of units with any parents.
+        Births or deaths of three kinds, splits or merges, and exchanges of neighbours in the order. Also births or
+        deaths of units with the parents and children of another, and of units with any parents.
     walks : int
         Random-walk passes over the hidden units.
     exchange_every : int

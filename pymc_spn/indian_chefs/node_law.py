@@ -1,9 +1,9 @@
 """Exact laws of the Indian chefs process: number of nodes, expected nodes and edges, from its pure birth process.
 
-With N nodes at or below t, a hidden node appears at rate lambda_N = alpha gamma (digamma(alpha + N) - digamma(alpha)),
-so the number of nodes is a birth process whose transition probabilities are exponentials of a bidiagonal matrix.
-Observed nodes at fixed reputations shift N; free ones follow the base measure, and integrating over their places is
-one more exponential, of a matrix with a block for each number of free nodes passed. At an atom of mass m of the base
+With N nodes at or below t, a hidden node appears at rate lambda_N = alpha gamma (digamma(alpha + N) - digamma(alpha)).
+So the number of nodes is a birth process whose transition probabilities are exponentials of a bidiagonal matrix.
+Observed nodes at fixed reputations shift N. Free ones follow the base measure. Integrating over their places is one
+more exponential, of a matrix with a block for each number of free nodes passed. At an atom of mass m of the base
 measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes strictly below.
 """
 

@@ -1,8 +1,8 @@
 """A graph as one vector of fixed length, which PyMC carries and a DataTree stores.
 
-The vector holds the number of nodes, the reputations (K,), and for each node the set of its parents as bits in
-W = ceil(K / 52) numbers, which float64 holds exactly: 1 + K + K W numbers. It is canonical: observed nodes in their
-order, then hidden nodes by ascending reputation, zeros behind.
+The vector holds the number of nodes, the reputations (K,), and for each node the set of its parents as bits. The bits
+stand in W = ceil(K / 52) numbers, which float64 holds exactly. This makes 1 + K + K W numbers. It is canonical:
+observed nodes in their order, then hidden nodes by ascending reputation, zeros behind.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """A shared pool of ancestral draws of all hidden units: exchanges of whole hidden vectors, and pooled densities.
 
 Where no observed node has a child, the hidden units of a datum come first in the graph, and M draws of all of them
-serve every datum. An exchange gives a datum another hidden vector in one move, and puts its own vector into the pool:
-the product of posteriors of the data and priors of the pool stays as it is, so one pool may serve all data in turn.
+serve every datum. An exchange gives a datum another hidden vector in one move, and puts its own vector into the pool.
+The product of posteriors of the data and priors of the pool stays as it is, so one pool may serve all data in turn.
 """
 
 import math

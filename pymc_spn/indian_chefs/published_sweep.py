@@ -21,11 +21,11 @@ from pymc_spn.numerics.kernel_options import kernel
 def published_network_sweep(rng, state, graph_prior, network, prior, plan, number, work, repeats, tally):
     """One sweep; exact for the joint posterior, as `network_sweep.sweep`.
 
-    Equations 13 to 16 of Dallaire et al. (2020), each ``repeats`` times at a node drawn uniformly: the edges to it, a
-    birth or death of a parent that has no other child and no parents, its reputation. Births and deaths are in the form
-    that goes with a density over reputations. A new unit has parameters and activations from their priors, and edges
-    have the weights summed out. Parameters and hidden units, for which the paper refers to others, are drawn as in the
-    package's own sweep.
+    Equations 13 to 16 of Dallaire et al. (2020), each ``repeats`` times at a node drawn uniformly. They change the
+    edges to it, its reputation, and parents that have no other child and no parents, by birth or death. Births and
+    deaths are in the form that goes with a density over reputations. A new unit has parameters and activations from
+    their priors, and edges have the weights summed out. Parameters and hidden units, for which the paper refers to
+    others, are drawn as in the package's own sweep.
 
     Parameters
     ----------

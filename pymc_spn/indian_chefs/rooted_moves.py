@@ -1,8 +1,9 @@
 """Birth and death of hidden units that may have parents, with the weights and biases of their children summed out.
 
-A new unit takes its children as an orphan does, and each node above it as a parent with that node's own probability of
-one more child, (m + phi) / (alpha + a + phi) with phi for observed nodes alone: the process's conditional law of the
-new column, so that the parents cancel in the ratio. Its activations are drawn from their prior given the parents.
+A new unit takes its children as an orphan does. It takes each node above it as a parent with that node's own
+probability of one more child, (m + phi) / (alpha + a + phi) with phi for observed nodes alone. This is the process's
+conditional distribution of the new column, so the parents cancel in the ratio. Its activations are drawn from their
+prior given the parents.
 """
 
 import math

@@ -33,9 +33,9 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
     Raises
     ------
     ValueError
-        If there is no graph, the model lacks it or has another room, the posterior group lacks ``<name>_log_joint``, or
-        two draws with different graphs have the same log joint, by which a draw is recognised. That has probability
-        zero unless graphs can differ without differing in a reputation, as those on levels alone can.
+        If there is no graph, the model lacks it or has another room, or the posterior group lacks ``<name>_log_joint``.
+        Also if two draws with different graphs have the same log joint, since a draw is recognised by it. That has
+        probability zero unless graphs can differ without differing in a reputation, as those on levels alone can.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def draw_edge(rng, state, prior, k, i):
 def random_order(rng, n):
     """A uniformly random order of n nodes.
 
-    Passes over the nodes must not go by slots: a new node takes the last slot and a deleted one is replaced by it, so
+    Passes over the nodes must not go by slots. A new node takes the last slot and a deleted one is replaced by it. So
     slots tell something of the graph, and Gibbs draws in an order that depends on the graph change its law.
     """
     order = np.arange(n)

@@ -154,8 +154,8 @@ draws, tune, chains, n_jobs, random_state, progressbar
     def score_samples(self, X: TableLike) -> np.ndarray:
         """Scores of the rows, (N,) float64, in nats: higher is more usual.
 
-        -inf for a row that is impossible, by "cells" also for one with a p-value too small for a number, some 1e-308; a
-        row without an observed cell is not odd.
+        -inf for a row that is impossible. By "cells" it is also -inf for a row with a p-value too small for a number,
+        some 1e-308. A row without an observed cell is not odd.
 
         Parameters
         ----------

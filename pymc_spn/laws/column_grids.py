@@ -211,8 +211,8 @@ def beyond_grid(
     """Allowance in nats for what a column with this distribution function has beyond its grid.
 
     A tail of mass m that begins at distance T and falls like 1 / x^(v + 1) adds -m log m + m (log(T / v) + 1 + 1/v)
-    to the entropy; ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
-    that (log-normal leaves), the mean of |log x| in the tail comes on top, which only the leaves know: how fast their
+    to the entropy. Ten times m (1 + |log m| + |log T|) is more for v of a quarter and above. Where log x falls like
+    that (log-normal leaves), the mean of |log x| in the tail comes on top, which only the leaves know. How fast their
     masses fall where a grid happens to end does not tell their power. Without ``mean_log_beyond``, a function of both
     ends, that is left out: no leaf is log-normal, or it is a divergence, whose log ratio has no such term.
     """

@@ -15,9 +15,9 @@ LARGEST_COUNT = 1e15  # of a quantile
 def bracketed_quantiles(law: "ColumnLaw | JoinedLaw", q: np.ndarray) -> np.ndarray:
     """Quantiles (Q,) of a law of one draw: the smallest x with P(X <= x) >= q.
 
-    By brackets, in the data's units for counts, else over the floating-point numbers in their order, so that tails of
-    any length and values of any size come out to the last digit. Between intervals the distribution function is flat:
-    the end of the one before is then the smallest x.
+    By brackets, in the data's units for counts, else over the floating-point numbers in their order. So tails of any
+    length and values of any size come out to the last digit. Between intervals the distribution function is flat: the
+    end of the one before is then the smallest x.
     """
 
     def cdf(x: np.ndarray) -> np.ndarray:

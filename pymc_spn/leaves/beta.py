@@ -174,7 +174,7 @@ def _box_ranges(p, low, high, shift, out):
     """Of f = c x^k (1 - x)^l the first in closed form, the second by its factors.
 
     With s = k + l the second derivative is c x^(k - 2) (1 - x)^(l - 2) times the parabola s (s - 1) x^2 - 2 k (s - 1) x
-    + k (k - 1); the factor before it has at most one turn, at (k - 2) / (s - 4).
+    + k (k - 1). The factor before it has at most one turn, at (k - 2) / (s - 4).
     """
     k = p[0]
     m = p[1]
@@ -255,7 +255,7 @@ def beta_shapes(mean_log: np.ndarray, mean_log_rest: np.ndarray) -> np.ndarray:
 
     Newton's method (Minka 2000, Estimating a Dirichlet distribution) on a concave function, with no parameter divided
     by more than ten in a step. The geometric means of x and 1 - x add up to less than 1, by half the inverse of alpha +
-    beta where that is large; below 1e-13 there is nothing but rounding.
+    beta where that is large. Below 1e-13 there is nothing but rounding.
     """
     means = np.stack([mean_log, mean_log_rest])
     gap = 1.0 - np.exp(means).sum(axis=0)

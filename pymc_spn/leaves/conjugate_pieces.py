@@ -46,8 +46,8 @@ class Conjugate(NamedTuple):
     log_density : function (u, offset, p0, p1, p2, p3, half_step, cell)
         The log predictive without the five numbers.
     add_log_marginal : function (log_p, n, s1, s2, p0, p1, p2, p3, first, second)
-        log_p with the log marginal likelihood of a leaf added. The last two are what leaves of an entry share: lgamma
-        of the shape or of the first parameter, and lgamma (of a beta prior) or log of the other one.
+        log_p with the log marginal likelihood of a leaf added. The last two are what leaves of an entry share. These
+        are lgamma of the shape or of the first parameter, and lgamma (of a beta prior) or log of the other one.
     add_slopes : function (out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log)
         Adds to ``out`` its derivatives in (leaf_scale, leaf_shape, precision_ratio). The last two of what is shared are
         digammas here, ``second_log`` is the log or lgamma.

@@ -76,8 +76,8 @@ def nodes_within(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nodes of standard Student t's, or of the normal distribution without ``dof``, within intervals.
 
-    In the variable v of z = sqrt(dof) sinh(v / sqrt(dof)) the density falls off as that of a normal distribution, so
-    that a Gauss rule over the part of the interval that counts is enough for averages of smooth functions.
+    In the variable v of z = sqrt(dof) sinh(v / sqrt(dof)) the density falls off as that of a normal distribution. So a
+    Gauss rule over the part of the interval that counts is enough for averages of smooth functions.
 
     Parameters
     ----------

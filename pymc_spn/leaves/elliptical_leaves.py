@@ -1,8 +1,8 @@
 """Leaves over several columns whose density depends on one quadratic form: what Gaussian and Student t leaves share.
 
 Rows are grouped by their gaps. A Cholesky factor of the scale matrix, with the observed columns first, holds three
-things: the factor of what is observed, the regression of the other columns on it, and the factor of their Schur
-complement. So one factor for each leaf and set of gaps answers densities, conditionals and draws.
+things. These are the factor of what is observed, the regression of the other columns on it, and the factor of their
+Schur complement. So one factor for each leaf and set of gaps answers densities, conditionals and draws.
 """
 
 from abc import abstractmethod

@@ -13,9 +13,9 @@ def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) ->
     """Log of the integral (sum over values) of the product of two leaves, for all pairs.
 
     In closed form for two Gaussian, log-normal, gamma or exponential, beta, Laplace, uniform or triangular leaves,
-    Gaussian with exponential ones, uniform ones with any density, two geometric or Poisson leaves, geometric ones with
-    Poisson, binomial and negative binomial ones, and leaves with finitely many values; others by quadrature, or by sums
-    until the rest is below the rounding.
+    Gaussian with exponential ones, and uniform ones with any density. So are two geometric or Poisson leaves, geometric
+    ones with Poisson, binomial and negative binomial ones, and leaves with finitely many values. Others are by
+    quadrature, or by sums until the rest is below the rounding.
 
     Parameters
     ----------

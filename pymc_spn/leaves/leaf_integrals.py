@@ -40,9 +40,9 @@ def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tupl
     """Log of the integral of the product of two densities, pair by pair.
 
     The variable is x, or log x where one of the two has positive values only. Pieces end at the leaves' centres, at
-    the largest value of the product and at infinity, or where a triangular leaf ends; each is integrated by the double
-    exponential rule, the product divided by its largest value, so that leaves far apart lose nothing. Beside a narrow
-    triangular leaf the variable is the distance from its mode.
+    the largest value of the product and at infinity, or where a triangular leaf ends. Each is integrated by the double
+    exponential rule. The product is divided by its largest value, so that leaves far apart lose nothing. Beside a
+    narrow triangular leaf the variable is the distance from its mode.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def _log_density(p: np.ndarray, x: Any) -> np.ndarray:
 def _mode(p: np.ndarray) -> np.ndarray:
     """Largest local maximum of the density of x: with z = (log x - m) / s, s (z^2 + v) = -(v + 1) z.
 
-    Near x = 0 the density grows without bound for every v, but so slowly that the mass there is nothing; the local
+    Near x = 0 the density grows without bound for every v, but so slowly that the mass there is nothing. The local
     maximum stands for the mode where there is one, the location where there is none.
     """
     location, scale, dof = p[..., 0], p[..., 1], p[..., 2]

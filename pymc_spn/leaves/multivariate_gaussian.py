@@ -42,8 +42,8 @@ class MultivariateGaussianFamily(EllipticalFamily):
 def draw_leaves(posterior: NormalInverseWishart, rng: np.random.Generator) -> np.ndarray:
     """Draw the parameters (L, d + d^2) of a leaf from each posterior.
 
-    The covariance is ``C (A A')^-1 C'`` for the factor C of Psi and Bartlett's factor A of a standard Wishart matrix:
-    normal numbers below the diagonal, roots of chi-squared ones with v, v - 1, .. degrees of freedom on it. Murphy
+    The covariance is ``C (A A')^-1 C'`` for the factor C of Psi and Bartlett's factor A of a standard Wishart matrix. A
+    has normal numbers below the diagonal, roots of chi-squared ones with v, v - 1, .. degrees of freedom on it. Murphy
     (2007), Conjugate Bayesian analysis of the Gaussian distribution, equations 250 to 256.
     """
     mu, k, psi, v = posterior

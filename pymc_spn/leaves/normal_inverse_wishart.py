@@ -5,8 +5,8 @@ the number of its rows, their sums (d,) and the sums of their products. Symmetri
 column after the other: entry (i, j), i >= j, stands at ``j d - j (j - 1) / 2 + i - j``, so that every inner loop runs
 along memory. A factor (Cholesky) holds the reciprocals of its diagonal.
 
-The predictive of the observed columns o of a row is a Student t with f = v - d + 1 degrees of freedom whatever o is;
-missing columns given o have f + |o|. Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, section
+The predictive of the observed columns o of a row is a Student t with f = v - d + 1 degrees of freedom whatever o is.
+Missing columns given o have f + |o|. Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, section
 9, equations 250 to 266; Ding (2016), doi:10.1080/00031305.2016.1164678, for the conditional.
 """
 

@@ -1,7 +1,7 @@
 """The mass of a Student t over a cell, and draws within it.
 
-The mass goes by Gauss panels that start where the density in the cell is largest and are as short as the density is
-steep, so that far tails and leaves much narrower than the cell keep their digits.
+The mass goes by Gauss panels. They start where the density in the cell is largest, and are as short as the density is
+steep. So far tails and leaves much narrower than the cell keep their digits.
 """
 
 import math

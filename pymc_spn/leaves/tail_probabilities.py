@@ -39,8 +39,8 @@ def log_beta(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def log_beta_ratio(a: Any, b: Any, m: Any) -> np.ndarray:
     """``log B(a, b + m) - log B(a, b)`` for a, b > 0 and finite m >= 0, without terms that grow as m log m.
 
-    It is log Gamma(b + m) / Gamma(b) less the same at a + b, and the same with a and m exchanged: of the two the one
-    with the smaller factors; large b leave with a logarithm of 1 + m / b.
+    It is log Gamma(b + m) / Gamma(b) less the same at a + b, and the same with a and m exchanged. Of the two, the one
+    with the smaller factors is used. Large b leave with a logarithm of 1 + m / b.
     """
     a, b, m = np.broadcast_arrays(*(np.asarray(v, dtype=np.float64) for v in (a, b, m)))
     small = np.minimum(m, a)

@@ -123,8 +123,8 @@ def _slopes(a, b, c, x):
 def _box_ranges(p, low, high, shift, out):
     """Over low >= 0 the first in closed form, the second by its factors.
 
-    With k the shape and s = (x / scale)^k the first derivative is f (k - 1 - k s) / x, the second f / x^2, which turns
-    at k s = k - 3, times the parabola k^2 s^2 - 3 k (k - 1) s + (k - 1) (k - 2).
+    With k the shape and s = (x / scale)^k the first derivative is f (k - 1 - k s) / x. The second is f / x^2, which
+    turns at k s = k - 3, times the parabola k^2 s^2 - 3 k (k - 1) s + (k - 1) (k - 2).
     """
     k = p[0]
     if low <= 0.0 and k < 3.0:
@@ -193,9 +193,9 @@ def best_leaf(y: np.ndarray, weight: np.ndarray, rows: float = 0.0, usual: float
     powers.
 
     The shape is where the mean of y under weights times exp(k y) exceeds that under the weights by 1 / k (Cohen 1965,
-    Maximum likelihood estimation in the Weibull distribution, Technometrics 7), here by (1 + r) / k - r / usual with r
-    the rows of the prior for each of the data. The difference rises in k; Newton's steps change k by a factor of at
-    most five. Without prior equal values have an infinite shape.
+    Maximum likelihood estimation in the Weibull distribution, Technometrics 7). Here it exceeds it by (1 + r) / k - r /
+    usual with r the rows of the prior for each of the data. The difference rises in k; Newton's steps change k by a
+    factor of at most five. Without prior equal values have an infinite shape.
     """
     y, weight = y[weight > 0.0], weight[weight > 0.0]
     total = float(weight.sum())

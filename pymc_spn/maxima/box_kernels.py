@@ -68,9 +68,9 @@ def bounds_of_nodes(packed, low, high, value, scratch):
 def falls_at_points(packed, low, high, at):
     """By how much (B, D) the bound of each box falls when one column is held at a value, the others left as they are.
 
-    A value above the leaves is a sum of products with one leaf of the column each, so that it is linear in the values
-    of the column's leaves: their shares of the bound, from one pass down, say what any other values would give. Of
-    leaves over several columns the fall is that with the other columns held as well.
+    A value above the leaves is a sum of products with one leaf of the column each. So it is linear in the values of the
+    column's leaves. Their shares of the bound, from one pass down, say what any other values would give. Of leaves over
+    several columns the fall is that with the other columns held as well.
 
     Parameters
     ----------

@@ -26,10 +26,10 @@ class CollapsedLogJoint(Op):
     """Log p(data, assignments | hyperparameters) from the statistics vector, and its gradient in one pass.
 
     Inputs: concentration (2,), leaf scale, leaf shape, precision ratio, covariance scale (D,), ticket, state (n,),
-    family (E,) int64, constants (E, 4), levels (D,) int64, constants of leaves over several columns (D, 3), drawn cells
-    (m,). Outputs: log joint and gradient (2 + 4 D,). A ticket other
-    than zero must equal the state's own, and the drawn cells the last m numbers of the state: the assignments belong
-    to the running chain, and a stored draw must not be evaluated with another draw's.
+    family (E,) int64, constants (E, 4), levels (D,) int64. Then constants of leaves over several columns (D, 3) and
+    drawn cells (m,). Outputs: log joint and gradient (2 + 4 D,). A ticket other than zero must equal the state's own,
+    and the drawn cells the last m numbers of the state. The assignments belong to the running chain, and a stored draw
+    must not be evaluated with another draw's.
     """
 
     __props__ = ()

@@ -55,8 +55,8 @@ def losses_of_partitions(labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
     Notes
     -----
     From a matrix over pairs of rows where these are fewer than the partitions, at a cost of S N². Else from the rows
-    that each two clusters of two partitions have in common, at S² N: with n_ab of them, both partitions have all pairs
-    of sum n_ab² rows together, and the loss is a sum of such sums.
+    that each two clusters of two partitions have in common, at S² N. With n_ab of them, both partitions have all pairs
+    of sum n_ab² rows together. The loss is a sum of such sums.
     """
     from pymc_spn.networks.partition_kernels import pairs_in_common
 

@@ -1,9 +1,9 @@
 """Named tuples of arrays that kernels take by their address.
 
-Numba hands a tuple of arrays to a function as seven numbers and more for each array, and works out all of them again
-in every function that the tuple goes through. A kernel of five such tuples compiles for seconds, however short it is.
-A group is a named tuple in Python. For Numba it is one address: of a table with what Numba knows of each array,
-from which a kernel loads the arrays that it uses.
+Numba hands a tuple of arrays to a function as seven numbers and more for each array. It works out all of them again in
+every function that the tuple goes through. A kernel of five such tuples compiles for seconds, however short it is. A
+group is a named tuple in Python. For Numba it is one address: of a table with what Numba knows of each array, from
+which a kernel loads the arrays that it uses.
 """
 
 from typing import Any

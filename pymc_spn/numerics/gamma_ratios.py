@@ -1,6 +1,6 @@
 """Ratios of gamma functions and masses of counts in kernels, without differences of logs of factorials.
 
-``lgamma`` of a sum of counts is larger than the log mass of one of them by the number of rows and by a logarithm: of
+``lgamma`` of a sum of counts is larger than the log mass of one of them by the number of rows and by a logarithm. Of
 twenty thousand counts of a thousand million the difference of two keeps no digit after the point.
 """
 

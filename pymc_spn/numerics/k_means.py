@@ -1,7 +1,7 @@
 """k-means on rows of numbers and levels.
 
 A column of K levels counts as K indicators. A row has one of them, so that its squared distance from a centre depends
-on its code alone: centres are kept as tables of distances by code, and no indicator is ever written down. This is NumPy
+on its code alone. Centres are kept as tables of distances by code, and no indicator is ever written down. This is NumPy
 on whole columns, since it runs before anything is sampled, where compiling would take longer.
 """
 

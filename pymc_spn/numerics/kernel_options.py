@@ -67,9 +67,9 @@ class KernelCompiler(_FunctionCompiler):
 class KernelDispatcher(CPUDispatcher):
     """A kernel that other kernels call with whole numbers of one type.
 
-    Numba would compile it once more for a constant 0 (also where a loop counts on from there), for the element of an
-    int8 or int32 array, and for each of their combinations. Unsigned integers are bit masks and keep their type;
-    constant truth values leave branches out, and so does `None`.
+    Numba would compile it once more for a constant 0, also where a loop counts on from there. It would do so for the
+    element of an int8 or int32 array, and for each of their combinations. Unsigned integers are bit masks and keep
+    their type; constant truth values leave branches out, and so does `None`.
     """
 
     keeps_constants = False

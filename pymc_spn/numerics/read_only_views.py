@@ -1,8 +1,8 @@
 """Inputs of kernels under one type, whoever calls.
 
-Numba compiles a kernel once more for each type of its arguments, for seconds each, and to it an array that may not be
-written, or is not contiguous, has another type than one that may, or is. Tables of users and constants of a PyTensor
-graph are read-only, what has just been computed is not.
+Numba compiles a kernel once more for each type of its arguments, which takes seconds each time. To Numba, a read-only
+array has another type than a writable one, and so has an array that is not contiguous. Tables of users and constants of
+a PyTensor graph are read-only, what has just been computed is not.
 """
 
 import numpy as np

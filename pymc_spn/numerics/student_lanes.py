@@ -24,9 +24,9 @@ def student_density(z, log2_scale, power):
 def student_below(z, density, power, root, n):
     """P(Z <= z) of the law whose density at z, (1 + z^2)^-power over its integral, times ``root`` is given.
 
-    The tail is I_x(a, 1/2) / 2 with x = 1 / (1 + z^2) and a = power - 1/2 (DLMF 8.17), by the continued fraction
-    8.17.22 of it or, where that converges better, of I_{1-x}(1/2, a), in n terms. Multiplied through by
-    (a + k) / (a + n / 2) it needs no division but the last.
+    The tail is I_x(a, 1/2) / 2 with x = 1 / (1 + z^2) and a = power - 1/2 (DLMF 8.17). It is found by n terms of the
+    continued fraction 8.17.22 of it or, where that converges better, of I_{1-x}(1/2, a). Multiplied through by (a + k)
+    / (a + n / 2) it needs no division but the last.
     """
     one = splat(1.0)
     half = splat(0.5)

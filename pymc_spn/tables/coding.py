@@ -1,7 +1,7 @@
 """One column between pandas and coded floats: which kind it is, encoding, decoding.
 
-`infer_column` looks at a series once; `encode` is the only way to codes, for the first table and
-at prediction alike, so that both refuse the same things in the same words.
+`infer_column` looks at a series once. `encode` is the only way to codes, for the first table and at prediction alike,
+so that both refuse the same things in the same words.
 """
 
 import math
@@ -116,7 +116,7 @@ def guessed_kind(numbers, is_int):
 def kind_of_numbers(facts, is_int):
     """Kind that the facts of a column of numbers do not refute.
 
-    Floats are read as whole numbers only if these are so few that they are binary or ordinal: pandas stores integers
+    Floats are read as whole numbers only if these are so few that they are binary or ordinal. pandas stores integers
     with gaps as floats, and others may follow that are not whole.
     """
     if not is_int and not facts.is_whole:

@@ -98,7 +98,8 @@ def frame_of_kind(frame: pd.DataFrame, kind: str | None) -> Any:
     """A DataFrame as a table of polars or pyarrow, without its row labels; itself where kind is None.
 
     Missing cells are nulls. Ordered categories become an Enum of polars and an ordered dictionary of pyarrow, unordered
-    ones a Categorical and a dictionary; polars has categories of strings alone, and gets those of numbers as numbers.
+    ones a Categorical and a dictionary. But polars has categories of strings alone, and gets those of numbers as
+    numbers.
 
     Raises
     ------

@@ -80,8 +80,8 @@ def _is_coarse(sizes, rounded):
 def _common_divisor(multiples, weights, needed):
     """Largest integer that divides `needed` of the weight and more than one distinct multiple.
 
-    Two values on the grid have the grid, or a multiple, as their divisor: the divisors of pairs at
-    evenly spaced ranks are candidates, so that 2 % of stray values do not hide the grid.
+    Two values on the grid have the grid, or a multiple, as their divisor. The divisors of pairs at evenly spaced ranks
+    are candidates, so that 2 % of stray values do not hide the grid.
     """
     exact = int(np.gcd.reduce(multiples))
     ranks = np.searchsorted(np.cumsum(weights), np.linspace(0, weights.sum(), PAIRED + 2)[1:-1])

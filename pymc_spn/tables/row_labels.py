@@ -10,7 +10,7 @@ def row_labels(index: Any) -> pd.Index:
 
     Numbers, bools, NumPy datetimes and timedeltas, and text stay as they are. Everything else (tuples of a MultiIndex,
     time zones, periods, intervals, missing labels among text, datetimes that do not fit into 64 bits of nanoseconds)
-    becomes its text, ``str(label)``: netCDF has no type for it, and would say so only when the draws are saved.
+    becomes its text, ``str(label)``. netCDF has no type for it, and would say so only when the draws are saved.
 
     Parameters
     ----------

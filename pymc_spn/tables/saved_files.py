@@ -156,8 +156,8 @@ def _is_refusal(error: Exception) -> bool:
 def refusing_damage(source: Any) -> "Iterator[None]":
     """Say of stored results that cannot be read that they are damaged, and where they come from.
 
-    Whatever the readers did not look at first ends in some error of Python: a missing variable in a KeyError, a text
-    that is no number in a TypeError, an array of another shape in a ValueError of xarray.
+    Whatever the readers did not look at first ends in some error of Python. A missing variable ends in a KeyError, a
+    text that is no number in a TypeError, an array of another shape in a ValueError of xarray.
 
     Parameters
     ----------

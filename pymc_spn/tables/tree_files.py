@@ -42,7 +42,7 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else; if it is damaged: its bytes are
+        If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else. If it is damaged: its bytes are
         not those that its checksum was made of, or HDF5 cannot read them.
     """
     import h5py

@@ -2,8 +2,8 @@
 
 A rule that moves to another node meets other rows, where a gap between adjacent values means nothing. The chain
 therefore runs on rules that hold anywhere: cuts are numbers, every rule sends missing values somewhere, and every level
-of a subset rule has a side. What a node's rows cannot tell apart is drawn afresh from its conditional at
-the start of a sweep and dropped at the end, so the marginal target is the posterior over trees of this package.
+of a subset rule has a side. What a node's rows cannot tell apart is drawn afresh from its conditional at the start of a
+sweep and dropped at the end. So the marginal target is the posterior over trees of this package.
 """
 
 import math

@@ -191,7 +191,7 @@ def leaf_density(family, terms, y):
     """Posterior predictive density or mass of ``y`` in a leaf; for `SPREAD` the mean square of a new value about ``y``.
 
     ``terms`` (4,) holds degrees of freedom, location, scale and log constant of a Student t, or shape and rate of the
-    gamma distribution behind a count; for `SPREAD` (2,) mean and variance of a new value.
+    gamma distribution behind a count. For `SPREAD` it holds (2,) mean and variance of a new value.
     """
     if family == SPREAD:
         return terms[1] + (terms[0] - y) ** 2

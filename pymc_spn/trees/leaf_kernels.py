@@ -1,7 +1,8 @@
 """Leaf families of a tree as compiled functions: marginal likelihood of a leaf from additive statistics.
 
 Statistics of a leaf: (K,) counts for classes (a binary response is two classes with unequal masses); for real values
-the sums of y and y^2 of the centred response; for counts the sums of y and log y!. The number of rows goes beside them.
+the sums of y and y^2 of the centred response. For counts they are the sums of y and log y!. The number of rows goes
+beside them.
 """
 
 import math

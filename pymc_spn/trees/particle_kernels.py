@@ -1,10 +1,10 @@
 """Top-down particle filtering of decision trees: Algorithm 1, and its conditional form for particle Gibbs.
 
 Particles share their nodes. A node is (row set, depth) as reached by one chain of splits; a particle is the list of its
-nodes and decisions in breadth-first order. The table of a node's options is built once: as many independent decisions
+nodes and decisions in breadth-first order. The table of a node's options is built once. As many independent decisions
 are drawn from it as particles have the node in their queue, and each particle that arrives there takes one. Decisions
-at a node are independent of everything but the node, so drawing them early changes no distribution. Rows of nodes
-that no particle waits for are reclaimed.
+at a node are independent of everything but the node, so drawing them early changes no distribution. Rows of nodes that
+no particle waits for are reclaimed.
 """
 
 import math

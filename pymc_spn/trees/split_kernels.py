@@ -138,8 +138,8 @@ def _counting_pass(key, row, other_key, other_row, n, shift, mask, bins):
 def sort_rows(code, rows, begin, n, options):
     """Observed rows of a node in ascending order of a feature, into ``options.key`` and ``options.row``; their number.
 
-    Costs O(n) whatever the number of distinct values in the table: the ranks within the node are sorted by their
-    digits to the base 2^b, b about log2 n, so no pass touches more bins than rows.
+    Costs O(n) whatever the number of distinct values in the table. The ranks within the node are sorted by their digits
+    to the base 2^b, b about log2 n, so no pass touches more bins than rows.
     """
     key, row = options.key, options.row
     m = 0

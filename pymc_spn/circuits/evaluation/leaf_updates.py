@@ -1,10 +1,10 @@
 """Leaves from expected statistics: the maximisation step, in closed form but for gamma, beta and Weibull leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column. For
-levels, one row that is spread over all of them is added, so that none is impossible. That keeps scales and rates within
-bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie at the
-column's median, but as far again from every place as the column's values do on average from there. The prior of a
-Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
+levels, one row that is spread over all of them is added, so that none is impossible. The prior keeps scales and rates
+within bounds, since without it the likelihood of a Gaussian leaf has none. Observations of a Laplace leaf's prior lie
+at the column's median, but as far again from every place as the column's values do on average from there. The prior of
+a Weibull leaf is one of its shape. Numbers of trials, the first parameters of negative binomial leaves, uniform,
 triangular and hypergeometric leaves and distributions of SciPy are given and stay. The ends of uniform ones can be
 learned (`fit_ends`).
 """

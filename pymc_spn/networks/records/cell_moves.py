@@ -1,10 +1,10 @@
 """Moves of missing cells that other parts of a model use: proposed by the network, accepted on the rest of the model.
 
-The state is the completed table with its assignments. A row with gaps is taken out of the network; an induced tree
-and the cells are drawn from the network's conditional given the row's observed cells and all other rows (`anew`), or
-the cells alone from the predictives of the row's own leaves. Both are exact conditionals of the network, so what
-remains of the Metropolis-Hastings ratio is the rest of the model. The first kind jumps between clusters, the second
-is accepted more often where the rest of the model says much about the cells; sweeps take turns.
+The state is the completed table with its assignments. A row with gaps is taken out of the network. Then an induced tree
+and the cells are drawn from the network's conditional given the row's observed cells and all other rows (`anew`). Or
+the cells alone are drawn from the predictives of the row's own leaves. Both are exact conditionals of the network, so
+what remains of the Metropolis-Hastings ratio is the rest of the model. The first kind jumps between clusters, the
+second is accepted more often where the rest of the model says much about the cells; sweeps take turns.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Leaves over several columns in many rows with cells: `joint_cells` of all leaves of some draws.
 
-Rows that have the same gaps and cells share one factor of a leaf, with the cells last. Where all cells of such rows are
-tiny in a leaf, next to the spreads and to the steepness that it can have, their masses are densities with a correction,
-for many rows side by side. Elsewhere `log_mass_of_cells` weighs one row after the other.
+Rows that have the same gaps and cells share one factor of a leaf, with the cells last. All cells of such rows may be
+tiny in a leaf, compared with the spreads and the steepness that it can have. Then their masses are densities with a
+correction, for many rows side by side. Elsewhere `log_mass_of_cells` weighs one row after the other.
 """
 
 import math

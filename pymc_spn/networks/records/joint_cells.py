@@ -1,9 +1,9 @@
 """Leaves over several columns, some of which are recorded in cells: their mass, and what follows for other columns.
 
 The mass of a box under a Student t over several columns has no closed form. Here the column of the widest cell, next to
-its spread given the others, is integrated in closed form. A cell that is narrow counts by the density in its middle
-times its width, with a correction of second order: in (steepness times width) exactly, in curvature to first order.
-Wide cells beside the first go by the points of a lattice.
+its spread given the others, is integrated in closed form. A narrow cell counts by the density in its middle times its
+width, with a correction of second order. The correction is in (steepness times width) exactly, in curvature to first
+order. Wide cells beside the first go by the points of a lattice.
 """
 
 import math

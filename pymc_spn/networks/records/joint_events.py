@@ -430,7 +430,7 @@ def draw_in_boxes(
     """Rows (n, d) with the columns of intervals drawn in them, given the points.
 
     One column after the other is drawn in its interval, and all of them are kept with the probability that those behind
-    the first one are there: what is kept has the law within the box.
+    the first one are there. What is kept has the law within the box.
     """
     out, left = np.array(rows), np.arange(len(rows))
     while left.size:

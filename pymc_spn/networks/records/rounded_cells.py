@@ -1,11 +1,12 @@
 """Columns in cells (`recorded_cells`): sweeps over trees and exact values together, densities of cells.
 
 A recorded value of a rounded column stands for the cell of width d round it. The exact value in the cell is part of
-the state. In a sweep each row is taken out of the network, its tree is drawn with its exact values integrated out (a
-leaf is worth the mass of the cell), and then its exact values from the predictives of the leaves that it got, within
-their cells: a draw from the joint conditional of both. Exact values are kept on a lattice of 65,536 points a cell, so
-that the record of a draw, two bytes a value, gives the state back. Counts with Gaussian leaves beside leaves with
-masses are rounded too: under the latter the exact value is the count, in the middle of its cell, a point of a lattice.
+the state. In a sweep each row is taken out of the network. Its tree is drawn with its exact values integrated out (a
+leaf is worth the mass of the cell). Then its exact values are drawn from the predictives of the leaves that it got,
+within their cells. Together this is a draw from the joint conditional of both. Exact values are kept on a lattice of
+65,536 points a cell, so that the record of a draw, two bytes a value, gives the state back. Counts with Gaussian leaves
+next to leaves with masses are rounded too. Under the latter the exact value is the count, in the middle of its cell, a
+point of a lattice.
 """
 
 from collections.abc import Iterable, Mapping
@@ -242,7 +243,7 @@ class RoundedCells:
     exact : iterable of int
         Rounded columns whose values are exact nevertheless, such as points that a condition gives.
     events : mapping of int to event
-        Intervals in which columns are known to lie. A cell is what it has in common with them; its density stays mass
+        Intervals in which columns are known to lie. A cell is what it has in common with them. Its density stays mass
         over the whole width, so that the masses of all cells add up to 1 given the interval. A count is within an event
         or not, and its cell remains whole.
     """

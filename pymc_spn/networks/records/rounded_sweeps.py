@@ -6,7 +6,7 @@ are integrated out: parameters of their leaves are drawn first, given which a le
 draw from a conditional of one joint distribution of trees, parameters and exact values; parameters are drawn from
 theirs when they are wanted, and then forgotten.
 
-Where leaves are narrower than cells, given values would hold their rows: each stands close to the others of its leaf
+Where leaves are narrower than cells, given values would hold their rows. Each stands close to the others of its leaf
 and far from those of another leaf in the same cell. Such columns are integrated, all others are given. Columns that are
 in leaves over several columns are given always.
 """

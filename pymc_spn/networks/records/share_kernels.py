@@ -34,8 +34,8 @@ def node_shares(tree, palette, masses, edges, nodes, scratch, r, node, logs, out
     logs : bool
         What `evaluate_row` returned.
     out : (top + 1,) float64
-        Children by slot; the last entry stands for all unoccupied children of an inner region and is not used
-        in one with prior slots, where an unoccupied child is its prior slot.
+        Children by slot. The last entry stands for all unoccupied children of an inner region and is not used in one
+        with prior slots, where an unoccupied child is its prior slot.
     weight : float
     """
     d = tree.column[r]

@@ -1,12 +1,11 @@
 """A variational fit as a network that the kernels of the queries evaluate.
 
 The kernels know integer counts and priors; a fit has fractional counts. Both are the same to a query: every leaf of
-the fit gets a palette entry of its own, whose prior is the leaf's variational posterior, and holds no data. Weights
-are explicit: what a sum node leaves to its unoccupied children stands as one more child, an empty product or a leaf
-with its prior, so a node that holds anything is full. Where children may be leaves over several columns, here or below,
-there is one such child for each kind, as the values of unoccupied ones differ. Leaves over several columns keep
-their fractional numbers of rows. Nodes have width 1, and all their children's weights add up to
-the concentration.
+the fit gets a palette entry of its own, whose prior is the leaf's variational posterior, and holds no data. Weights are
+explicit. What a sum node leaves to its unoccupied children stands as one more child, an empty product or a leaf with
+its prior, so a node that holds anything is full. Where children may be leaves over several columns, here or below,
+there is one such child for each kind, as the values of unoccupied ones differ. Leaves over several columns keep their
+fractional numbers of rows. Nodes have width 1, and all their children's weights add up to the concentration.
 """
 
 import numpy as np
@@ -26,7 +25,7 @@ from pymc_spn.numerics.kernel_options import kernel
 def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     """Network whose predictive is the expectation of the density of a row under q(weights) q(leaf parameters).
 
-    Every weight and every leaf parameter occurs once in a row's density and they are independent under q, so the
+    Every weight and every leaf parameter occurs once in a row's density and they are independent under q. So the
     expectation is a sum-product network of mean weights and leaf predictives.
     """
     concentration, *leaf_hyperparameters, covariance_scale = hyperparameters

@@ -1,7 +1,7 @@
 """Point estimates of hyperparameters: each moves to a higher value of the bound plus its log prior, others fixed.
 
 They stay within `SPREADS` standard deviations of their prior's centre, in logs (of a shape, of its excess over 1). The
-bound alone has no maximum where a leaf holds equal values only: with the shape a0 of a Gaussian leaf its b0 goes to
+bound alone has no maximum where a leaf holds equal values only. With the shape a0 of a Gaussian leaf its b0 goes to
 zero, and the density to infinity.
 """
 
@@ -100,7 +100,7 @@ def log_normal_constant(family, a, b):
 def log_target(tree, count, state, palette, group, d, v, values, mass, prior, held):
     """What depends on one hyperparameter, at v on its line: the bound's term, and its log prior.
 
-    ``values`` (3,) are the column's leaf scale, shape and precision ratio; for a covariance scale psi0 before the move,
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio. For a covariance scale psi0 before the move,
     the variance and the floor of the column, and ``held`` (n, 3) is of the leaves that have it (`log_of_scale`).
     """
     x = from_line(v, int(prior[0]))

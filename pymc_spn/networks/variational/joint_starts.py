@@ -2,8 +2,8 @@
 
 The start has products alone, down to the leaves, and each row wholly on one edge of a region. From the leaves upwards
 every group of rows is compared with one leaf over all its columns. Groups of a node may then be put together into such
-leaves as long as the bound rises, since those of k-means are round and a long cloud takes several of them. Where no
-cloud is normal this ends with too few, and groups of few rows are too small for it, so restarts differ in this.
+leaves as long as the bound rises. Groups of k-means are round, so a long cloud takes several of them. Where no cloud is
+normal this ends with too few, and groups of few rows are too small for it, so restarts differ in this.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 The stochastic pass is that of Hoffman, Blei, Wang and Paisley (2013). After each batch the statistics move towards
 those of the batch, as if all rows were like it. It gives every row its first list of edges. The full passes are those
-of `coordinate_ascent`: the statistics of one group of rows after the other are replaced (Neal and Hinton 1998), so that
+of `coordinate_ascent`. The statistics of one group of rows after the other are replaced (Neal and Hinton 1998), so that
 the bound rises in each, without step sizes. Statistics are sums over rows, so where the rows are makes no difference.
 """
 

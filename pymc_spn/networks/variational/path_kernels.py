@@ -1,9 +1,9 @@
 """Soft assignments of rows to the few edges that carry weight: search, one pass up and one down, statistics.
 
 Given expected log weights and expected log leaf densities, the best distribution of a row's tree is a sum-product
-network itself: a pass upwards in logs gives the share that each child has in its sum node, a pass downwards the
+network itself. A pass upwards in logs gives the share that each child has in its sum node, a pass downwards the
 probability that the row's tree uses the edge. Every row keeps a list of edges of its own and its distribution puts no
-mass on any other, which bounds the log evidence from below all the same; so the cost of a row goes with its list.
+mass on any other, which bounds the log evidence from below all the same. So the cost of a row goes with its list.
 
 A search widens the lists. At a sum node over several columns it takes the children whose *summary* suits the row best:
 per column one leaf that pools the statistics of all leaves below. Of univariate nodes it takes all children.

@@ -1,9 +1,9 @@
 """Weights of the sum nodes: their variational posterior, its expectations and its normalising constant.
 
 At finite width it is a Dirichlet with masses ``share + count``. At infinite width the prior is a Dirichlet process,
-in the stick-breaking form of Blei and Jordan (2006): child k of a node takes the share v_k of what the children
-before it left, and v_k is Beta(1 + count_k, concentration + counts after k). The children stand by falling counts: of
-two neighbours with counts a and b and T rows behind them, a first is better by the factor (concentration + a + T) /
+in the stick-breaking form of Blei and Jordan (2006). Child k of a node takes the share v_k of what the children before
+it left, and v_k is Beta(1 + count_k, concentration + counts after k). The children stand by falling counts. Of two
+neighbours with counts a and b and T rows behind them, a first is better by the factor (concentration + a + T) /
 (concentration + b + T). Sticks behind the last active child keep their prior, so nothing is truncated but the
 assignments (Kurihara, Welling and Teh 2007). Each active child of an infinite node also draws its option (split or
 palette entry), uniformly.
