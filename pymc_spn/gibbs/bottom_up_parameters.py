@@ -40,9 +40,9 @@ LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMA
 class Parameters(NamedTuple):
     """Priors, statistics and current parameters; E edges of which L lead to leaves, K level cells.
 
-    The gamma variates behind all parameters stand in one row: E for the weights, K for the level probabilities, and L
-    for precisions and rates (unused where the leaf is discrete). Where some leaf has a probability there are L more,
-    since that takes two.
+    The gamma variates behind all parameters stand in one row. E of them are for the weights, K for the level
+    probabilities, and L for precisions and rates (unused where the leaf is discrete). Where some leaf has a probability
+    there are L more, since that takes two.
     """
 
     prior: np.ndarray  # (P, 4) prior parameters of the palette entries

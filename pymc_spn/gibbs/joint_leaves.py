@@ -1,9 +1,9 @@
 """Leaves over all columns of a region: one more kind of child of its sum nodes, beside products.
 
-At an infinite sum node over two or more real columns a new child is of one of these kinds, each with the same
-probability: a product of one of the region's splits, or a leaf over all its columns. The leaf has the number that
-follows those of the splits: an edge with it leads to no region. The data decide which of them a child is. The value of
-an unoccupied node is the mean over its kinds, and the kind of a new child is drawn in proportion to their terms.
+Take an infinite sum node over two or more real columns. A new child is a product of one of the region's splits, or a
+leaf over all its columns. Each of these kinds has the same probability. The leaf has the number that follows those of
+the splits: an edge with it leads to no region. The data decide which of them a child is. The value of an unoccupied
+node is the mean over its kinds, and the kind of a new child is drawn in proportion to their terms.
 
 The leaf is normal-inverse-Wishart (`leaves.normal_inverse_wishart`). Rows with different gaps are not jointly
 conjugate, so the missing cells of a row in such a leaf are part of the state. A row is weighed by the marginal of what

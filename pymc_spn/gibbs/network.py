@@ -2,7 +2,7 @@
 
 Every region of the region tree keeps a list of *slots*, one for each occupied edge (child of a sum node). A datum
 reaches one sum node in each region, so its state is one slot number for each region. The sum node of region ``r``
-below slot ``e`` of the parent region is unique; nodes therefore need no numbers of their own: node ``e`` of region
+below slot ``e`` of the parent region is unique. Nodes therefore need no numbers of their own: node ``e`` of region
 ``r`` is the one below edge ``e`` of region ``parent[r]`` (node 0 at the root). Memory goes with occupied edges, never
 with the full tree.
 

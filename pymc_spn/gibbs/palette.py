@@ -88,8 +88,8 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()
     Raises
     ------
     ValueError
-        If a column does not exist, a palette is empty, or a family cannot hold a column of this kind; if a count is
-        above the number of trials of a binomial entry. Also if values are too large or too small for their variance.
+        If a column does not exist, a palette is empty, or a family cannot hold a column of this kind. Also if a count
+        is above the number of trials of a binomial entry, or values are too large or too small for their variance.
     """
     leaves, resolution = dict(by_name("leaves", leaves or {})), by_name("resolution", resolution)
     names = [c.name for c in columns]
@@ -213,8 +213,8 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
 def smooth_columns(columns, values):
     """Names of the columns of real and positive numbers without a value that very many rows share.
 
-    A value is one of those where more than three tenths of the rows have it, and ten times more than a normal
-    distribution would put into its cell, as zeros of what is rare. A Gaussian over several columns says little of them.
+    A value is one of those if more than three tenths of the rows have it, and ten times more than a normal distribution
+    would put into its cell. Zeros of what is rare are an example. A Gaussian over several columns says little of them.
     """
     names = []
     for column, own in zip(columns, values.T, strict=True):

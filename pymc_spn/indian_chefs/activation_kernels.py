@@ -1,8 +1,8 @@
 """Draws of hidden activations given graph and parameters, one unit at a time, for all data.
 
-A hidden unit enters the likelihood of a child i linearly through its output u, so all children together act through two
-numbers of a datum. These are A and B in log lik(u) = B u - A u^2 / 2 with A = sum_i rho_i w_i^2 and B = sum_i rho_i w_i
-r_i, r_i the child's residual without the unit. A candidate costs two exponentials whatever the number of children.
+A hidden unit enters the likelihood of a child i linearly through its output u. So all children together act through two
+numbers of a datum: log lik(u) = B u - A u^2 / 2. Here A = sum_i rho_i w_i^2 and B = sum_i rho_i w_i r_i, r_i the
+child's residual without the unit. A candidate costs two exponentials whatever the number of children.
 """
 
 import math

@@ -147,7 +147,8 @@ class CascadingIBP:
         -------
         Dataset
             ``n_active`` (draw), ``parents`` (draw, parent, child) bool, ``layers`` (draw, node) int64 with -1 where
-            there is no node, and ``reputations`` (draw, node): the layer l as l / (1 + l), which respects every edge.
+            there is no node, and ``reputations`` (draw, node). A reputation is the layer l as l / (1 + l), which
+            respects every edge.
 
         Raises
         ------

@@ -19,8 +19,9 @@ MOST_STARTS = 100
 class GraphAccess:
     """One graph of a model, as the step method sees it that moves the graph.
 
-    A likelihood that brings its own step uses this class too: `start` a chain, `prior_at` a point, `publish` the state
-    after each draw with the log joint that goes into the variable `ticket`, and add `statistics` to its own.
+    A likelihood that brings its own step uses this class too. Call `start` for a chain and `prior_at` for a point.
+    After each draw `publish` the state with the log joint that goes into the variable `ticket`. Add `statistics` to the
+    step's own.
 
     Parameters
     ----------

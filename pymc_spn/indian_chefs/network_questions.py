@@ -75,15 +75,16 @@ class RowQuestions:
             (row,) log of the mean over networks; with `given`, the log of the ratio of two such means, in which each
             network counts by the density of what is known. ``attrs["mcse"]`` is the largest standard error from the
             pools, by the delta method. Above one half it is NaN, with a note: a few draws of a pool then outweigh all
-            others. ``attrs["mcse_chain"]`` that of the means of the chains. Rows outside the support are -inf. Cells of
-            a nonlinear network must lie inside (0, 1) on the unit scale, those of a sigmoid network must be 0 or 1.
+            others. ``attrs["mcse_chain"]`` is the largest error of the means of the chains. Rows outside the support
+            are -inf. Cells of a nonlinear network must lie inside (0, 1) on the unit scale, those of a sigmoid network
+            must be 0 or 1.
 
         Raises
         ------
         TypeError, ValueError
-            If `X` lacks columns or holds what is no number, `given` names an unknown column, differs from `X` or lies
-            outside the support, a count is no integer of at least 1, or the covariance of a linear network is singular
-            in floating point.
+            If `X` lacks columns or holds something other than numbers. If `given` names an unknown column, differs from
+            `X` or lies outside the support. If a count is no integer of at least 1. If the covariance of a linear
+            network is singular in floating point.
 
         Examples
         --------

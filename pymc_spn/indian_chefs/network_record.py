@@ -78,9 +78,9 @@ def unpack_belief_network(idata: "xr.DataTree", name: str | None = None) -> "xr.
     Returns
     -------
     DataTree
-        With the group ``<name>`` in place of the raw record: ``weights`` (chain, draw, parent, child) float32, 0 where
-        there is no edge; ``biases`` and ``precisions`` (chain, draw, node) float32, NaN where there is no node. The
-        graphs stand in the group of the graph's name.
+        With the group ``<name>`` in place of the raw record. It holds ``weights`` (chain, draw, parent, child) float32,
+        0 where there is no edge; ``biases`` and ``precisions`` (chain, draw, node) float32, NaN where there is no node.
+        The graphs stand in the group of the graph's name.
 
     Raises
     ------

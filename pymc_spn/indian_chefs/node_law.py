@@ -98,9 +98,9 @@ def expected_graph(
     Returns
     -------
     Dataset
-        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes: gamma times the integral of the expected nodes below t
-        over the base measure) and ``observed_edges`` (out of observed nodes); NaN where reputations are free.
-        ``attrs["tolerance"]`` bounds the probability that was left out.
+        0-d ``nodes``, ``hidden_edges`` (out of hidden nodes) and ``observed_edges`` (out of observed nodes); NaN where
+        reputations are free. Hidden edges are gamma times the integral of the expected nodes below t over the base
+        measure. ``attrs["tolerance"]`` bounds the probability that was left out.
 
     Raises
     ------
@@ -206,8 +206,8 @@ def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
 
 
 def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> tuple[np.ndarray, float, float]:
-    """Law (room + 1,) of the number of nodes, integral over the base measure of the mean number of nodes below, and the
-    mean number of nodes below observed nodes, summed; the last two for fixed nodes alone."""
+    """Distribution (room + 1,) of the number of nodes, and two means of the number of nodes below, for fixed nodes
+    alone. The first is integrated over the base measure, the second is summed over observed nodes."""
     uniform, levels, masses = measure
     n_free = int(np.isnan(theta).sum())
     size = room + 1

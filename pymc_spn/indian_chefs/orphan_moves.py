@@ -1,7 +1,7 @@
 """Birth and death of hidden nodes without parents.
 
-Each move stands in two parts, so that a likelihood can be put between: a ``propose`` function, which returns the
-change and the log of the acceptance ratio that the prior and the proposal give, and the change itself
+Each move stands in two parts, so that a likelihood can be put between them. A ``propose`` function returns the change,
+and the log of the acceptance ratio that the prior and the proposal give. The second part is the change itself
 (`graph_state.insert_node`, `graph_state.delete_node`). Birth and death must be proposed equally often.
 """
 

@@ -65,7 +65,7 @@ def random_start(
     """Weights, biases, log precisions (n + 2, n) at the noise scales where good networks are found.
 
     Roots are wide (rho = 0.1), the lower layer sharp (rho = 20) and fed by large weights with thresholds inside the
-    range of the roots' outputs; observed nodes begin with half the variance of the data.
+    range of the roots' outputs. Observed nodes begin with half the variance of the data.
     """
     d = data.shape[1]
     n = d + n_lower + n_roots

@@ -1,8 +1,8 @@
 """Pooled marginal likelihood of a belief network and its gradient, by reverse mode written out.
 
-log p(x_n) is estimated by log (1/M) sum_m N(a_n; mu(h_m), diag 1/rho) with hidden vectors h_m shared by all data and
-written as functions of fixed noise, a_k = mu_k + eps_k / sqrt(rho_k). The estimate is biased low at finite M; it is a
-means to find starts and is no part of a sampler. Single precision: the noise of a minibatch is far above it.
+log p(x_n) is estimated by log (1/M) sum_m N(a_n; mu(h_m), diag 1/rho) with hidden vectors h_m shared by all data. They
+are written as functions of fixed noise, a_k = mu_k + eps_k / sqrt(rho_k). The estimate is biased low at finite M; it is
+a means to find starts and is no part of a sampler. Single precision: the noise of a minibatch is far above it.
 """
 
 import math

@@ -73,7 +73,7 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
         With a group ``<name>`` for each structure, in place of its raw record in ``sample_stats``:
 
         * `SPN`: ``digits`` (chain, record, row, region), the number of the child that each row takes in each region, -1
-          where all its cells are missing; ``draw`` says at which draw the record was made. The digit of a single column
+          where all its cells are missing. ``draw`` says at which draw the record was made. The digit of a single column
           modulo its number of palette entries is the palette entry.
         * `DagOrder`, `DagPartition`: ``graphs`` (chain, draw, parent, child) bool, and ``order`` or ``partition``
           (chain, draw, variable).
@@ -82,8 +82,8 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
         * `NLGBN`, `LinearGaussianNetwork`, `SigmoidBeliefNetwork`: ``weights`` (chain, draw, parent, child), ``biases``
           and ``precisions`` (chain, draw, node), NaN where there is no node; its graph is unpacked with it.
         * `DecisionTree`: ``n_nodes`` (chain, draw), ``decisions`` (chain, draw, node, term) and ``child`` (chain, draw,
-          node, side), nodes in breadth-first order; ``feature`` is -1 for a leaf and -2 beyond the last node, cuts
-          lie between the training values of ranks ``low`` and ``high``.
+          node, side), nodes in breadth-first order. ``feature`` is -1 for a leaf and -2 beyond the last node, cuts lie
+          between the training values of ranks ``low`` and ``high``.
 
         The ``from_idata`` of each family's class reads it as it reads the original.
 

@@ -1,11 +1,11 @@
 """Bounds on the entropy of mixtures and on the divergence between two of their components.
 
-For a mixture with weights w, the entropy lies between sum w H_i - sum_i w_i log sum_j w_j BC_ij and
-sum w H_i - sum_i w_i log sum_j w_j exp(-KL_ij), as components in pairs say. Here BC is the Bhattacharyya coefficient
+The entropy of a mixture with weights w lies between two bounds. The lower one is ``sum w H_i - sum_i w_i log sum_j w_j
+BC_ij``. The upper one is ``sum w H_i - sum_i w_i log sum_j w_j exp(-KL_ij)``. Here BC is the Bhattacharyya coefficient
 and KL the divergence of two components (Kolchinsky and Tracey 2017, doi:10.3390/e19070361, equations 7 to 10, with the
 Chernoff distance at 1/2). Both pass through a product as they are (BC multiply, KL add) and through a sum as bounds of
-the right direction: BC(sum w p, sum v q) <= sum sqrt(w v) BC(p, q), and KL(sum w p, sum v q) <= -sum_i w_i log sum_j
-v_j exp(-KL(p_i, q_j)), which is at most the convex sum of w_i v_j KL(p_i, q_j).
+the right direction. These are ``BC(sum w p, sum v q) <= sum sqrt(w v) BC(p, q)`` and ``KL(sum w p, sum v q) <= -sum_i
+w_i log sum_j v_j exp(-KL(p_i, q_j))``. The last is at most the convex sum of w_i v_j KL(p_i, q_j).
 """
 
 from collections.abc import Callable, Sequence

@@ -4,9 +4,9 @@ The probability is that of the first column's interval times that of the second'
 factor is an interval of a univariate distribution. The points of a lattice draw the columns before it within their
 intervals. The column with the smallest probability comes next, given means of those before it, so that small
 probabilities keep their digits and points agree. Genz (1992), doi:10.1080/10618600.1992.10477010; Gibson, Glasbey and
-Elston (1994), for the order; Genz and Bretz (2002), doi:10.1198/106186002394, for the Student t, here with its
-conditionals in the place of a drawn scale. The points are the same in every call. Over two columns Gauss rules
-do, unless the second column follows so closely from the first that they do not agree.
+Elston (1994), for the order; Genz and Bretz (2002), doi:10.1198/106186002394, for the Student t. Here its conditionals
+take the place of a drawn scale. The points are the same in every call. Over two columns Gauss rules do, unless the
+second column follows so closely from the first that they do not agree.
 """
 
 import numpy as np

@@ -191,7 +191,7 @@ class UnivariateFamily(LeafFamily):
         The a of parameters (n, p) with which the density is like x^(a - 1) near 0.
     features : callable, optional
         Where the density changes and how far around each place it does so, both (n, k), of parameters (n, p) and
-        whether in log x; without it the first two parameters.
+        whether in log x. Without it the first two parameters.
     of_log : callable, optional
         Log density of log x, of families of positive values.
     at_log : callable, optional

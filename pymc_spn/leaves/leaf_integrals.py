@@ -54,8 +54,9 @@ def log_integrals(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tupl
     Returns
     -------
     (n,) float64 and float
-        In nats, ``-inf`` where supports do not meet, and the largest relative error: what the rule estimates and what
-        rounding may take from narrow leaves far from 0 and from gamma leaves of large shape, at least 1e-11.
+        In nats, ``-inf`` where supports do not meet, and the largest relative error, at least 1e-11. The error is what
+        the rule estimates, and what rounding may take from narrow leaves far from 0 and from gamma leaves of large
+        shape.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 The columns o of a leaf with f degrees of freedom have f as well. The others u given them have f + |o| degrees of
 freedom, location ``m_u + S_uo S_oo^-1 (x_o - m_o)`` and as scale ``(f + q) / (f + |o|)`` times the Schur complement of
-S, where q is the quadratic form of the observed cells. Ding (2016), doi:10.1080/00031305.2016.1164678.
+S. Here q is the quadratic form of the observed cells. Ding (2016), doi:10.1080/00031305.2016.1164678.
 """
 
 import numpy as np

@@ -192,10 +192,10 @@ def best_leaf(y: np.ndarray, weight: np.ndarray, rows: float = 0.0, usual: float
     Observations of the column, as of other families, would bind scales that are smaller than its own: their hazards are
     powers.
 
-    The shape is where the mean of y under weights times exp(k y) exceeds that under the weights by 1 / k (Cohen 1965,
-    Maximum likelihood estimation in the Weibull distribution, Technometrics 7). Here it exceeds it by (1 + r) / k - r /
-    usual with r the rows of the prior for each of the data. The difference rises in k; Newton's steps change k by a
-    factor of at most five. Without prior equal values have an infinite shape.
+    The shape is where the mean of y under weights times exp(k y) exceeds that under the weights by 1 / k. This is in
+    Cohen (1965), Maximum likelihood estimation in the Weibull distribution, Technometrics 7. Here it exceeds it by (1 +
+    r) / k - r / usual with r the rows of the prior for each of the data. The difference rises in k; Newton's steps
+    change k by a factor of at most five. Without prior equal values have an infinite shape.
     """
     y, weight = y[weight > 0.0], weight[weight > 0.0]
     total = float(weight.sum())

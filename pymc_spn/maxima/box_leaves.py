@@ -87,8 +87,8 @@ class PackedCircuit(NamedTuple):
     column : (n,) int64
         Column of a leaf, else -1; -1 for a CONSTANT and an ELLIPTICAL leaf, too.
     parameter : (n, 4) float64
-        CONSTANT (log value, ., ., .); leaves as `Boxes.row` of their family has them; CATEGORICAL (first entry in
-        `level`, number of levels, ., .); ELLIPTICAL (first entry in `shape`, first entry in `several`, number of
+        CONSTANT (log value, ., ., .); leaves as `Boxes.row` of their family has them. CATEGORICAL (first entry in
+        `level`, number of levels, ., .). ELLIPTICAL (first entry in `shape`, first entry in `several`, number of
         columns d, log density at the location).
     level : (m,) float64
         Log probabilities of the levels of all CATEGORICAL leaves.
@@ -96,7 +96,7 @@ class PackedCircuit(NamedTuple):
         Columns of all ELLIPTICAL leaves.
     shape : (w,) float64
         Of each ELLIPTICAL leaf: degrees of freedom, location (d,), diagonal of the scale matrix (d,), diagonal of its
-        inverse (d,), and column by column (d, d) the inverse of its Cholesky factor.
+        inverse (d,). Then column by column (d, d) the inverse of its Cholesky factor.
     """
 
     kind: np.ndarray

@@ -386,8 +386,9 @@ class SPNPosterior(TrainingRowSimilarity):
         -------
         DataTree
             With the groups ``posterior_predictive`` (chain, draw, <name>_row), ``observed_data`` (<name>_row) and
-            ``log_likelihood`` (chain, draw, <name>_row), each with one variable of the column's name, over the rows in
-            which it is not missing; levels are codes. The group ``posterior`` has the recorded hyperparameters.
+            ``log_likelihood`` (chain, draw, <name>_row), of some rows. Each has one variable of the column's name, over
+            the rows in which it is not missing. Levels are codes. The group ``posterior`` has the recorded
+            hyperparameters.
 
         Notes
         -----
@@ -443,8 +444,8 @@ class SPNPosterior(TrainingRowSimilarity):
 
         The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
         are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
-        marked so: ``exactness`` is "one draw", ``chain`` and ``draw`` say which, ``distance`` how far it is from
-        `co_clustering` (root mean square over pairs of rows with an observed cell).
+        marked so. ``exactness`` is "one draw", and ``chain`` and ``draw`` say which. ``distance`` is how far it is from
+        `co_clustering`: the root mean square over pairs of rows with an observed cell.
 
         Examples
         --------

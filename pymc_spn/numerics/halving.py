@@ -39,9 +39,9 @@ def smallest_at_levels(
     """Smallest number (n,) above ``low`` at which ``rise`` reaches each level, ``high`` where it does not before.
 
     As `smallest_reaching`, to the last digit of ``rise``, but by Chandrupatla's method on the integers that count the
-    numbers: the next point is that of the parabola through the last three, where these allow for one, and two points
-    that do not halve a bracket are followed by one that does. Of smooth functions it takes some 20 values for a level
-    where halving takes 64, of many levels some 14 for each, since points that are equal are asked once.
+    numbers. The next point is that of the parabola through the last three, where these allow for one. After two points
+    that do not halve a bracket comes one that does. Of smooth functions it takes some 20 values for a level where
+    halving takes 64, of many levels some 14 for each, since points that are equal are asked once.
 
     Parameters
     ----------

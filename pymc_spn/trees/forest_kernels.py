@@ -13,8 +13,9 @@ from pymc_spn.trees.split_kernels import CUT, ONE_HOT, goes_left
 class FlatTrees(NamedTuple):
     """Nodes of several trees one after the other.
 
-    ``begin`` (T+1,) where each tree starts; ``feature`` (-1 leaf), ``side``, ``left``, ``right`` (n,), children as
-    absolute places; ``low``, ``high`` (n,) values of the gap, or level and masks; ``size`` (n,) training rows.
+    ``begin`` (T+1,) is where each tree starts. ``feature`` (-1 for a leaf), ``side``, ``left`` and ``right`` (n,)
+    describe the nodes, with children as absolute places. ``low`` and ``high`` (n,) are the values of the gap, or level
+    and masks. ``size`` (n,) counts training rows.
     """
 
     begin: np.ndarray

@@ -20,7 +20,8 @@ class ConjugatePrior(NamedTuple):
     """One leaf family with its constants tabulated over the number of rows.
 
     ``step`` (k, N+1) holds log(a_k + n), ``mass`` (k, N+1) lgamma(a_k + n) - lgamma(a_k), with k = 1 where all classes
-    have equal mass; ``total`` (N+1,) what depends on the number of rows alone; ``constants`` the family's own.
+    have equal mass. ``total`` (N+1,) holds what depends on the number of rows alone, and ``constants`` are the family's
+    own.
     """
 
     family: int

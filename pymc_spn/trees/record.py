@@ -49,10 +49,10 @@ def unpack_trees(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree"
     -------
     DataTree
         With the group ``<name>`` in place of the raw record. Nodes stand in breadth-first order, the root first;
-        draws of fewer nodes are padded. ``n_nodes`` (chain, draw); ``decisions`` (chain, draw, node, term) int32 with
-        the terms ``feature`` (number of the column, -1 for a leaf, -2 for padding), ``low``, ``high`` (ranks of the
-        training values between which the cut lies, or levels) and ``side`` (that missing values take); ``child``
-        (chain, draw, node, side) int32, -1 for none.
+        draws of fewer nodes are padded. The group holds ``n_nodes`` (chain, draw), ``decisions`` (chain, draw, node,
+        term) int32, and ``child`` (chain, draw, node, side) int32, -1 for none. The first term of a decision is
+        ``feature``: number of the column, -1 for a leaf, -2 for padding. Then come ``low`` and ``high``: ranks of the
+        training values between which the cut lies, or levels. The last is ``side``, which missing values take.
 
     Raises
     ------

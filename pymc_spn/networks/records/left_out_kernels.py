@@ -1,8 +1,8 @@
 """Log predictives of a row without each of its cells, for all columns at once.
 
 The predictive is linear in the values of the sum nodes over one column. Where nothing is known of the column each of
-them is worth 1, so that the predictive without the cell is the sum of their coefficients, the partial derivatives of
-the root. This takes one pass up and one pass down, where leaving out cell by cell takes a pass up for each column.
+them is worth 1. So the predictive without the cell is the sum of their coefficients, the partial derivatives of the
+root. This takes one pass up and one pass down, where leaving out cell by cell takes a pass up for each column.
 Unoccupied sum nodes of a region have one value, and their coefficients are added up.
 """
 

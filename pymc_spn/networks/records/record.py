@@ -62,10 +62,9 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     -------
     DataTree
         With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the number of the
-        child that each row takes in each region, -1 where all its cells are missing. With columns in cells also
-        ``exact``, the exact values as lattice points of their cells. ``draw`` says at
-        which draw the record was made. The digit of a single column modulo its number of palette entries is
-        the palette entry.
+        child that each row takes in each region. It is -1 where all its cells are missing. With columns in cells also
+        ``exact``, the exact values as lattice points of their cells. ``draw`` says at which draw the record was made.
+        The digit of a single column modulo its number of palette entries is the palette entry.
 
     Raises
     ------

@@ -123,8 +123,8 @@ def log_density_of_cells(
     """Log predictive (M,) of rows with cells; see `evaluate_row`.
 
     Where the rows are those of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put
-    back, as in `predictive_kernels.leave_one_out`; ``y`` (M, P) has their exact values then, and ``filled``
-    (M, D) the same with the cells that are drawn in leaves over several columns.
+    back, as in `predictive_kernels.leave_one_out`. Then ``y`` (M, P) has their exact values, and ``filled`` (M, D) the
+    same with the cells that are drawn in leaves over several columns.
     """
     for n in range(out.size):
         if slots.shape[0] > 0:

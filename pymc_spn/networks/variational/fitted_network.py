@@ -3,7 +3,7 @@
 The kernels know integer counts and priors; a fit has fractional counts. Both are the same to a query: every leaf of
 the fit gets a palette entry of its own, whose prior is the leaf's variational posterior, and holds no data. Weights are
 explicit. What a sum node leaves to its unoccupied children stands as one more child, an empty product or a leaf with
-its prior, so a node that holds anything is full. Where children may be leaves over several columns, here or below,
+its prior. So a node that holds anything is full. Where children may be leaves over several columns, here or below,
 there is one such child for each kind, as the values of unoccupied ones differ. Leaves over several columns keep their
 fractional numbers of rows. Nodes have width 1, and all their children's weights add up to the concentration.
 """
