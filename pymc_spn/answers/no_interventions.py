@@ -1,12 +1,20 @@
-"""`do()` refused by everything that is a model of a joint distribution and of nothing else."""
+"""`do()`, which models of a joint distribution refuse."""
 
 from typing import Any, NoReturn
 
 
 def do(self: Any, *args: object, **interventions: object) -> NoReturn:
-    """Refused: a circuit of a joint distribution has no interventions."""
+    """Refused: a circuit of a joint distribution has no interventions.
+
+    Examples
+    --------
+    >>> post.do(age=30)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: do() is not offered: ...
+    """
     raise NotImplementedError(
-        "do() is not offered: a sum-product network is a model of the joint distribution and says nothing of "
-        "what would happen if a column were set. given= answers what is seen when the column is observed; "
-        "effects of interventions need a causal model, such as a posterior over directed graphs"
+        "do() is not offered: a sum-product network models the joint distribution and does not know what happens "
+        "if you set a column. given= answers what is seen when a column is observed. For effects of interventions "
+        "use a causal model, such as ps.DagPosterior"
     )

@@ -347,7 +347,16 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
     ) -> "xr.DataArray":
-        """Draws of what `probabilities_when_set` or `mean_when_set` averages, a table each."""
+        """Draws of what `probabilities_when_set` or `mean_when_set` averages, a table each.
+
+        Examples
+        --------
+        >>> completed = post.impute(df, n=3, random_seed=1)
+        >>> score = ps.ConditionalGaussian()
+        >>> mixed = ps.dags.ImputedDagPosterior.from_data(df, completed, score=score, standardize=True)
+        >>> mixed.sample_when_set("income", "job", draws=6, random_seed=1).dims
+        ('draw', 'set_to')
+        """
         asked = self._given(given)
         return asked._drawn(
             draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng, at)

@@ -390,7 +390,12 @@ class DagDraws(NotebookRepr):
         return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
 
     def check_scores(self, scores: LocalScores) -> None:
-        """Refuse what are not the scores of the model, and draws that are no orders."""
+        """Refuse what are not the scores of the model, and draws that are no orders.
+
+        Examples
+        --------
+        >>> ps.DagDraws.from_idata(order_idata).check_scores(scores)  # raises ValueError if they are others
+        """
         if self.schema.state != "order":
             raise ValueError("scores: only draws of ps.DagOrder have an order to condition on")
         if not isinstance(scores, LocalScores) or scores.names != self.names:

@@ -45,7 +45,16 @@ class ConditionalGaussian:
     name = "conditional Gaussian"
 
     def scorer(self, table: Table, intervened: np.ndarray) -> "MixedScorer":
-        """Read a table."""
+        """Read a table.
+
+        Examples
+        --------
+        >>> nobody = np.zeros(full.shape, bool)  # True where an experimenter set the cell
+        >>> found = ps.ConditionalGaussian().scorer(ps.Table.from_frame(full), nobody)
+        >>> alone, with_job = found.table(0, [], [2])  # scores of "age"
+        >>> bool(with_job > alone)
+        True
+        """
         return MixedScorer(table, intervened, self.bge, self.bdeu)
 
 

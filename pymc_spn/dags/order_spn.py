@@ -263,7 +263,13 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
 
     @property
     def tree(self) -> "RegularTree":
-        """The tree behind `regular`: its sizes, number of orders, weights and other forms."""
+        """The tree behind `regular`: its sizes, number of orders, weights and other forms.
+
+        Examples
+        --------
+        >>> ps.OrderSPN.regular(scores, [2, 2], random_seed=1).tree.n_orders()
+        4
+        """
         from pymc_spn.dags.regular_tree import TreePaths
 
         if not isinstance(self._lattice, TreePaths):
@@ -285,7 +291,13 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
 
     @cached_property
     def lattice(self) -> "PrefixLattice":
-        """The support as an explicit lattice of prefixes."""
+        """The support as an explicit lattice of prefixes.
+
+        Examples
+        --------
+        >>> dags.lattice
+        PrefixLattice(3 variables, 8 prefixes, 12 edges)
+        """
         from pymc_spn.dags.prefix_lattice import PrefixLattice
 
         if self._unconditioned is not None:

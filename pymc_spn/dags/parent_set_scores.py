@@ -114,7 +114,13 @@ class ParentSetScores(NotebookRepr):
 
     @cached_property
     def precede_sets(self) -> np.ndarray:
-        """(d,) int64: `must_precede` as bits, of at most 64 variables."""
+        """(d,) int64: `must_precede` as bits, of at most 64 variables.
+
+        Examples
+        --------
+        >>> scores.precede_sets  # nothing is required
+        array([0, 0, 0])
+        """
         refuse_wide("sets of variables as bits", self.d)
         from pymc_spn.dags.prefix_lattice import sets_of_rows
 
@@ -122,7 +128,13 @@ class ParentSetScores(NotebookRepr):
 
     @cached_property
     def lookup(self) -> np.ndarray:
-        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`, of at most 64 variables."""
+        """(d, n_bytes, 256) int32: table of `bit_kernels.subset_index`, of at most 64 variables.
+
+        Examples
+        --------
+        >>> scores.lookup[0, 0, 0b111].item()  # both other variables are before the first: subset 0b11
+        3
+        """
         from pymc_spn.dags.bit_kernels import index_lookup
 
         refuse_wide("sets of variables as bits", self.d)
@@ -130,7 +142,15 @@ class ParentSetScores(NotebookRepr):
 
     @cached_property
     def slots(self) -> np.ndarray:
-        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate."""
+        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate.
+
+        Examples
+        --------
+        >>> scores.slots
+        array([[-1,  0,  1],
+               [ 0, -1,  1],
+               [ 0,  1, -1]], dtype=int8)
+        """
         from pymc_spn.dags.bit_kernels import slots_of
 
         return read_only_view(slots_of(self.candidates))
@@ -140,6 +160,11 @@ class ParentSetScores(NotebookRepr):
         """Flat like `log_scores`: entry m of variable i is the log of the sum of exp(score) over all subsets of m.
 
         The log weight of variable i behind the prefix U is ``log_sums[offsets[i] + subset_index(lookup, i, U)]``.
+
+        Examples
+        --------
+        >>> scores.log_sums.shape
+        (12,)
         """
         from pymc_spn.dags.zeta_kernels import all_log_sums
 
@@ -270,7 +295,13 @@ class ParentSetScores(NotebookRepr):
 
     @property
     def choice(self) -> str:
-        """Which variables are candidate parents, for people."""
+        """Which variables are candidate parents, for people.
+
+        Examples
+        --------
+        >>> scores.choice
+        'all'
+        """
         if not self.restricted:
             return "all"
         few = len(self.restricted) <= MOST_NAMED
@@ -279,5 +310,11 @@ class ParentSetScores(NotebookRepr):
 
     @property
     def left_out(self) -> float:
-        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated."""
+        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated.
+
+        Examples
+        --------
+        >>> scores.left_out  # every variable is a candidate
+        nan
+        """
         return float("nan") if self.outside is None else float(np.nanmax(self.outside))

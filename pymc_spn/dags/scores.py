@@ -84,7 +84,13 @@ class BGe:
     name = "BGe"
 
     def resolve(self, n_variables: int) -> tuple[float, float, Any]:
-        """alpha_mu, alpha_w and prior_scale with their defaults filled in, checked."""
+        """alpha_mu, alpha_w and prior_scale with their defaults filled in, checked.
+
+        Examples
+        --------
+        >>> ps.BGe().resolve(n_variables=3)
+        (1.0, 5.0, 0.5)
+        """
         for argument, value in (("alpha_mu", self.alpha_mu), ("alpha_w", self.alpha_w)):
             if not (is_number(value) or (argument == "alpha_w" and value is None)):
                 raise TypeError(f"BGe: {argument} must be a number, got {quoted(value)}")
@@ -105,6 +111,14 @@ class BGe:
         ------
         ValueError
             If a column is not numeric.
+
+        Examples
+        --------
+        >>> nobody = np.zeros(numbers.shape, bool)  # True where an experimenter set the cell
+        >>> found = ps.BGe().scorer(ps.Table.from_frame(numbers), nobody)
+        >>> alone, with_income = found.table(2, [], [1])  # scores of "debt"
+        >>> bool(with_income > alone)
+        True
         """
         wrong = [c.name for c in table.columns if c.kind not in NUMBERS]
         if wrong:
@@ -154,6 +168,14 @@ class BDeu:
         ------
         ValueError
             If a column has no levels.
+
+        Examples
+        --------
+        >>> levels = pd.DataFrame({"a": pd.Categorical([0, 1] * 20), "b": pd.Categorical([0, 1] * 20)})
+        >>> nobody = np.zeros(levels.shape, bool)  # True where an experimenter set the cell
+        >>> found = ps.BDeu().scorer(ps.Table.from_frame(levels), nobody)
+        >>> found.table(1, [], [0]).round(1)  # scores of "b" without parents, and with the parent "a"
+        array([-28.6,  -9.9])
         """
         wrong = [c.name for c in table.columns if c.kind not in LEVELS]
         if wrong:

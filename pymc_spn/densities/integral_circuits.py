@@ -169,6 +169,14 @@ class IntegralCircuit:
         ValueError
             If it returns another shape, NaN or infinity, or density 0 at all points. Numbers are checked at once;
             where a tensor does so, the density of `CircuitDensity` is ``-inf``.
+
+        Examples
+        --------
+        >>> families = {"x": "gaussian", "y": "gaussian"}
+        >>> chain = ps.circuits.IntegralCircuit(("x", "y"), families, {"x": None, "y": "x"}, n_points=8)
+        >>> weights = chain.log_weights(lambda z: -0.5 * z**2, lambda z, z_parent, edge: -0.5 * (z - z_parent) ** 2)
+        >>> weights.shape  # 8 states of the root, and 8 times 8 of the edge
+        (72,)
         """
         n, n_edges = self.n_points, len(self.edges)
         own = np.log(self.point_weights)
@@ -208,6 +216,13 @@ class IntegralCircuit:
         ValueError
             If a family is missing or unknown, or a function returns another shape or parameters out of bounds; numbers
             are checked at once, the values of tensors by `CircuitDensity`.
+
+        Examples
+        --------
+        >>> pair = ps.circuits.IntegralCircuit(("x", "y"), {"x": "gaussian", "y": "gaussian"}, None, n_points=8)
+        >>> found = pair.leaf_parameters({"gaussian": lambda z, column: (z, 1.0)})
+        >>> found["gaussian"].shape
+        (16, 2)
         """
         used = check_names(self.circuit, functions, "functions")
         return {family: self._family(family, functions[family]) for family in used}

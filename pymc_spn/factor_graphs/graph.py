@@ -279,7 +279,13 @@ class FactorGraph(Builders, NotebookRepr):
         return self._csr[1:]
 
     def offsets(self) -> np.ndarray:
-        """(n_factors,) int64, where each factor's table starts in `potentials`."""
+        """(n_factors,) int64, where each factor's table starts in `potentials`.
+
+        Examples
+        --------
+        >>> fg.offsets()
+        array([0, 2])
+        """
         return np.concatenate([np.empty(0, np.int64), *self._offsets])
 
     def scope_of(self, factor: int) -> tuple[str, ...]:
@@ -303,6 +309,11 @@ class FactorGraph(Builders, NotebookRepr):
         ------
         ValueError
             If some table is a tensor.
+
+        Examples
+        --------
+        >>> np.exp(fg.potentials()).round(3)
+        array([0.8, 0.2, 0.9, 0.1, 0.2, 0.8])
         """
         for block in self.blocks:
             if not isinstance(block, np.ndarray):

@@ -66,7 +66,13 @@ class CascadingIBP:
 
     @property
     def passes_layers(self) -> bool:
-        """Whether edges may pass layers."""
+        """Whether edges may pass layers.
+
+        Examples
+        --------
+        >>> ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=1).passes_layers
+        False
+        """
         return False
 
     def _of_layer(self, layer: int) -> tuple[float, float]:
@@ -94,6 +100,12 @@ class CascadingIBP:
         ------
         ValueError
             If shapes do not fit, or the observed units are not those of layer 0.
+
+        Examples
+        --------
+        >>> prior = ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=1)
+        >>> prior.log_density([[False]], [0])  # no hidden unit
+        -1.0
         """
         parents, layers = np.asarray(parents), np.asarray(layers)
         n, d = len(layers), len(self.observed_nodes)
@@ -242,5 +254,11 @@ class ExtendedCascadingIBP(CascadingIBP):
 
     @property
     def passes_layers(self) -> bool:
-        """Whether edges may pass layers."""
+        """Whether edges may pass layers.
+
+        Examples
+        --------
+        >>> ps.indian_chefs.ExtendedCascadingIBP(mass=1.0, concentration=1.0, observed_nodes=1).passes_layers
+        True
+        """
         return True

@@ -81,7 +81,13 @@ class UnitScaling:
 
     @property
     def slope(self) -> np.ndarray:
-        """(D,) derivative of the map."""
+        """(D,) derivative of the map.
+
+        Examples
+        --------
+        >>> ps.indian_chefs.UnitScaling(("age",), minimum=(20.0,), maximum=(60.0,)).slope
+        array([0.02])
+        """
         return (self.high - self.low) / (np.array(self.maximum) - np.array(self.minimum))
 
     def in_order(self, columns: Sequence[str]) -> "UnitScaling":

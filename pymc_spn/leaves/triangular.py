@@ -63,7 +63,7 @@ def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
 def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Piece by piece between all ends and modes: the integral of a product of two linear functions from their ends.
 
-    With values f, g at the start and F, G at the stop of a length l it is this: l (2 f g + f G + F g + 2 F G) / 6.
+    Values are f, g at the start and F, G at the stop of a length l. Its integral is l (2 f g + f G + F g + 2 F G) / 6.
     Nothing is subtracted but parameters from parameters.
     """
     shape = (*np.broadcast_shapes(p.shape[:-1], q.shape[:-1]), 3)

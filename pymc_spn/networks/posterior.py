@@ -386,7 +386,7 @@ class SPNPosterior(TrainingRowSimilarity):
         -------
         DataTree
             With the groups ``posterior_predictive`` (chain, draw, <name>_row), ``observed_data`` (<name>_row) and
-            ``log_likelihood`` (chain, draw, <name>_row), of some rows. Each has one variable of the column's name, over
+            ``log_likelihood`` (chain, draw, <name>_row). Each has one variable of the column's name, over
             the rows in which it is not missing. Levels are codes. The group ``posterior`` has the recorded
             hyperparameters.
 

@@ -61,7 +61,13 @@ class Column:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether its values are numbers, flags 0 and 1 among them, so that they may lie in an interval."""
+        """Whether its values are numbers, flags 0 and 1 among them, so that they may lie in an interval.
+
+        Examples
+        --------
+        >>> ps.Column("job", "categorical", ("clerk", "nurse"), "str").holds_numbers
+        False
+        """
         return self.kind not in NOMINAL_KINDS or (
             self.kind == "binary" and all(type(level) in (int, float) for level in self.levels or ())
         )
@@ -116,7 +122,13 @@ class Column:
 
     @property
     def origin(self):
-        """What a code lacks of the number that it stands for: the smallest level of an ordinal column, else 0."""
+        """What a code lacks of the number that it stands for: the smallest level of an ordinal column, else 0.
+
+        Examples
+        --------
+        >>> ps.Column("stars", "ordinal", (1, 2, 3), "int64").origin
+        1.0
+        """
         return float(self.levels[0]) if self.kind == "ordinal" else 0.0
 
     def to_json(self):

@@ -249,12 +249,24 @@ class ExactTrees(NotebookRepr):
 
     @property
     def n_states(self) -> int:
-        """Sum nodes of the circuit."""
+        """Sum nodes of the circuit.
+
+        Examples
+        --------
+        >>> ps.trees.exact_tree_evidence(X[["job"]], y).n_states
+        3
+        """
         return self._sets.n_states
 
     @property
     def log_evidence(self) -> "xr.DataArray":
-        """Log marginal likelihood of the response given the features, in nats."""
+        """Log marginal likelihood of the response given the features, in nats.
+
+        Examples
+        --------
+        >>> ps.trees.exact_tree_evidence(X[["job"]], y).log_evidence.item() < 0
+        True
+        """
         import xarray as xr
 
         return xr.DataArray(self._sets.log_z(self._sets.root), attrs={"exactness": "exact"})

@@ -308,7 +308,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tables built, nodes expanded, stages and resampling steps of `fit_tree`."""
+        """Tables built, nodes expanded, stages and resampling steps of `fit_tree`.
+
+        Examples
+        --------
+        >>> list(trees.counters)
+        ['tables', 'expansions', 'stages', 'resampling_steps']
+        """
         names = ("tables", "expansions", "stages", "resampling_steps")
         return dict(zip(names, self._draws.notes["counters"], strict=True))
 

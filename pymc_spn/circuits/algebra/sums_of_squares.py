@@ -95,12 +95,24 @@ class SumOfSquares(NotebookRepr):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the columns.
+
+        Examples
+        --------
+        >>> ps.circuits.SumOfSquares([low, high], [1.0, -0.5]).names
+        ('x', 'y')
+        """
         return self.components[0][0].names
 
     @property
     def acceptance_rate(self) -> float:
-        """One over what the positive weights of the square multiplied out add up to: what cancelling leaves of them."""
+        """One over what the positive weights of the square multiplied out add up to: what cancelling leaves of them.
+
+        Examples
+        --------
+        >>> round(ps.circuits.SumOfSquares([low, high], [1.0, -0.5]).acceptance_rate, 4)
+        0.9997
+        """
         return 1.0 / float(np.maximum(self._mixture.weights, 0.0).sum())
 
     def _facts(self) -> Facts:

@@ -451,7 +451,13 @@ class Circuit(NotebookRepr):
 
     @cached_property
     def scope_bits(self) -> np.ndarray:
-        """(n_nodes, ceil(D / 64)) uint64, bit d set if column d is below the node."""
+        """(n_nodes, ceil(D / 64)) uint64, bit d set if column d is below the node.
+
+        Examples
+        --------
+        >>> law.circuit.scope_bits.ravel()  # columns 0 and 1 below the root: 0b11
+        array([3, 3, 1, 2, 3, 1, 2], dtype=uint64)
+        """
         bits = np.zeros((self.n_nodes, (len(self.columns) + 63) // 64), dtype=np.uint64)
         leaves = self.leaves
         column = self.leaf_column[leaves]
@@ -530,6 +536,12 @@ class Circuit(NotebookRepr):
         ------
         ValueError
             Naming the sum and two children.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> apart = replace(law.circuit, leaf_support=[(-9.0, 2.0), None, (2.5, 9.0), None])
+        >>> apart.check_deterministic()  # raises ValueError if it is not
         """
         overlap = find_overlap(self)
         if overlap is not None:

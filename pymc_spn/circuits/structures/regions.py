@@ -213,13 +213,25 @@ class RegionTree(NotebookRepr):
         return list_of_columns(self.columns)
 
     def n_options(self, n_entries: np.ndarray) -> np.ndarray:
-        """Kinds (R,) of the children of a region's sum nodes: splits, or palette entries, of columns n_entries (D,)."""
+        """Kinds (R,) of the children of a region's sum nodes: splits, or palette entries, of columns n_entries (D,).
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_options(np.array([1, 3]))
+        array([1, 1, 3])
+        """
         out = self.n_splits.copy()
         out[self.leaf_region] = n_entries[self.leaf_column]
         return out
 
     def positions_in_parent(self) -> np.ndarray:
-        """Where each column of each region stands among those of its parent region, all regions one after another."""
+        """Where each column of each region stands among those of its parent region, all regions one after another.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).positions_in_parent()
+        array([0, 0, 0, 1])
+        """
         held = [self.order[a:b] for a, b in zip(self.begin, self.end, strict=True)]
         place = np.zeros(len(self.columns), np.int64)
         positions = [place[held[0]]]
@@ -318,6 +330,11 @@ class RegionTree(NotebookRepr):
         ------
         ValueError
             If some region has infinitely many children, or `palette_sizes` does not name exactly the columns.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).width({"a": 1, "b": 3})
+        [2, 2, 3]
         """
         if np.any(self.n_children == 0):
             r = int(np.argmax(self.n_children == 0))
@@ -332,7 +349,13 @@ class RegionTree(NotebookRepr):
         return width
 
     def check_names(self, argument: str, mapping: Mapping[str, object]) -> None:
-        """Refuse a mapping whose keys are not exactly the names of the columns."""
+        """Refuse a mapping whose keys are not exactly the names of the columns.
+
+        Examples
+        --------
+        >>> pair = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> pair.check_names("leaves", {"a": "gaussian", "b": "gaussian"})  # raises ValueError if one is missing
+        """
         missing = [n for n in self.names if n not in mapping]
         unknown = [n for n in mapping if n not in self.names]
         if missing:
@@ -341,14 +364,28 @@ class RegionTree(NotebookRepr):
             raise ValueError(f"{argument} has an entry for {unknown[0]!r}, which is not a column")
 
     def copies(self, width: Sequence[int]) -> list[int]:
-        """Sum nodes of each region: one below each edge of the parent region that uses the region's split."""
+        """Sum nodes of each region: one below each edge of the parent region that uses the region's split.
+
+        Examples
+        --------
+        >>> pair = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> pair.copies(pair.width(None))
+        [1, 2, 2]
+        """
         copies = [1] * self.n_regions
         for r in range(1, self.n_regions):
             copies[r] = copies[self.parent[r]] * self.edges_to(r, width)
         return copies
 
     def edges_to(self, region: int, width: Sequence[int]) -> int:
-        """Children of a sum node of the parent region that use the region's split."""
+        """Children of a sum node of the parent region that use the region's split.
+
+        Examples
+        --------
+        >>> pair = ps.circuits.complete_tree(["a", "b"], n_children=2)
+        >>> pair.edges_to(1, pair.width(None))
+        2
+        """
         above = int(self.parent[region])
         return len(range(int(self.split[region]), width[above], int(self.n_splits[above])))
 
@@ -380,6 +417,11 @@ class RegionTree(NotebookRepr):
         ----------
         palette_sizes : mapping of str to int, optional
             Palette entries of each column: a univariate sum node has at least that many children.
+
+        Examples
+        --------
+        >>> ps.circuits.complete_tree(["a", "b"], n_children=2).n_leaves()
+        8
         """
         width = self.width(palette_sizes)
         return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if not p)
