@@ -133,7 +133,7 @@ class AskedLaw(NotebookRepr):
         for d, what in read.items():
             if isinstance(what, Likelihood) and self._law.has_density[d]:
                 raise ValueError(
-                    f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone"
+                    f"{argument}: column {columns[d].name!r} is continuous, likelihoods are for levels and counts"
                 )
         return read
 
@@ -224,8 +224,8 @@ class AskedLaw(NotebookRepr):
         why = "" if d is None else f" (the first: column {self.columns[d].name!r} is {row[d]:g})"
         warnings.warn(
             f"the density is zero {everywhere} in {len(rows):,} of {len(index):,} rows: {some(rows)}{why}. {rest}. "
-            "Such cells are outside the support of the leaves or too far out for floating point: look for errors in "
-            "them, or set them to missing",
+            "Such cells are outside the support of the leaves, or too far from the data. Look for errors in them, or "
+            "set them to missing",
             UserWarning,
             skip_file_prefixes=OWN_FILES,
         )

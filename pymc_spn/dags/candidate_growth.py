@@ -67,8 +67,8 @@ def grown(
         parent, child = np.argwhere((added == worst) & (scores.slots.T < 0))[0]
         warnings.warn(
             f"{scores.names[parent]!r} was left out of the {scores.n_candidates[child]} candidate parents of "
-            f"{scores.names[child]!r}, of which it is a parent with a probability of about {worst:.2g}: there is no "
-            "room for all that matter, and answers lack such edges; give more room by max_candidates=",
+            f"{scores.names[child]!r}, but it is a parent with a probability of about {worst:.2g}. Answers lack such "
+            "edges: raise max_candidates=",
             CoverageWarning,
             skip_file_prefixes=OWN_FILES,
         )

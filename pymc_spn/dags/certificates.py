@@ -54,9 +54,9 @@ def measure[P: Supported](post: P, rng: np.random.Generator) -> P:
     if share < 0.5:
         more = "raise max_prefixes (time grows in proportion)" if post.kind == "lattice" else "use OrderSPN.fit"
         warnings.warn(
-            f"the support of this OrderSPN holds {share:.3f} ± {error:.3f} of the posterior over orders, so its "
-            f"answers can be far from the posterior's and too certain: {more}, or sample all orders by pm.sample "
-            "with ps.DagOrder",
+            f"the support of this OrderSPN holds {share:.3f} ± {error:.3f} of the posterior over orders. Its answers "
+            f"can be far from the posterior's, and too certain: {more}, or use ps.DagOrder and pm.sample, which can "
+            "reach all orders",
             CoverageWarning,
             stacklevel=3,
         )

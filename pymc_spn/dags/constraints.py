@@ -79,7 +79,7 @@ def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers:
         if i < n_given:
             allowed[i] = 0
             if level[i] >= 0:
-                raise ValueError(f"tiers must hold variables of the present alone, got {names[i]!r}")
+                raise ValueError(f"tiers must hold only variables of the present, got {names[i]!r}")
     banned = set(edge_list(names, forbidden, "forbidden"))
     for parent, child in banned:
         allowed[child] &= ~(1 << parent)

@@ -139,7 +139,7 @@ class NamedGraph(NotebookRepr):
         """
         for name in self.names:
             if '"' in name:
-                raise ValueError(f"names must hold no double quote for dagitty, got {name!r}")
+                raise ValueError(f"names must not hold double quotes for dagitty, got {name!r}")
         return self._text("pdag" if self.undirected else "dag", '"{}" -- "{}"', {})
 
     def _text(self, kind: str, may_turn: str, escapes: dict[str, str]) -> str:

@@ -356,8 +356,9 @@ class DagPosterior(OrderSPN):
         if n_draws >= FEWEST_DRAWS and self.r_hat > LARGEST_R_HAT:
             warnings.warn(
                 f"R-hat of an edge is {self.r_hat:.2f} over {n_chains} chains of {n_draws} orders: the chains have not "
-                "met, so answers average what each of them found, and their mcse is too small. Take more draws, which "
-                "are further apart then (draws=2000); up to some 22 variables engine='exact' needs no chains",
+                "met. Answers average what each of them found, and their mcse is too small. Take more draws "
+                "(draws=2000), which also puts them further apart. Up to some 22 variables engine='exact' needs no "
+                "chains",
                 ConvergenceWarning,
                 skip_file_prefixes=OWN_FILES,
             )

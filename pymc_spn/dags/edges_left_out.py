@@ -28,7 +28,7 @@ def refuse_left_out(scores: ParentSetScores, evidence: Evidence) -> Evidence:
             if not np.isnan(scores.outside[parent, child]):
                 one, other = scores.names[parent], scores.names[child]
                 raise ValueError(
-                    f"present names {one!r} -> {other!r}, but {one!r} is no candidate parent of {other!r} (its "
+                    f"present names {one!r} -> {other!r}, but {one!r} is not a candidate parent of {other!r} (its "
                     f"probability is about {scores.outside[parent, child]:.2g}); score more of them with "
                     "max_candidates="
                 )

@@ -47,7 +47,9 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np
         parts.append(table.values[lags - k : n - k])
     clash = {c.name for c in columns} & set(table.names)
     if clash:
-        raise ValueError(f"lags: the data have a column {quoted(min(clash))}, which is what an earlier row is called")
+        raise ValueError(
+            f"lags: the data already have a column {quoted(min(clash))}, the name of an earlier row; rename it"
+        )
     values = np.hstack([*parts, table.values[lags:]])
     earlier = d * lags
     cells = np.hstack([np.zeros((n - lags, earlier), bool), set_cells[lags:]])

@@ -32,9 +32,9 @@ def refuse_unlearnable(must_precede: np.ndarray) -> None:
     """
     if not sums_soon(must_precede):
         raise ValueError(
-            f"prior = {quoted(LEARNED)} sums over all orders for each of some {_STEPS} penalties: at most "
-            f"{SOON} variables, or more with tiers that leave few orders, got {len(must_precede)}; learn it on "
-            "some of the columns and give the others the same ps.dags.EdgePenalty(nats)"
+            f"prior = {quoted(LEARNED)} sums over all orders for each of some {_STEPS} penalties: it takes at most "
+            f"{SOON} variables, or more with tiers that leave few orders, got {len(must_precede)}. Learn the penalty "
+            "from some of the columns, and give it to all as prior=ps.dags.EdgePenalty(nats)"
         )
 
 

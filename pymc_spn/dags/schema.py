@@ -74,7 +74,7 @@ class DagSchema:
         place = "the schema of a graph"
         fields = schema_fields(vector, place, FORMAT)
         if fields.pop("kind", None) != "dag":
-            raise ValueError("the vector is no schema of a ps.DagOrder or ps.DagPartition")
+            raise ValueError("the vector must hold the schema of a ps.DagOrder or ps.DagPartition, and does not")
         fields["frame"] = checked_kind(fields.get("frame"))
         if fields.keys() != cls.__dataclass_fields__.keys() or fields["state"] not in ("order", "partition"):
             refuse(place, f"have {list(cls.__dataclass_fields__)}", fields)

@@ -49,15 +49,16 @@ def check_table(table: Table) -> None:
         row, column = bad[0]
         raise ValueError(
             f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
-            "complete the table first, for instance with the impute method of a ps.SPN posterior, or average over "
-            "several completed tables: ps.dags.ImputedDagPosterior.from_data(df, post.impute(df, n=20))"
+            "complete the table first, for instance with post.impute(df) of a ps.SPN posterior. To average over "
+            "several completed tables use ps.dags.ImputedDagPosterior.from_data(df, post.impute(df, n=20))"
         )
     if not np.isfinite(table.values).all():
         row, column = np.argwhere(~np.isfinite(table.values))[0]
         raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
     if len(table.index) < len(names):
         warnings.warn(
-            f"there are fewer rows ({len(table.index)}) than variables ({len(names)}): the prior decides much",
+            f"data: there are fewer rows ({len(table.index)}) than variables ({len(names)}), so answers depend on the "
+            "prior",
             UserWarning,
             stacklevel=3,
         )

@@ -190,7 +190,7 @@ class BDeu:
             c.name for i, c in enumerate(table.columns) if len(table.values) and np.ptp(table.values[:, i]) == 0
         ]
         if constant:
-            _warn(f"columns {constant} have one value only: their edges reflect the prior")
+            _warn(f"columns {constant} have one value only: the prior alone decides on their edges. Drop these columns")
         return BDeuScorer(LevelCounts.of(table, intervened, float(self.ess)))
 
 
@@ -211,7 +211,7 @@ def choose_score(
     if callable(score) and not isinstance(score, type):
         for argument, is_asked in (("interventions", intervened.any()), ("standardize", standardize)):
             if is_asked:
-                raise ValueError(f"{argument} cannot be handed to a callable score: do that inside it")
+                raise ValueError(f"{argument} cannot be combined with a callable score: do this inside the function")
         return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__), None, None
     raise TypeError(
         f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}"
@@ -258,7 +258,7 @@ def _warn_of_units(table: Table, usual_sd: float) -> None:
     far = int(np.argmax(np.abs(np.log(np.maximum(sd, 1e-300) / usual_sd))))
     _warn(
         f"BGe's prior scale stands for columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
-        f"{sd[far]:.3g}, so that the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
+        f"{sd[far]:.3g}. There the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
         "score them with standardize=True, or choose prior_scale"
     )
 
@@ -275,7 +275,7 @@ def _warn_of_columns(table: Table, t: float) -> bool:
     varying = np.ptp(x, axis=0) > 0  # equal numbers may have a deviation of 1e-17: their mean is rounded
     constant = [n for n, v in zip(names, varying, strict=True) if not v]
     if constant:
-        _warn(f"columns {constant} are constant: BGe stays finite by its prior, and their edges reflect the prior")
+        _warn(f"columns {constant} are constant: the prior alone decides on their edges. Drop these columns")
     is_uneven = bool(varying.any() and sd[varying].max() > 10 * sd[varying].min())
     if is_uneven:
         low, high = (
@@ -284,22 +284,22 @@ def _warn_of_columns(table: Table, t: float) -> bool:
         )
         _warn(
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
-            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}), so that the prior moves edges; score them "
-            "with standardize=True, or choose prior_scale"
+            f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}). The probabilities of edges then depend on the "
+            "units; score with standardize=True, or choose prior_scale"
         )
     small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
     faint = [n for n, v in zip(names, small, strict=True) if v]
     if faint and len(x) >= len(names):  # else the number of rows is warned of
         _warn(
-            f"columns {faint} have sums of squares below BGe's prior_scale = {t:.3g}, which decides there, not "
-            "the data: use smaller units, or choose prior_scale"
+            f"columns {faint} have sums of squares below BGe's prior_scale = {t:.3g}. There the prior decides, not the "
+            "data: use smaller units, or choose prior_scale"
         )
     if varying.sum() > 1 and len(x) > varying.sum():
         standardised = (x[:, varying] - x[:, varying].mean(axis=0)) / x[:, varying].std(axis=0)
         values, vectors = np.linalg.eigh(standardised.T @ standardised / len(x))
         if values[0] < 1e-10:
             at = np.flatnonzero(varying)[np.abs(vectors[:, 0]) > 1e-3]
-            _warn(f"columns {[names[i] for i in at]} are collinear: BGe stays finite by its prior, which decides there")
+            _warn(f"columns {[names[i] for i in at]} are collinear: the prior decides on their edges. Drop one of them")
     return is_uneven or bool(faint)
 
 
@@ -333,8 +333,8 @@ class BGeScorer:
         if lost.max() > 1.0:
             columns = [names[i] for i in np.flatnonzero(lost > 0.01 * min(lost.max(), 1e300))]
             raise ValueError(
-                f"columns {columns} are collinear, and what BGe's prior_scale = {t:.3g} adds to sums of squares of "
-                f"{squares.max():.3g} is rounded: scores would be off by {lost.max():.2g} nats; leave one of the "
+                f"columns {columns} are collinear. BGe's prior_scale = {t:.3g} is lost to rounding next to sums of "
+                f"squares of {squares.max():.3g}, so scores would be off by {lost.max():.2g} nats. Leave one of the "
                 "columns out, use smaller units or a larger prior_scale"
             )
 

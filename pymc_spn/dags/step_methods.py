@@ -189,7 +189,7 @@ def _refuse_descendants(model, name):
         inputs = [] if variable.owner is None else variable.owner.inputs
         if own & set(ancestors(inputs)):
             raise ValueError(
-                f"{variable.name!r} depends on {name!r}: its step draws graphs from their scores alone, and would "
+                f"{variable.name!r} depends on {name!r}: its step draws graphs from their scores only, and would "
                 "ignore it; put what is known of the graph into ps.LocalScores"
             )
 

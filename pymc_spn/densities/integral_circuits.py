@@ -382,7 +382,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
             raise ValueError(f"tree must name a parent, or None, for every column, {name!r} is missing")
     for name, above in parent.items():
         if name not in names:
-            raise ValueError(f"tree: {name!r} is no column; the columns are {quoted(names)}")
+            raise ValueError(f"tree: {name!r} is not a column; the columns are {quoted(names)}")
         if above is not None and (not isinstance(above, str) or above not in names):
             raise ValueError(f"tree must name columns as parents, got {quoted(above)} for {name!r}")
     roots = [name for name in names if parent[name] is None]

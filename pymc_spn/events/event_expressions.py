@@ -93,7 +93,7 @@ def value_of(source: Source, node: ast.expr, x: Any = None) -> Any:
             with np.errstate(all="ignore"):
                 return FUNCTIONS[name](inner)
         case ast.Call(func=ast.Name(id=name)) if name in PERIODIC:
-            source.refuse(node, f"{name} is within bounds on infinitely many intervals, which is no event")
+            source.refuse(node, f"{name} is within bounds on infinitely many intervals, which is not an event")
         case ast.Call():
             source.refuse(node, f"functions are {', '.join(FUNCTIONS)}, of one expression")
     source.refuse(node, "expressions are numbers, one column, + - * / ** and functions of these")
@@ -217,7 +217,10 @@ def _of_polynomial(source: Source, node: ast.BinOp, inside: Intervals) -> Interv
     polynomial = _polynomial(source, node)
     if polynomial is None:
         name, highest = quoted(source.name_of(source.columns_in(node)[0])), HIGHEST_DEGREE
-        source.refuse(node, f"column {name} stands more than once in what is no polynomial of degree {highest} or less")
+        source.refuse(
+            node,
+            f"column {name} occurs more than once, and the expression is not a polynomial of degree {highest} or less",
+        )
     if not np.isfinite(polynomial.coef).all():
         source.refuse(node, "the polynomial has coefficients that are not finite")
     polynomial = polynomial.trim()

@@ -34,4 +34,4 @@ def refuse_density(argument: str, column: str, point: float) -> NoReturn:
 
 def refuse_likelihoods(argument: str, column: str) -> NoReturn:
     """Refuse soft evidence in the place of an event."""
-    raise ValueError(f"{argument}: column {column!r} has likelihoods, which neither hold nor not; give a set")
+    raise ValueError(f"{argument}: column {column!r} has likelihoods, which are not an event; give a set")

@@ -293,7 +293,7 @@ class _EventParser:
         value_of(self.source, left, 1.0)  # refuses what is no expression
         end = float(value_of(self.source, right))
         if math.isnan(end):
-            self.source.refuse(right, "the constant is no number")
+            self.source.refuse(right, "the constant is not a number")
 
         def holds(x: Any) -> Any:
             return compare(value_of(self.source, left, x), end)

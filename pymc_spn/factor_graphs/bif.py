@@ -295,7 +295,7 @@ class BifReader:
         for k, name in enumerate(names):
             if name not in self.states:
                 self.refuse(
-                    f"the table of {quoted(child)} names {quoted(name)}, which is no variable of a block above", start
+                    f"the table of {quoted(child)} names {quoted(name)}, not a variable of a block above", start
                 )
             if name in names[:k]:
                 self.refuse(
@@ -373,7 +373,7 @@ class BifReader:
             self.refuse(f"{row} must name {len(given)} states", at)
         for p, label in zip(given, labels, strict=True):
             if label not in self.codes[p]:
-                self.refuse(f"{row}: {quoted(label)} is no state of {quoted(p)}", at)
+                self.refuse(f"{row}: {quoted(label)} is not a state of {quoted(p)}", at)
         return tuple(self.codes[p][label] for p, label in zip(given, labels, strict=True))
 
     def numbers(self, what: str, size: int) -> tuple[np.ndarray, np.ndarray]:

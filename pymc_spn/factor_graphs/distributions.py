@@ -336,7 +336,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
             raise ValueError(f"component {key!r} has the name of a variable of the field; rename it")
     for key in sites:
         if key not in components:
-            raise ValueError(f"sites names {key!r}, which is no component")
+            raise ValueError(f"sites names {key!r}, which is not a component")
     direct = [key for key in observed if key not in components]
     for key in direct:
         if key not in graph.number:
@@ -397,7 +397,7 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         parameters += own
     row_dims = convert_dims(dims) or ()
     if len(row_dims) > 1:
-        raise ValueError(f"dims must name the dimension of rows alone, got {row_dims}; columns are {name}_cell")
+        raise ValueError(f"dims must name only the dimension of rows, got {row_dims}; columns are {name}_cell")
     if row_dims and not has_rows:
         raise ValueError(
             f"dims must be left out where the data have no rows, got {quoted(dims)}; the variables of the field "

@@ -318,8 +318,9 @@ class FactorGraph(Builders, NotebookRepr):
         for block in self.blocks:
             if not isinstance(block, np.ndarray):
                 raise ValueError(
-                    f"the log table {block} is a tensor, so the graph has no numbers of its own: use it in a model as "
-                    "ps.DiscreteField and ask ps.factor_graphs.recover_discrete, or build it with NumPy tables"
+                    f"the log table {block} is a tensor, so the graph has no numbers of its own. Put the graph into a "
+                    "model as ps.DiscreteField and call ps.factor_graphs.recover_discrete, or build it with NumPy "
+                    "tables"
                 )
         return np.concatenate([np.empty(0), *(b.ravel() for b in self.blocks)])
 

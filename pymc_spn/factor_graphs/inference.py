@@ -81,9 +81,7 @@ class Inference(NotebookRepr):
 
     def _label(self, values: np.ndarray, dims: tuple[str, ...], coords: dict[str, Any], **attrs: Any) -> xr.DataArray:
         if "row" in dims and self._rows is not None:
-            raise ValueError(
-                "a variable called 'row' has no marginal beside the rows of evidence: give scalars, or rename it"
-            )
+            raise ValueError("a variable cannot be called 'row' if evidence has rows: give scalars, or rename it")
         if self._rows is None:
             return xr.DataArray(values[0], dims=dims, coords=coords, attrs=EXACT | attrs)
         # Indexes are made once: for a hundred marginals xarray's own would take longer than the inference.

@@ -40,7 +40,7 @@ def warn_of_single_values(single):
         listed = ", ".join(f"{name!r} ({value:g})" for name, value in single.items())
         _warn(
             f"columns that hold a single value: {listed}. They say nothing of other columns, and under Gaussian leaves "
-            "their density is as high as the grid is fine: drop them"
+            "their density is meaningless: drop them"
         )
 
 
@@ -52,8 +52,8 @@ def warn_of_coarse_grids(width):
         example = f"kinds={{{next(iter(coarse))!r}: 'ordinal'}}"
         _warn(
             f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
-            f"density of the column then means nothing. Declare whole numbers ordinal or integer, as by {example}, "
-            "make others a category, or let its values stand for cells, as by rounded=True"
+            f"density of the column then means nothing. Declare whole numbers ordinal or integer with {example}, "
+            "make other numbers categories, or let values stand for cells with rounded=True"
         )
 
 
@@ -98,7 +98,7 @@ def warn_of_ties(excess, steps):
     _warn(
         f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
         f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or let its "
-        "values stand for cells, as by rounded=True"
+        "values stand for cells with rounded=True"
     )
 
 

@@ -229,8 +229,8 @@ def LinearGaussianNetwork(
     if far.any():
         r, c = np.argwhere(far)[0]
         raise ValueError(
-            f"observed must lie within {LARGEST_VALUE:g} of 0, whose precisions the draws can record: row {r}, column "
-            f"{names[c]!r} is {values[r, c]:g}; standardise the column"
+            f"observed must lie within {LARGEST_VALUE:g} of 0, or the draws cannot record its precision: row {r}, "
+            f"column {names[c]!r} is {values[r, c]:g}; standardise the column"
         )
     index = getattr(observed, "index", None)
     return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind, index)
@@ -331,8 +331,8 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
     lost = float(gammainc(gamma[0], gamma[1] * SMALLEST_PRECISION))
     if lost > LARGEST_LOSS:
         raise ValueError(
-            f"precision = ({gamma[0]:g}, {gamma[1]:g}) gives precisions below {SMALLEST_PRECISION:g}, which floating "
-            f"point does not hold, a probability of {lost:.2g}; take a shape of 0.05 or more"
+            f"precision = ({gamma[0]:g}, {gamma[1]:g}) gives a probability of {lost:.2g} to precisions below "
+            f"{SMALLEST_PRECISION:g}, too small for floating point; take a shape of 0.05 or more"
         )
     dims = convert_dims(dims)
     refuse_columns_in_another_order(dims, model.coords, columns)

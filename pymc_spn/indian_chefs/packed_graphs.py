@@ -26,7 +26,7 @@ def room_of(length: int) -> int:
     while packed_length(room) < length:
         room += 1
     if packed_length(room) != length:
-        raise ValueError(f"a vector of {length} numbers is no packed graph")
+        raise ValueError(f"a vector of {length} numbers is not a packed graph")
     return room
 
 

@@ -139,7 +139,7 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
         raise ValueError(f"{argument} must hold at least one node; a graph without any is empty")
     repeated = sorted(name for name, times in Counter(names).items() if times > 1)
     if repeated:
-        raise ValueError(f"{argument} must be distinct; {repeated[0]!r} is there more than once")
+        raise ValueError(f"{argument} must be distinct; {repeated[0]!r} occurs more than once")
     if max_nodes is not None and (isinstance(max_nodes, bool) or not isinstance(max_nodes, int | np.integer)):
         raise TypeError(f"max_nodes must be an integer; got {quoted(max_nodes)}")
     _refuse_nodes("max_nodes", int(max_nodes or 0))

@@ -152,7 +152,7 @@ def _refuse_arguments(arguments: dict[str, Any]) -> None:
     steps = arguments.get("step")
     for step in steps if isinstance(steps, Iterable) else [steps]:
         if any(isinstance(one, PopulationArrayStepShared) for one in (step, *getattr(step, "methods", ()))):
-            raise ValueError(f"step {type(step).__name__} moves all chains together, which a cluster runs apart")
+            raise ValueError(f"step {type(step).__name__} moves all chains together, but a cluster runs them apart")
 
 
 def _gathered(client: Any, sent: bytes, task: _Task, bar: ProgressBar) -> dict[int, Any]:

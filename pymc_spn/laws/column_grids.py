@@ -72,9 +72,10 @@ def grid_of(
                     x = np.arange(low, high + 1.0)
                     return Grid(x, np.ones(x.size), (float(low) - 1.0, float(high)), 2.0 * tail)
             raise ValueError(
-                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed; "
-                f'ask about two columns with method="monte-carlo", about the others with marginal(), or make the '
-                f"column a number before it is learned: kinds={{{name!r}: 'real'}}"
+                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed. For "
+                "two "
+                f'columns use method="monte-carlo"; leave this column out with marginal(); or fit it as a number, '
+                f"with kinds={{{name!r}: 'real'}}"
             )
         x = np.arange(first, last + 1.0)
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))

@@ -79,7 +79,7 @@ def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
         if has_gaps and column.kind in WHOLE_KINDS and any(isinstance(e, Gaussian) for e in entries):
             raise ValueError(
                 f'missing="draw": column {column.name!r} is {column.kind} and has missing cells, and values drawn from '
-                f"its Gaussian leaves are no whole numbers: say kinds={{{column.name!r}: 'real'}}"
+                f"its Gaussian leaves are not whole numbers: say kinds={{{column.name!r}: 'real'}}"
             )
     return own
 

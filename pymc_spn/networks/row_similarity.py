@@ -210,7 +210,7 @@ def places_of_labels(rows: Any, index: pd.Index) -> np.ndarray:
     asked = row_labels(pd.Index(listed, tupleize_cols=False)) if listed else index[:0]
     unknown = ~asked.isin(index)
     if unknown.any():
-        raise ValueError(f"rows names {quoted(asked[unknown].tolist()[0])}, which is the label of no training row")
+        raise ValueError(f"rows names {quoted(asked[unknown].tolist()[0])}, which is not the label of a training row")
     return np.asarray(index.get_indexer_for(asked), np.int64)
 
 

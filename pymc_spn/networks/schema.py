@@ -249,7 +249,9 @@ class NetworkSchema:
                 "n_children: leaves over several columns stand there; the structure has none"
             )
         if whole:
-            raise ValueError(f"rounded: whole numbers cannot stand for cells beside joint_leaves; leave out {whole}")
+            raise ValueError(
+                f"rounded: whole numbers cannot stand for cells together with joint_leaves; leave out {whole}"
+            )
         return self
 
     @cached_property

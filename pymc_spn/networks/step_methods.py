@@ -268,8 +268,8 @@ class TopDownSPNStep(OwnerStep):
         super().setup_chain(rng, tune, draws)
         if self.is_thinned_unasked and 0 < draws < self.record_every:
             raise ValueError(
-                f"{self.spn}: one state is recorded in {self.record_every} draws, which this step chose before it knew "
-                f"that {draws} are wanted; make it with record_every={draws} or less, or let pm.sample make it"
+                f"{self.spn}: this step records one state in {self.record_every} draws, but there will be only {draws} "
+                f"draws. Make the step with record_every={draws} or less, or let pm.sample make it"
             )
         self.tune, self.n_draws = tune > 0, 0
         self.n_sweeps = (tune * self.sweeps, draws * self.sweeps) if self.may_race else (0, 0)

@@ -112,7 +112,7 @@ def _refuse_other_model(old: NetworkSchema, new: NetworkSchema) -> None:
     """Refuse assignments that mean something else in the new model."""
     for schema in (old, new):
         if schema.missing == "draw":
-            raise ValueError('start: a posterior goes on with missing="marginal" alone, got missing="draw"')
+            raise ValueError('start: a posterior can only be continued with missing="marginal", got missing="draw"')
     names = [[c.name for c in schema.columns] for schema in (old, new)]
     if names[0] != names[1]:
         raise ValueError(f"start: observed must have the posterior's columns {names[0]} in this order, got {names[1]}")

@@ -192,6 +192,6 @@ def refuse_incomplete(name: str, needed: Any, group: list, model: Any) -> None:
         )
     if lacking:
         raise ValueError(
-            f"vars must hold {', '.join(map(repr, lacking))} beside other variables of {name!r}; "
+            f"vars must hold {', '.join(map(repr, lacking))} together with other variables of {name!r}; "
             f"got {[v.name for v in group]}"
         )

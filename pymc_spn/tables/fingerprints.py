@@ -124,8 +124,8 @@ def model_digest_of(
         chains = np.flatnonzero(other.reshape(len(numbers), -1).any(axis=1)).tolist()
         where = f"chains {chains}" if len(chains) > 1 else f"chain {chains[0]}"
         raise ValueError(
-            f"{place} must be draws of one model given one table, got several: those of {where} (positions) were drawn "
-            "given another model, other data, or the same rows in another order, than the first draw; " + AGAIN
+            f"{place} must be draws of one model given one table, got several. Those of {where} (positions) differ "
+            "from the first draw in the model, the data or the order of the rows; " + AGAIN
         )
     model_digest = int(first) & 0xFFFFFFFF
     if fingerprint(model_digest, *parts) != first:
@@ -162,7 +162,7 @@ def refuse_other_data(place: str, digest: str | None, names: Iterable[str], valu
     if digest is not None and digest not in [data_digest(names, at_width) for at_width in widths]:
         raise ValueError(
             f"{place} must hold the data of the fit with its rows in the same order, got others: rows were sorted or "
-            "selected, or cells were changed, and the draws belong to the rows as they stood; take observed_data as "
+            "selected, or cells were changed. The draws belong to the rows as they were. Take observed_data as "
             "pm.sample returned it, and sort the answers instead"
         )
 

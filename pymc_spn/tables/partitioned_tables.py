@@ -57,7 +57,7 @@ class ParquetFiles:
         try:
             file = self._parquet.ParquetFile(self.files[number], pre_buffer=False)
         except pa.ArrowInvalid as error:
-            raise ValueError(f"it is no parquet file: {error}") from error
+            raise ValueError(f"it is not a parquet file: {error}") from error
         with file:
             about = file.schema_arrow.pandas_metadata or {}
             labels = {label for label in about.get("index_columns", ()) if isinstance(label, str)}

@@ -354,8 +354,8 @@ def _infer_schema(frame, kinds, own_dtypes):
         found = ((name, cells.nunique(), cells.notna().sum()) for name, cells in unique.items())
         listed = ", ".join(f"{name!r} ({levels} levels in {present} cells)" for name, levels, present in found)
         warnings.warn(
-            f"text that looks like names or identifiers: {listed}. Such levels say nothing of other rows: drop them, "
-            "convert numbers and dates that are text, or say that a column holds categories by "
+            f"text that looks like names or identifiers: {listed}. Such levels say nothing about other rows: drop "
+            "them, convert numbers and dates that are text, or say that a column holds categories by "
             f"kinds={{{next(iter(unique))!r}: 'categorical'}} of ps.Table.from_frame",
             UserWarning,
             stacklevel=3,

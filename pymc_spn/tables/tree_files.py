@@ -53,7 +53,7 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
     has_checksum = check_bytes(path)
     with open(path, "rb") as file:
         if file.read(len(SIGNATURE)) != SIGNATURE:
-            raise ValueError(f"{fspath(path)!r} is no netCDF-4 file, and {NO_NETCDF}")
+            raise ValueError(f"{fspath(path)!r} is not a netCDF-4 file, and {NO_NETCDF}")
     try:
         with h5py.File(path, "r"):
             pass  # h5netcdf leaves a second error behind where this fails, which Python prints
@@ -147,7 +147,7 @@ def read_results(idata: Any) -> "xr.DataTree":
                 raise ValueError(
                     f"variable {name!r} of {group} must be the same for all chains and draws. These are results of "
                     "different models or data, or of one table whose rows stand in another order or have other "
-                    "labels, and no draws of one posterior; " + AGAIN
+                    "labels, and not draws of one posterior; " + AGAIN
                 )
         if repeated:
             idata = idata.copy()

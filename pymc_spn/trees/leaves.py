@@ -144,7 +144,7 @@ class NormalLeaves:
             variance = float(values.var())
         if not np.isfinite(variance * len(values)) or (variance == 0.0 and np.ptp(values) > 0.0):
             raise ValueError(
-                f"y: the squares of its deviations are no floats, its range is {np.ptp(values)}; rescale it"
+                f"y: the squares of its deviations exceed floating point, its range is {np.ptp(values)}; rescale it"
             )
         if self.b0 is None and not variance > 0.0:
             raise ValueError(

@@ -150,7 +150,7 @@ def test_memory_of_neighbours_goes_with_rows_times_k():
 @pytest.mark.parametrize(
     ("ask", "error", "message"),
     [
-        (lambda p: p.row_similarity([99]), ValueError, "rows names 99, which is the label of no training row"),
+        (lambda p: p.row_similarity([99]), ValueError, "rows names 99, which is not the label of a training row"),
         (lambda p: p.row_similarity("ab"), TypeError, r"rows must be a list of labels.*of a single row \[label\]"),
         (lambda p: p.nearest_rows(10), TypeError, "rows must be a list of labels of training rows or a table"),
         (lambda p: p.nearest_rows(NEW.loc["a"]), TypeError, r"or df\.loc\[\[label\]\]"),

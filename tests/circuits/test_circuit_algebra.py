@@ -356,7 +356,7 @@ def test_refused_circuits():
     good = (circuit, *random_parameters(circuit, rng))
     with pytest.raises(TypeError, match=r"second must have a circuit, log_weights and leaf_parameters, .* got Circuit"):
         ps.circuits.log_inner_product(good, circuit)
-    with pytest.raises(ValueError, match="the same columns, 'x0' is in the first alone"):
+    with pytest.raises(ValueError, match="the same columns, 'x0' is only in the first"):
         ps.circuits.log_inner_product(good, (LEAF["gaussian"], np.zeros(0), {"gaussian": [[0, 1]]}))
     levels = [
         build([("leaf", 0, LEVEL)], [ps.Column("a", "categorical", tuple(names), "str")], (LEVEL,))

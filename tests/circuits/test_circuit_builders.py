@@ -129,7 +129,7 @@ def test_columns_of_a_table_choose_their_leaves_and_gaps_are_left_out_pair_by_pa
         ({"n_sums": 1.5}, ValueError, "n_sums must be an integer of at least 1, got 1.5"),
         ({"leaves": None}, ValueError, "leaves must be given where columns are names only, as 'a' is"),
         ({"leaves": ["gaussian"]}, TypeError, "leaves must be a mapping"),
-        ({"leaves": {**BITS, "z": "gaussian"}}, ValueError, "'z' is no column"),
+        ({"leaves": {**BITS, "z": "gaussian"}}, ValueError, "'z' is not a column"),
         ({"leaves": {n: "gaussian" for n in "abc"}}, ValueError, "'d' is missing"),
         ({"leaves": {**BITS, "a": []}}, ValueError, "at most n_leaves=4, got 0 for 'a'"),
         ({"leaves": {**BITS, "a": ["poisson"] * 5}}, ValueError, "at most n_leaves=4, got 5 for 'a'"),

@@ -491,7 +491,7 @@ def test_a_frame_column_without_any_value_is_missing():
         (
             lambda f: np.array([[3, 4]], "M8[D]"),
             TypeError,
-            r"dtype datetime64\[D\] is no number; .* \(x - x.min\(\)\) /",
+            r"dtype datetime64\[D\] is not numeric; .* \(x - x.min\(\)\) /",
         ),
     ],
 )

@@ -84,7 +84,7 @@ def test_graphs_are_written_for_other_programs():
     graph = ps.DAG.from_edges(["a b", "c", 'd"\\'], [("a b", "c"), ("c", 'd"\\')])
     text = graph.to_dot()
     assert text.startswith('digraph {\n  "a b";\n  "c";\n') and '  "c" -> "d\\"\\\\";\n' in text
-    with pytest.raises(ValueError, match="names must hold no double quote for dagitty"):
+    with pytest.raises(ValueError, match="names must not hold double quotes for dagitty"):
         graph.to_dagitty()
     chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
     assert chain.to_dagitty() == 'dag {\n  "a";\n  "b";\n  "c";\n  "a" -> "b";\n  "b" -> "c";\n}'

@@ -232,7 +232,7 @@ def test_sweeps_and_steps_by_hand(runs):
         ps.steps.DagOrderStep(sweeps=0)
     with model, pytest.raises(ValueError, match=r"vars must be variables of ps.DagPartition; got none"):
         ps.steps.DagPartitionStep()
-    with model, pytest.raises(ValueError, match=r"vars must hold 'g_log_score', 'g_n_edges' beside other variables"):
+    with model, pytest.raises(ValueError, match=r"vars must hold 'g_log_score', 'g_n_edges' together with other"):
         ps.steps.DagOrderStep(vars=[model["g"]])
     for change in (pm.do, pm.observe):
         with pytest.raises(ValueError, match=r"'g_log_score' is held fixed, as by pm.do or pm.observe"):

@@ -126,7 +126,7 @@ def test_what_is_known_of_edges_that_were_left_out(few):
     post = ps.OrderSPN.exact(grown)
     parent, child = np.argwhere(~np.eye(9, dtype=bool) & (grown.slots.T < 0))[0]
     edge = grown.names[parent], grown.names[child]
-    rule = rf"present names '{edge[0]}' -> '{edge[1]}', but '{edge[0]}' is no candidate parent"
+    rule = rf"present names '{edge[0]}' -> '{edge[1]}', but '{edge[0]}' is not a candidate parent"
     for ask in (post.condition, post.probability, lambda present: post.sample(1, {"present": present})):
         with pytest.raises(ValueError, match=rule):
             ask(present=[edge])

@@ -137,7 +137,7 @@ def test_rows_may_be_rounded_and_are_then_normalised(row, expected):
         ("0.8, 0.1, 0.1", "0.8, 0.1, 0.2", r"line 9: .* with sum 1.1 for \(rain=no, cold=high\)"),
         ("0.5, 0.3, 0.5", "0.5, 0.3, 0.6", r"line 12: .* with sum 1.1 for \(rain=yes\)"),
         ("0.8, 0.2;", "0.8, 0.2; table 0.5, 0.5;", "states values again that are given in line 6"),
-        ("(no, low)", "(non, low)", r"line 8: row \('non', 'low'\) of 'wet': 'non' is no state of 'rain'"),
+        ("(no, low)", "(non, low)", r"line 8: row \('non', 'low'\) of 'wet': 'non' is not a state of 'rain'"),
         ("(no, low)", "(no)", r"row \('no'\) of 'wet' must name 2 states"),
         ("(no, high)", "(no, low)", "line 9: the table of 'wet' states values again that are given in line 8"),
         ("default 0.1, 0.3, 0.6;", "", r"line 7: the table of 'wet' has no row for \(rain=yes, cold=low\)"),

@@ -309,7 +309,7 @@ def refused(**changes):
             TypeError,
             r"observed\['v'\] must .*datetime64\[D\] is no num",
         ),
-        ({"observed": {"v": pd.to_timedelta([1, 2, 3])}}, TypeError, r"timedelta64.* is no number; .*, 'D'\)"),
+        ({"observed": {"v": pd.to_timedelta([1, 2, 3])}}, TypeError, r"timedelta64.* is not numeric; .*, 'D'\)"),
         (
             {"observed": {"v": pd.date_range("2026", periods=3, tz="UTC")}},
             TypeError,
@@ -323,7 +323,7 @@ def refused(**changes):
         ({"observed": np.zeros(3)}, TypeError, "observed must be a mapping"),
         ({"components": {"v": pm.Normal.dist(np.zeros(3), 1)}}, ValueError, "must have the 2 states on its last axis"),
         ({"components": {"v": 3.0}}, TypeError, "must be an unregistered distribution"),
-        ({"sites": {"w": ["x1"]}}, ValueError, "sites names 'w', which is no component"),
+        ({"sites": {"w": ["x1"]}}, ValueError, "sites names 'w', which is not a component"),
         ({"sites": {"v": ["x9"]}}, ValueError, "unknown variable 'x9'"),
         (
             {"components": {"v": pm.Poisson.dist(np.ones(2))}, "observed": {"v": [0.5, 1, 1]}},
@@ -335,7 +335,7 @@ def refused(**changes):
         (
             {"observed": {"v": np.zeros((2, 3))}, "dims": ("day", "site")},
             ValueError,
-            r"dims must name the dimension of rows alone, got \('day', 'site'\)",
+            r"dims must name only the dimension of rows, got \('day', 'site'\)",
         ),
         ({"observed": {"v": np.zeros((0, 3))}}, ValueError, r"observed\['v'\] must have at least one row"),
     ],

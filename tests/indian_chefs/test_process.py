@@ -271,7 +271,7 @@ def test_large_draws_are_not_cut():
         ({"gamma": -1.0}, "gamma must be positive"),
         ({"phi": np.nan}, "phi must be positive"),
         ({"n_observed": 0}, "at least one node"),
-        ({"n_observed": ["a", "a"]}, "'a' is there more than once"),
+        ({"n_observed": ["a", "a"]}, "'a' occurs more than once"),
         ({"reputations": 1.0}, "leave no structure"),
         ({"reputations": 1.5}, r"must lie in \[0, 1\]"),
         ({"reputations": [0.0]}, "one number or 2"),

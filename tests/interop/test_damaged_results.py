@@ -224,7 +224,7 @@ def test_a_plain_result_is_refused_in_words_or_read(tmp_path):
                 places.append((stored.id.get_offset(), stored.id.get_storage_size()))
     for size in (0, 4, 100, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:size])
-        with pytest.raises(ValueError, match=r"damaged file '.*idata\.nc'" if size > 8 else "is no netCDF-4 file"):
+        with pytest.raises(ValueError, match=r"damaged file '.*idata\.nc'" if size > 8 else "is not a netCDF-4 file"):
             ps.load(path, "order")
     rng = np.random.default_rng(0)
     for begin, size in places * 3:

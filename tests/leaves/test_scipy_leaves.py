@@ -184,7 +184,7 @@ def test_a_density_that_scipy_does_not_know_is_no_missing_cell():
         (stats.norm([0.0, 1.0]), None, ValueError, "without arrays among its parameters"),
         (stats.skellam(2.0, 1.0, loc=0.5), None, ValueError, r"whole numbers, got skellam\(2\.0, 1\.0, loc=0\.5\)"),
         (stats.rv_discrete(values=([0, 1.5, 2], [0.2, 0.3, 0.5]))(), None, ValueError, "masses on whole numbers"),
-        (stats.norm(), (0.0, 1.0), ValueError, "parameters must be left out beside a distribution"),
+        (stats.norm(), (0.0, 1.0), ValueError, "parameters must be left out if a distribution of scipy.stats is given"),
         ("gaussian", None, ValueError, "parameters must be given for a gaussian leaf"),
         ("gaussian", (0.0, -1.0), ValueError, "standard deviation positive"),
         ("normal", (0.0, 1.0), ValueError, "distribution must be among"),

@@ -452,7 +452,7 @@ def test_leaves_over_several_columns_refuse_what_they_have_not():
             ps.SPN("x", observed=table(), joint_leaves=wide(), missing="draw")
         counts = table().assign(n=np.arange(len(table())) % 23)
         leaves = {"n": [ps.leaves.Gaussian(), ps.leaves.Poisson()]}
-        with pytest.raises(ValueError, match=r"beside joint_leaves; leave out \['n'\]"):
+        with pytest.raises(ValueError, match=r"together with joint_leaves; leave out \['n'\]"):
             ps.SPN("x", observed=counts, joint_leaves=wide(), leaves=leaves, rounded=["n"])
         with pytest.raises(ValueError, match="column 'g' must be of real or positive numbers"):
             ps.SPN("x", observed=table(), joint_leaves=wide(columns=["a", "g"]))

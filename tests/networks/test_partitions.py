@@ -219,7 +219,7 @@ def test_errors_name_the_partition(in_parts, monkeypatch, tmp_path):
     refused(ValueError, "df: the name of the folder 'year=2020'.*dask.dataframe.read_parquet", tmp_path / "hive")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.parquet").write_text("a,b")
-    refused(ValueError, "partition 'a.parquet': it is no parquet file", tmp_path / "text")
+    refused(ValueError, "partition 'a.parquet': it is not a parquet file", tmp_path / "text")
 
     said = "partition 'part1.parquet': column 'a', row 250.*needs finite values .*, got inf"
     said = said.replace("row 250", "row 43")  # its second file begins with row 207

@@ -205,7 +205,7 @@ def test_answers_are_those_of_another_start(stored):
         (lambda post: {"structure": ps.circuits.complete_tree(["a", "b", "c"])}, "structure must be that of the post"),
         (lambda post: {"structure": ps.circuits.complete_tree(["b", "a", "c"])}, "must have the posterior's columns"),
         (lambda post: {"leaves": {"a": [ps.leaves.Gaussian()] * 2}}, "leaves of column 'a' must be those of the"),
-        (lambda post: {"missing": "draw"}, 'goes on with missing="marginal" alone'),
+        (lambda post: {"missing": "draw"}, 'can only be continued with missing="marginal"'),
     ],
 )
 def test_what_does_not_fit_the_posterior_is_refused(options, message, stored):

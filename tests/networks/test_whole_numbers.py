@@ -249,7 +249,7 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     with pm.Model():  # what is drawn has to be a count
         x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
     assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.leaves.Poisson]
-    with pm.Model(), pytest.raises(ValueError, match=r"column 'n' is count and has missing cells.*no whole numbers"):
+    with pm.Model(), pytest.raises(ValueError, match=r"column 'n' is count and has missing cells.*not whole numbers"):
         frame = pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64")
         ps.SPN("s", observed=frame, missing="draw", leaves={"n": [ps.leaves.Gaussian()]})
     gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")

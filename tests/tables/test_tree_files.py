@@ -38,7 +38,7 @@ def test_stores_and_other_files_are_named_as_what_they_are(read, tmp_path):
     text.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match=r"x\.zarr' is a folder, .* netCDF .* Zarr, can be opened by xr.open_datatree"):
         read(store)
-    with pytest.raises(ValueError, match=r"x\.csv' is no netCDF-4 file, and paths must be those of netCDF files"):
+    with pytest.raises(ValueError, match=r"x\.csv' is not a netCDF-4 file, and paths must be those of netCDF files"):
         read(str(text))
     with pytest.raises(FileNotFoundError, match=r"none\.nc"):
         read(tmp_path / "none.nc")
@@ -147,7 +147,7 @@ def test_changed_bytes_are_a_damaged_file(tmp_path):
             read_tree(path)
     for size in [*rng.integers(0, len(good), 30), len(good) - 1]:
         path.write_bytes(good[:size])
-        with pytest.raises(ValueError, match=message if size > 8 else "is no netCDF-4 file"):
+        with pytest.raises(ValueError, match=message if size > 8 else "is not a netCDF-4 file"):
             read_tree(path)
     path.write_bytes(good[:-3000] + bytes(3000))
     with pytest.raises(ValueError, match=message):

@@ -326,7 +326,7 @@ def check_columns(first: Any, second: Any) -> None:
     theirs = dict(zip(second.names, second.columns, strict=True))
     for name, column in zip(first.names, first.columns, strict=True):
         if name not in theirs:
-            raise ValueError(f"the circuits must have the same columns, {name!r} is in the first alone")
+            raise ValueError(f"the circuits must have the same columns, {name!r} is only in the first")
         other = theirs.pop(name)
         if isinstance(column, str) or isinstance(other, str):
             continue
@@ -336,7 +336,7 @@ def check_columns(first: Any, second: Any) -> None:
                 f"{column.levels} and {other.kind} {other.levels}"
             )
     if theirs:
-        raise ValueError(f"the circuits must have the same columns, {next(iter(theirs))!r} is in the second alone")
+        raise ValueError(f"the circuits must have the same columns, {next(iter(theirs))!r} is only in the second")
 
 
 def whole_words(bits: np.ndarray) -> list[int]:

@@ -144,7 +144,7 @@ def _leaf_parameters(pairs: CircuitPairs, leaves: list[Pair]) -> tuple[dict[Pair
         if found is None:
             column = pairs.columns[int(sides[0].column[members[0][0]])]
             raise ValueError(
-                f"the product of {family} and {other} leaves in column {column!r} is no leaf of a known family"
+                f"the product of {family} and {other} leaves in column {column!r} is not a leaf of a known family"
             )
         family_of |= dict.fromkeys(members, found[0])
         row_of |= dict(zip(members, found[1], strict=True))

@@ -99,7 +99,9 @@ def leaf(
     else:
         family, own = family_of(distribution), [distribution]
         if parameters is not None:
-            raise ValueError(f"parameters must be left out beside a distribution, got {quoted(parameters)}")
+            raise ValueError(
+                f"parameters must be left out if a distribution of scipy.stats is given, got {quoted(parameters)}"
+            )
     columns = column if isinstance(column, tuple) else (column,)
     nodes = {"kind": [LEAF], "child_ptr": [0, 0], "children": [], "leaf_column": [0], "leaf_family": [0]}
     arrays: Any = {key: np.array(value, np.int64) for key, value in nodes.items()}

@@ -200,8 +200,8 @@ def fit_em(
             f"fit_em: the last of {max_steps} steps still gained {gain:.2g} nats a row, more than the tolerance of "
             f"{tolerance:g}; raise max_steps"
             if lost < tolerance
-            else f"fit_em: the last step ended {lost:.2g} nats a row below the best one, which is returned; batches "
-            "may lose, steps over all rows by rounding alone: look for values far from all others",
+            else f"fit_em: the last step ended {lost:.2g} nats a row below the best one, which is returned. With "
+            "batch_size= this can happen. Without it only rounding does this: look for values far from all others",
             UserWarning,
             skip_file_prefixes=OWN_FILES,
         )

@@ -50,9 +50,9 @@ def array_values(values: Any, argument: str = "values") -> np.ndarray:
             raise TypeError("complex numbers have no place on a line")
         if cells.dtype.kind in "Mm":
             days = "(x - x.min()) / np.timedelta64(1, 'D')" if cells.dtype.kind == "M" else "x / np.timedelta64(1, 'D')"
-            raise TypeError(f"dtype {cells.dtype} is no number; convert it, for example to days: {days}")
+            raise TypeError(f"dtype {cells.dtype} is not numeric; convert it, for example to days: {days}")
         if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
-            raise TypeError("text is no number; convert it, for example with astype(float)")
+            raise TypeError("text is not numeric; convert it, for example with astype(float)")
         if isinstance(cells, np.ma.MaskedArray):
             return np.asarray(np.ma.filled(cells.astype(np.float64), np.nan))
         return np.asarray(cells, dtype=np.float64)

@@ -56,7 +56,9 @@ def draw_row_of_squares(rng, coefficients, circuits, theta, signed, products, th
     for m in range(signed.size):
         added += max(signed[m], 0.0)
     if not signed.sum() < math.inf:  # nothing is left of the coefficients, or an integral is infinite
-        raise RuntimeError("a sum of squares of circuits: its coefficients and parameters are those of no density")
+        raise RuntimeError(
+            "a sum of squares of circuits: nothing can be drawn, its integral is 0, infinite or not a number"
+        )
     logs = np.empty(n)
     for _ in range(MOST_PROPOSALS):
         left, chosen = rng.random() * added, 0
@@ -84,5 +86,5 @@ def draw_row_of_squares(rng, coefficients, circuits, theta, signed, products, th
         if rng.random() * positive < total:
             return x[0]
     raise RuntimeError(
-        "a sum of squares of circuits: no proposal was accepted; its coefficients nearly cancel each other"
+        "a sum of squares of circuits: no proposal was accepted, since its coefficients nearly cancel each other"
     )

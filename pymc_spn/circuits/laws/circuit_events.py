@@ -345,7 +345,9 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
     events = read_events(argument, plain, columns, range(len(columns)), is_density, soft)
     for d, event in events.items():
         if isinstance(event, Likelihood) and densities_of(circuit)[d]:
-            raise ValueError(f"{argument}: column {columns[d].name!r} has densities, likelihoods are for masses alone")
+            raise ValueError(
+                f"{argument}: column {columns[d].name!r} is continuous, likelihoods are for levels and counts"
+            )
     return out | {d: as_column_event(e) for d, e in events.items()}, rows
 
 

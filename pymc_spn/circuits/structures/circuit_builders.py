@@ -327,7 +327,7 @@ def leaf_palettes(
     leaves = by_name("leaves", leaves)
     for name in leaves:
         if name not in names:
-            raise ValueError(f"leaves: {name!r} is no column; the columns are {quoted(names)}")
+            raise ValueError(f"leaves: {name!r} is not a column; the columns are {quoted(names)}")
     palettes = []
     for name in names:
         if name not in leaves:

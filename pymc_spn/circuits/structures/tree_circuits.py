@@ -159,7 +159,7 @@ def _palettes(circuit: Circuit, leaves: Mapping[str, Any]) -> dict[str, Any]:
         if strange:
             raise ValueError(
                 f"leaves[{name!r}] must be given: the circuit's leaves of this column are {strange[0]!r}, "
-                f"which has no conjugate prior"
+                f"a family without a conjugate prior"
             )
         _check_dealt(circuit, d, name, families)
         found[name] = [FAMILIES[f]() for f in families]
@@ -176,6 +176,6 @@ def _check_dealt(circuit: Circuit, column: int, name: str, families: list[str]) 
     for node, found in siblings.items():
         if Counter(found) != Counter(np.resize(families, max(len(found), len(families))).tolist()):
             raise ValueError(
-                f"leaves[{name!r}] must be given: the leaves of this column below node {node} of the circuit are "
-                f"{found}, and a palette deals its entries, here {families}, in turn to the children of each sum node"
+                f"leaves[{name!r}] must be given: below node {node} the circuit has the leaves {found} of this column. "
+                f"A palette gives its entries, here {families}, in turn to the children of each sum node"
             )
