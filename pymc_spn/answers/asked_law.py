@@ -172,7 +172,7 @@ class AskedLaw(NotebookRepr):
         return event
 
     def _exclusive_events(self, given: Any) -> list[Events]:
-        """What is given as events of which no two hold at once; points of densities only where it is a single one."""
+        """What is given as disjoint events; points of densities only where it is a single one."""
         if given is None:  # of questions it says that nothing is known
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
         given = as_events("given", given, *self._readable)

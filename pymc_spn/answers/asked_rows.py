@@ -72,7 +72,7 @@ class AskedRows:
         return self.asked._law.n_circuits
 
     def blocks(self, n_values: int) -> Iterator[slice]:
-        """Blocks of rows of which so many values each are held; one without rows where there are none."""
+        """Blocks of rows, each with so many values; one block without rows where there are none."""
         self._step = max(1, BLOCK_VALUES // max(n_values, 1))
         for start in range(0, max(len(self.index), 1), self._step):
             yield slice(start, min(start + self._step, len(self.index)))

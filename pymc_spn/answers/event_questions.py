@@ -168,8 +168,8 @@ def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
     """The same kind of object given some of a row, or one of several events; draws are weighted by its probability.
 
-    Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into events
-    of which no two hold at once, so that nothing is subtracted; all questions can be asked of it.
+    Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into
+    disjoint events, so that nothing is subtracted; all questions can be asked of it.
 
     Parameters
     ----------

@@ -40,11 +40,11 @@ KEPT = 16  # samples drawn under evidence that are remembered
 class DagPosterior(OrderSPN):
     """Posterior over graphs of a table: exact where it can be, else an average over sampled orders.
 
-    Made by `from_data`, `from_scores` or `from_idata`. Whatever the engine, it answers the questions of `OrderSPN`, of
-    which it is one. With sampled orders each answer is exact given each order and averaged over the orders. It then
-    has its Monte Carlo standard error in ``attrs["mcse"]``, from the spread between stretches of the chains, and the
-    mark "exact given the draws". A condition weighs the orders, and draws them anew where fewer than a tenth of them
-    would count.
+    Made by `from_data`, `from_scores` or `from_idata`. Whatever the engine, it is an `OrderSPN` and answers the same
+    questions. With sampled orders each answer is exact given each order and averaged over the orders. It then has its
+    Monte Carlo standard error in ``attrs["mcse"]``, from the spread between stretches of the chains, and the mark
+    "exact given the draws". A condition weighs the orders, and draws new ones where fewer than a tenth of them would
+    count.
 
     The target is order-modular: each pair of an order and a graph that fits it counts once.
 
@@ -310,7 +310,7 @@ class DagPosterior(OrderSPN):
         return Facts("DagPosterior", facts | {"given": f"given {given}" if given else ""})
 
     def order_probability(self, order: Any, given: Any = None) -> "xr.DataArray":
-        """As `OrderSPN.order_probability`; refused for sampled orders, of which a single one says little.
+        """As `OrderSPN.order_probability`; refused for sampled orders, since a single one says little.
 
         Examples
         --------
@@ -467,6 +467,6 @@ class DagPosterior(OrderSPN):
 
 
 def check_engine(engine: Any) -> None:
-    """Refuse what is no engine."""
+    """Check that this is the name of an engine."""
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {quoted(engine)}")

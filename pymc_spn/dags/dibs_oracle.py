@@ -15,7 +15,7 @@ _ORDERS = 1024
 def dibs_orders(scores: LocalScores, data: Any, rng: np.random.Generator, options: dict[str, Any]) -> np.ndarray:
     """(n, d) orders: random linear extensions of the graphs that DiBS finds.
 
-    The paper runs the oracle anew in every node of the tree. Here DiBS runs once, for all variables, and deeper nodes
+    The paper runs the oracle again in every node of the tree. Here DiBS runs once, for all variables, and deeper nodes
     are split by these orders restricted to their scope: a deviation.
 
     Parameters

@@ -55,7 +55,7 @@ def draw_blocks(
 
 
 def _sums(kind: str, arrays: tuple[np.ndarray, ...], make: Callable[..., Any]) -> Any:
-    """Sums of the same arrays are made once: a forward sampler asks for every draw anew."""
+    """Sums of the same arrays are made once: a forward sampler asks again for every draw."""
     for name, known, found in _remembered:
         if name == kind and all(a is b or np.array_equal(a, b) for a, b in zip(known, arrays, strict=True)):
             return found

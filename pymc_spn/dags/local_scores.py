@@ -273,7 +273,7 @@ def _fill(
 
 
 def check_scores(scores: Any) -> None:
-    """Refuse what is no `LocalScores`, a DataFrame for one."""
+    """Check that these are `LocalScores`, and not a DataFrame for example."""
     if not isinstance(scores, LocalScores):
         raise TypeError(
             f"scores must be a LocalScores; got {type(scores).__name__}. Make them by ps.LocalScores.from_data(df), or "

@@ -1,7 +1,7 @@
 """Gibbs sampling of orders by relocation: a variable is taken out and put back at one of all d places.
 
-The full conditional over the places needs only the weights of the variable and of those of which it is a candidate
-parent. What stands before each variable is carried along as a subset index, so that a set of any size costs the same.
+The full conditional over the places needs only the weights of the variable and of those that it is a candidate parent
+of. What stands before each variable is carried along as a subset index, so that a set of any size costs the same.
 """
 
 import math

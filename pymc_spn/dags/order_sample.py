@@ -1,4 +1,4 @@
-"""Orders drawn by Markov chains until the edges of all chains agree, and drawn anew where a condition leaves few."""
+"""Orders drawn by Markov chains until the edges of all chains agree, and drawn again where a condition leaves few."""
 
 from functools import partial
 from typing import Any, NamedTuple

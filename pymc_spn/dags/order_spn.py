@@ -308,8 +308,8 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     def log_mass(self) -> "xr.DataArray":
         """Log of the summed weight of all pairs of order and graph on the support that agree with the evidence.
 
-        For `exact` this is log Z, the log evidence but for the prior, which is not normalised: it does not compare
-        priors, as `dag_log_evidence` does.
+        For `exact` this is log Z, the log evidence with a prior that is not normalised. So it does not compare priors,
+        as `dag_log_evidence` does.
 
         Examples
         --------

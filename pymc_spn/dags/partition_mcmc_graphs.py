@@ -96,7 +96,7 @@ def _log_sum_with(i, allowed, j, lookup, offsets, log_sums, ranked, log_scores):
 
 @kernel
 def reverse_edges(rng, n, parents, candidates, lookup, offsets, log_sums, ranked, log_scores):
-    """Metropolis steps that reverse an edge and draw all parents of its ends anew; the number that were accepted.
+    """Metropolis steps that reverse an edge and draw new parents of its ends; the number that were accepted.
 
     Of an edge i -> j both ends lose their parents. Then parents of i are drawn, j among them, and after them those of
     j, each in proportion to the score of the set among those that leave no cycle.

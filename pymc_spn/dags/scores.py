@@ -219,7 +219,7 @@ def choose_score(
 
 
 def _standardised(table: Table, numbers_alone: bool) -> tuple[Table, np.ndarray]:
-    """The table in units of standard deviations, and these: 1 for constants, levels and what is no number."""
+    """The table in units of standard deviations, and these: 1 for constants, levels and non-numbers."""
     x = table.values
     largest = np.maximum(np.abs(x).max(axis=0, initial=0.0), np.finfo(float).tiny)
     units = (x / largest).std(axis=0) * largest if len(x) else largest

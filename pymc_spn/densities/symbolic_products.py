@@ -171,7 +171,7 @@ def _place_of_weight(side: Side) -> np.ndarray:
 
 
 def _log_sum(terms: Any) -> Any:
-    """Logs (n,) of sums of exponentials of the rows (n, k), of which some or all may be -inf."""
+    """Logs (n,) of sums of exponentials of the rows (n, k); some or all may be -inf."""
     top = disconnected_grad(terms.max(axis=1, keepdims=True))
     top = pt.switch(pt.isinf(top), 0.0, top)
     total = pt.exp(terms - top).sum(axis=1)

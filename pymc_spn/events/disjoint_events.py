@@ -1,4 +1,4 @@
-"""A union of events as events of which no two hold at once."""
+"""A union of events as disjoint events."""
 
 import math
 from collections.abc import Callable, Sequence

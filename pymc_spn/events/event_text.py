@@ -47,7 +47,7 @@ Boxes = list[Events]
 
 
 def events_of_text(argument: str, text: str, columns: Sequence[Column], is_density: Any) -> list[dict[str, Any]]:
-    """Events in the form of mappings, of which no two hold at once and one holds where the text does.
+    """Disjoint events in the form of mappings; one of them holds where the text does.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ class _EventParser:
         return boxes
 
     def either(self, boxes: Boxes) -> Boxes:
-        """Events of which one must hold, made to exclude each other unless points of densities are among them."""
+        """Events, one of which must hold, made to exclude each other unless points of densities are among them."""
         if any(isinstance(e, float) and self.is_density[d] for box in boxes for d, e in box.items()):
             return boxes
         boxes = [{d: frozenset({e}) if isinstance(e, float) else e for d, e in box.items()} for box in boxes]
@@ -204,7 +204,7 @@ class _EventParser:
         return disjoint_events(self.argument, together, self.columns, self.is_density)
 
     def united(self, d: int, events: list[Event]) -> Boxes:
-        """Events of one column of which one must hold, joined where they meet."""
+        """Events of one column, one of which must hold, joined where they meet."""
         values = frozenset(x for e in events if isinstance(e, frozenset) for x in e)
         intervals: Intervals = []
         for low, high in sorted(tuple(e) for e in events if isinstance(e, Interval)):

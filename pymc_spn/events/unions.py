@@ -16,7 +16,8 @@ LARGEST_UNION = 10_000  # intersections that are evaluated
 
 
 def alternatives(argument: str, event: Any, columns: Sequence[Column], is_density: Any) -> dict[str, Any]:
-    """The events of which one must hold, by the name that messages give them: those of a list or text, or the only one.
+    """The events, one of which must hold, by the name that messages give them: those of a list or text, or the only
+    one.
 
     Parameters
     ----------

@@ -53,8 +53,8 @@ def n_turns(cheaper):
 class Turns:
     """A bottom-up sampler that moves the state of a collapsed one now and then.
 
-    Weights and leaf parameters are drawn anew at each sweep and forgotten. What remains is the partition of the rows at
-    each node, and renaming children beforehand changes no probability, so the collapsed posterior is kept.
+    Weights and leaf parameters are drawn again at each sweep and forgotten. What remains is the partition of the rows
+    at each node, and renaming children beforehand changes no probability, so the collapsed posterior is kept.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def part_of_row(tree, palette, row, top, y, part, observed):
 
 @bare_called_kernel
 def begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move):
-    """Take the rows of a move out of what is below its region, to seat them anew from the first on."""
+    """Take the rows of a move out of what is below its region, to seat them again from the first on."""
     top = move.at[TOP]
     for t in range(move.at[ROWS]):
         n = move.rows[t]

@@ -34,7 +34,7 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 @array_group
 class FrontierWork(NamedTuple):
-    """Scratch space of the kernel; made anew whenever the network is enlarged."""
+    """Scratch space of the kernel; made again whenever the network is enlarged."""
 
     stamp: np.ndarray  # (1,) number of the current row visit
     node_stamp: np.ndarray  # (V,) visit at which a frontier node was evaluated

@@ -360,7 +360,7 @@ def own_bytes(net):
 
 
 def copied(net):
-    """A network with arrays of its own, but for those that do not differ from draw to draw, and for the scratch."""
+    """A network with arrays of its own, except for those that do not differ from draw to draw, and for the scratch."""
     copies = {}
     for group, fields in own_groups(net).items():
         arrays = getattr(net, group)

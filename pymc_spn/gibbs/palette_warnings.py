@@ -30,7 +30,7 @@ def ties_and_grid(observed, grid):
 
 
 def holds_one_value(observed):
-    """Whether a column has the same number in all of its rows, of which there are more than a few."""
+    """Whether a column has the same number in all of its rows, if these are more than a few."""
     return observed.size * (observed.size - 1) / 2 > MIN_TIES and observed.min() == observed.max()
 
 

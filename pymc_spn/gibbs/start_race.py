@@ -1,4 +1,4 @@
-"""Several starts at the beginning of the tuning, of which the best goes on.
+"""Several starts at the beginning of the tuning; the best goes on.
 
 Sweeps move single rows, so a chain of some thousand rows stays near the grouping that k-means began with. Groupings
 differ by more than what any number of sweeps gains. After some sweeps from each start their log joints tell which

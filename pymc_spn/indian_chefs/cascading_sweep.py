@@ -36,7 +36,7 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 def draw_cascade_edges(rng, state, cascade, network, heat, prior, work, layers):
     """Gibbs draws of all edges given activations and precisions, in random order; returns the number that changed.
 
-    A changed edge may move its parent, and that unit's ancestors, to other layers: the whole prior is worked out anew.
+    A changed edge may move its parent, and that unit's ancestors, to other layers: the whole prior is worked out again.
     """
     n, n_observed = state.count[0], state.fixed.size
     changed = 0

@@ -223,7 +223,7 @@ class NetworkChain:
         }
 
     def residual_error(self) -> float:
-        """Largest difference of the residuals that are kept from those computed anew."""
+        """Largest difference of the residuals that are kept from newly computed ones."""
         net, n = self.network, self.n_nodes
         fresh = np.zeros_like(net.residuals)
         fill_residuals(n, net.parents, net.weights, net.biases, net.activations, net.outputs, fresh)

@@ -181,7 +181,7 @@ def gamma_for_nodes(
         raise ValueError(f"expected_nodes must be above the number of observed nodes, {len(names)}; got {target:g}")
 
     def surplus(gamma: float, room: int) -> float:
-        """Mean of the number of nodes, of which those beyond the room count as one more than that; it grows."""
+        """Mean of the number of nodes; numbers beyond the room count as the room and one. It grows."""
         law = _evolve(theta, _rates(alpha, gamma, room), room, measure)[0]
         return float(np.arange(room + 1) @ law) + (room + 1) * (1.0 - law.sum()) - target
 

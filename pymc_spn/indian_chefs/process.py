@@ -102,7 +102,7 @@ def check_positive(name: str, value: Any) -> float:
 
 
 def check_count(name: str, value: Any, bytes_each: float = 0.0) -> None:
-    """Refuse what is no integer of at least 1, or asks for too much memory with so many bytes for each."""
+    """Refuse anything that is not an integer of at least 1, or asks for too much memory with so many bytes for each."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
     refuse_count(name, int(value), bytes_each)

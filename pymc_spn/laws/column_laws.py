@@ -193,7 +193,7 @@ class JoinedLaw(NamedTuple):
     Parameters
     ----------
     laws : tuple of ColumnLaw
-        Given events of which no two hold at once.
+        Given disjoint events.
     weights : (J, S) float64
         Probability of each law under each draw; they add up to 1 over laws.
     """

@@ -101,7 +101,7 @@ class ColumnOfRows:
     Parameters
     ----------
     parts : sequence of LeavesInRows
-        Under events of which no two hold at once; one if there is no union.
+        Under disjoint events; one if there is no union.
     """
 
     def __init__(self, parts: Sequence[LeavesInRows]) -> None:

@@ -183,7 +183,7 @@ class Law(ABC):
 
     @property
     def parts(self) -> "tuple[Law, ...]":
-        """Laws of the same circuits, given events of which no two hold at once: the law itself, or what it mixes."""
+        """Laws of the same circuits, given disjoint events: the law itself, or what it mixes."""
         return (self,)
 
     @abstractmethod
@@ -216,7 +216,7 @@ class Law(ABC):
 
     @abstractmethod
     def mixed(self, parts: "Sequence[Law]") -> "Law":
-        """The mixture of laws made of this one by `given`, of events of which no two hold at once."""
+        """The mixture of laws made of this one by `given`, of disjoint events."""
 
     @abstractmethod
     def fewer(self, n: int) -> "Law":

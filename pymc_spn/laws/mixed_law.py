@@ -1,4 +1,4 @@
-"""A mixture of laws of the same circuits, given events of which no two hold at once: what a union of events is."""
+"""A mixture of laws of the same circuits, given disjoint events: what a union of events is."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property

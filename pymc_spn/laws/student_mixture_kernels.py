@@ -88,7 +88,7 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
 
 @bare_kernel
 def quantiles_of_rows_with_own_leaves(leaves, share, begin, levels, rest, scratch, x, density, below):
-    """As `quantiles_of_rows`, of rows of which each has leaves of its own.
+    """As `quantiles_of_rows`, of rows that each have leaves of their own.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def quantiles_of_rows_with_own_leaves(leaves, share, begin, levels, rest, scratc
 
 @bare_kernel
 def distribution_functions_of_own_leaves(leaves, share, begin, x, scratch, below):
-    """As `distribution_functions_of_rows`, of rows of which each has leaves of its own, see above."""
+    """As `distribution_functions_of_rows`, of rows that each have leaves of their own, see above."""
     for m in range(begin.size - 1):
         n = keep_own(leaves, share, begin[m], begin[m + 1], scratch)
         for q in range(x.shape[1]):

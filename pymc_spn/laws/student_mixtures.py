@@ -68,7 +68,7 @@ def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
 
 
 class OwnStudents:
-    """Mixtures of leaves (P,) of which each is of one row, and weighs ``share`` in it.
+    """Mixtures of leaves (P,). Each leaf is of one row, and has the weight ``share`` in it.
 
     Parameters
     ----------

@@ -187,7 +187,7 @@ def _least_probable_first(low: np.ndarray, high: np.ndarray, scale: np.ndarray) 
 def _of_two(
     dof: np.ndarray | None, low: np.ndarray, high: np.ndarray, factor: np.ndarray, out: np.ndarray
 ) -> np.ndarray:
-    """Write log probabilities of boxes over two columns by Gauss rules; returns those of which no two rules agree."""
+    """Write log probabilities of boxes over two columns by Gauss rules; returns those for which no two rules agree."""
     left, before = np.arange(len(low)), np.full(len(low), np.nan)
     for n in N_NODES:
         points, weights = np.polynomial.legendre.leggauss(n)

@@ -41,7 +41,7 @@ def factorise_seen(d, parameters, seen, n_seen, last, factor):
 
 @bare_inner_kernel
 def columns_seen(row, column, seen):
-    """Write which columns of a row are observed, but for one column; returns how many."""
+    """Write which columns of a row are observed, except for one column; returns how many."""
     n_seen = 0
     for j in range(row.size):
         if j != column and not math.isnan(row[j]):
@@ -52,7 +52,7 @@ def columns_seen(row, column, seen):
 
 @bare_inner_kernel
 def are_diagonal(d, parameters, out):
-    """Write of which leaves the scale matrix is diagonal: the leaves that hold no row."""
+    """Write which leaves have a diagonal scale matrix: those that hold no row."""
     for leaf in range(out.size):
         out[leaf] = True
         for i in range(d):

@@ -27,7 +27,7 @@ class Likelihood(NamedTuple):
     log_weights: tuple[float, ...]
 
     def within(self, inside: Any) -> "Likelihood | None":
-        """For the values of which ``inside`` is true alone; None for none."""
+        """Only for the values where ``inside`` is true; None for none."""
         kept = [(x, w) for x, w in zip(self.values, self.log_weights, strict=True) if inside(x)]
         return Likelihood(*zip(*kept, strict=True)) if kept else None
 

@@ -220,7 +220,7 @@ def add_gamma_marginal(log_p, events, exposure, base, p0, p1, first):
 
 @inner_kernel
 def gamma_slope(events, exposure, p0, p1, first, log_rate, by_rate):
-    """Its derivative in the shape p0, of which the rate p1 is ``by_rate`` times."""
+    """Its derivative in the shape p0; the rate p1 is ``by_rate`` times the shape."""
     a = p0 + events
     b = p1 + exposure
     return digamma(a) - first + log_rate - math.log(b) + by_rate * (p0 / p1 - a / b)

@@ -11,7 +11,7 @@ class MultivariateGaussian:
     Parameters
     ----------
     columns : sequence of str, optional
-        Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves, but for
+        Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves, except
         those with a value that very many rows share, as zeros of what is rare.
 
     Examples

@@ -112,7 +112,7 @@ def _own_moments(
 def _with_uniform(own: np.ndarray) -> np.ndarray:
     """Central moments (n, K + 1) of a sum with an independent number that is uniform between -1/2 and 1/2.
 
-    Its density at a whole number is the mass of the cell, and the sum over whole numbers its integral but for the
+    Its density at a whole number is the mass of the cell, and the sum over whole numbers its integral except for the
     characteristic function at multiples of 2 pi.
     """
     out = np.zeros(own.shape)

@@ -1,4 +1,4 @@
-"""Leaves that are frozen distributions of SciPy, for families of which no kernel has a formula.
+"""Leaves that are frozen distributions of SciPy, for families without a formula in a kernel.
 
 SciPy works out their log densities at the cells of a table, and the kernels read these as columns of their own, one for
 each such leaf (`evaluation.completion.Parameterised`). What needs more of a leaf than that, its distribution function,

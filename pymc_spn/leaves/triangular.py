@@ -14,7 +14,7 @@ from pymc_spn.numerics.elementary import fast_log
 def _log_density(p: np.ndarray, x: Any) -> np.ndarray:
     """Log of 2 / (upper - lower) times the share of the way from the nearer end to the mode.
 
-    Continuous in the value and in the parameters, but for a mode at an end: that end belongs to the leaf, and the
+    Continuous in the value and in the parameters, except for a mode at an end: that end belongs to the leaf, and the
     density jumps there. The derivatives jump at both ends and at the mode; outside the log density is ``-inf``.
     """
     lower, mode, upper = p[..., 0], p[..., 1], p[..., 2]

@@ -121,7 +121,7 @@ def fit_variational(
     random_seed : int, Generator or None
         For the starts; ascent itself draws nothing.
     progressbar : bool
-        Show a bar once it has taken a second. It counts steps, of which a restart that stands still leaves some out.
+        Show a bar once it has taken a second. It counts steps; a restart that stands still leaves some out.
         False also leaves out the line about a learned structure.
     kinds : dict, optional
         As in `SPN`.

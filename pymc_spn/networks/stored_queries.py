@@ -28,7 +28,7 @@ def read_draws(text: Any) -> int:
 
 
 def read_law(text: Any, states: RecordedStates, chosen: np.ndarray | None = None) -> Law:
-    """The law of which `written_law` made the text.
+    """The law from which `written_law` made the text.
 
     Raises
     ------

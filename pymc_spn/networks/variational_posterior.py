@@ -111,7 +111,7 @@ class VariationalPosterior(RowSimilarity):
     def trace(self) -> "xr.DataArray":
         """The bound plus the log prior of the learned hyperparameters (restart, step) in nats; NaN after the end.
 
-        It never falls. Restarts that end apart are different modes, of which the highest is kept.
+        It never falls. Restarts that end apart are different modes; the highest is kept.
 
         Examples
         --------

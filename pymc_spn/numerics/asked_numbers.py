@@ -49,7 +49,7 @@ def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0
 
 
 def check_prob(prob: Any, argument: str = "prob") -> None:
-    """Refuse what is no mass of an interval, or of a tail."""
+    """Check that a probability of an interval or a tail lies strictly between 0 and 1."""
     if isinstance(prob, bool) or not isinstance(prob, int | float | np.number):
         raise TypeError(f"{argument} must be a number within 0 and 1, got {quoted(prob)}")
     if not 0.0 < prob < 1.0:

@@ -13,7 +13,7 @@ PACKAGES = ("pymc-spn", "pymc")
 
 
 def check_client(client: Any) -> dict[str, str]:
-    """Refuse what is no synchronous client of a running cluster whose workers have our versions; None passes.
+    """Check that this is None, or a synchronous client of a running cluster whose workers have our versions.
 
     Returns the versions that all have.
 

@@ -78,7 +78,7 @@ def log_counts(total, n, a, b, rest):
 
 @bare_inner_kernel
 def log_negative_binomial(x, a, b, rest):
-    """Log mass of a Poisson count x of which the rate is gamma (a, b); ``rest`` is `stirling_rest` of a."""
+    """Log mass of a Poisson count x whose rate is gamma (a, b); ``rest`` is `stirling_rest` of a."""
     if x == 0.0:
         return -a * math.log1p(1.0 / b)
     own = _REST_OF_COUNTS[int(x)] if x < STIRLING_FROM else stirling_rest(x)

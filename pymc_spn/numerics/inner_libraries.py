@@ -14,7 +14,7 @@ from numba.core.compiler import Compiler
 
 
 class _Forwarded:
-    """Another object, but for what a subclass defines."""
+    """Another object, except for what a subclass defines."""
 
     def __init__(self, other: Any) -> None:
         self._other = other

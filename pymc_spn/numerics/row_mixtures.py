@@ -23,7 +23,7 @@ class RowMixtures(NamedTuple):
     n_rows: int
 
     def of_rows(self, kept: np.ndarray) -> "RowMixtures":
-        """The mixtures of some rows (k,), ascending, which are numbered anew."""
+        """The mixtures of some rows (k,), ascending, which get new numbers."""
         if kept.size == self.n_rows:
             return self
         position = np.full(self.n_rows, -1)

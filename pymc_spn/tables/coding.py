@@ -69,7 +69,7 @@ def infer_column(series, name, kind=None, own_dtype=True):
 
 
 def kind_of(kind, family, facts, own_dtype, name, dtype):
-    """The kind that is asked for, checked, or that which dtype and values say."""
+    """The kind that is asked for, checked, or the kind that dtype and values say."""
     if kind is None:
         kind = FAMILY_KINDS[family][0]
         if family == "int" or (family == "float" and own_dtype):

@@ -25,7 +25,7 @@ HINTS = {
 
 
 def pandas_frame(data: Any, argument: str = "data") -> Any:
-    """The same table as a pandas DataFrame; what is no table of pandas, polars or pyarrow is returned as it is.
+    """The same table as a pandas DataFrame; anything but a table of pandas, polars or pyarrow is returned as it is.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ LEAST_EXPONENT = -308  # decimal exponent below which numbers are subnormal: few
 
 
 def resolution(values):
-    """Width of the grid, multiples of which hold at least 98 % of the values.
+    """Width of the grid; at least 98 % of the values are multiples of it.
 
     The decimals that 98 % of the values need are found first, then the greatest common divisor
     at those decimals. Zeros lie on every grid and have no say. Noise of float64 and float32

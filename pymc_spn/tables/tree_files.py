@@ -1,4 +1,4 @@
-"""Trees of data as a posterior object takes them: from files, of which nothing is left there, and from memory."""
+"""Trees of data as a posterior object takes them: from files, which are not touched again, and from memory."""
 
 import os
 from contextlib import contextmanager

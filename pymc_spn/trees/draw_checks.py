@@ -74,7 +74,7 @@ def checked_response(family: Any, y: Any, n_rows: int) -> np.ndarray:
 
 
 def checked_parameters(family: dict, values: Any, n_trees: int) -> np.ndarray:
-    """Parameters (T, p) of the leaf family, positive and finite, but for a mean."""
+    """Parameters (T, p) of the leaf family, positive and finite, except for a mean."""
     names = FAMILIES[family["family"]].parameters
     numbers = checked("the parameters of the leaves", values, (n_trees, len(names)))
     for k, name in enumerate(names):

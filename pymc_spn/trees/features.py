@@ -211,7 +211,8 @@ TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
 
 
 def check_at_least(name: str, value: Any, least: int, bytes_each: float = 0.0) -> None:
-    """Refuse what is no integer of at least so many, or asks for too much memory with so many bytes for each."""
+    """Refuse anything that is not an integer of at least so many, or asks for too much memory with so many bytes for
+    each."""
     if not _is_int(value) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")
     refuse_count(name, int(value), bytes_each)

@@ -88,7 +88,7 @@ class TreeSchema:
 def described(schema: TreeSchema, values: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, str]:
     """What the fingerprints of a tree are made of: its schema, features (N, D) and response (N,).
 
-    Features and response stand in data containers, which ``pm.set_data`` fills anew, and a result takes what the model
-    has now.
+    Features and response stand in data containers, which ``pm.set_data`` can fill again, and a result takes what the
+    model has now.
     """
     return schema.to_bytes(), data_digest([], values, y)

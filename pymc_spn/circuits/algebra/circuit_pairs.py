@@ -310,7 +310,7 @@ def leaves_by_family(side: Side, nodes: np.ndarray) -> Iterator[tuple[str, np.nd
 
 
 def common_parts(scopes: tuple[int, ...], others: tuple[int, ...]) -> list[int]:
-    """The finest division of which both are refinements."""
+    """The finest division that both refine."""
     parts: list[int] = []
     for scope in (*scopes, *others):
         meeting = [part for part in parts if part & scope]

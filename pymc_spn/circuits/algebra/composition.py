@@ -1,7 +1,7 @@
 """`leaf`, `mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
 
 Any circuit so becomes a leaf of another: single leaves, Chow-Liu trees, cutset networks or fits of `fit_em` below a
-sum, or beside each other below a product. The parts are copied as they are; nothing about them is estimated anew.
+sum, or beside each other below a product. The parts are copied as they are; nothing about them is estimated again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set

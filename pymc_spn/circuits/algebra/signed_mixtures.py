@@ -85,7 +85,7 @@ class SignedMixture:
     def complete(self, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows with missing cells drawn given the observed ones.
 
-        By rejection from the positive terms, which is exact; rows of which too few proposals would be kept by halving
+        By rejection from the positive terms, which is exact; rows for which too few proposals would be kept by halving
         on the distribution functions of one column after the other.
         """
         logs = self.logs(values)
@@ -98,7 +98,7 @@ class SignedMixture:
         return out
 
     def _reject(self, out: np.ndarray, waiting: np.ndarray, logs: np.ndarray, rng: np.random.Generator) -> None:
-        """Complete some rows of `out` (n, D), of which `logs` (M, n) are the log densities."""
+        """Complete some rows of `out` (n, D), whose log densities are `logs` (M, n)."""
         shares = np.maximum(self.weights, 0.0)[:, None] * np.exp(logs - logs.max(axis=0))
         up_to = np.cumsum(shares, axis=0) / shares.sum(axis=0)
         last = len(up_to) - 1 - np.argmax(shares[::-1] > 0.0, axis=0)  # what rounding leaves goes to the last possible

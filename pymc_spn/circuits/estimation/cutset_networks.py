@@ -57,7 +57,7 @@ def cutset_network(
     min_rows : int
         Nodes of fewer rows are not divided.
     n_candidates : int, optional
-        Columns drawn at each node, of which the best is taken. By default all for one network, and the square root of
+        Columns drawn at each node; the best is taken. By default all for one network, and the square root of
         their number, rounded up, for several, which would be all alike otherwise. Columns with fewer than two levels
         among the rows of a node are no candidates.
     n_networks : int

@@ -100,7 +100,7 @@ def fit_em(
     random_seed : int, Generator or None
         For the starts and the order of batches; the steps draw nothing.
     progressbar : bool
-        Show a bar once it has taken a second. It counts steps, of which a restart that stands still leaves some out.
+        Show a bar once it has taken a second. It counts steps; a restart that stands still leaves some out.
 
     Returns
     -------

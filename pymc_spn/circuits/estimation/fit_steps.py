@@ -30,7 +30,7 @@ ROUNDING = 1e-11  # of an objective, a sum over the rows
 class Expected(NamedTuple):
     """Expected statistics of rows: uses of the edges, moments and levels of the leaves, as in `expected_statistics`.
 
-    ``row_flow`` has no columns where there are no leaves of which all rows are needed.
+    ``row_flow`` has no columns where no leaves need all rows.
     """
 
     edge_flow: np.ndarray
@@ -261,7 +261,7 @@ class ExpectationMaximisation:
         return found
 
     def best_of_rows(self, family: str, own: np.ndarray, row_flow: np.ndarray) -> np.ndarray:
-        """Leaves (n, p) from the expected uses of every row; those of which nothing tells keep their own."""
+        """Leaves (n, p) from the expected uses of every row; leaves without information keep their own."""
         columns, fit = self.circuit.leaf_column[self.circuit.leaves_of(family)], FITS[family]
         found, pooled = own.copy(), self.pooled[family]
         for k, d in enumerate(columns.tolist()):

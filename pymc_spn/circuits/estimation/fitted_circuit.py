@@ -65,7 +65,7 @@ class CircuitFit(ParameterisedCircuit):
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "CircuitFit":
-        """The fit of which `to_json` made the data, to the bit.
+        """The fit from which `to_json` made the data, equal to the bit.
 
         Raises
         ------

@@ -54,7 +54,7 @@ def prometheus(
     data : DataFrame of pandas, polars or pyarrow, Table, dict or array
         What ``ps.SPN(observed=)`` takes; missing cells are left out of what they would say.
     leaves : mapping of str to str or sequence, optional
-        For each column a family or several, each of which is weighed in every univariate distribution. By default by
+        For each column a family or several; every univariate distribution weighs all of them. By default by
         kind, as in `rat_spn`. Families that `fit_em` estimates without given parameters.
     n_clusters : int
         Clusters of a region at most, at least 2.
@@ -117,7 +117,7 @@ def prometheus(
 
 
 def _check_leaves(table: Table, palettes: list[list[str]]) -> None:
-    """Refuse families that rows do not tell, cells without a leaf, and columns of which no leaf can be made."""
+    """Refuse families that rows do not tell, cells without a leaf, and columns for which no leaf can be made."""
     for d, (name, palette) in enumerate(zip(table.names, palettes, strict=True)):
         for family in palette:
             if family not in ASSIGNED:

@@ -91,7 +91,7 @@ class Parameterised:
 
     @cached_property
     def blank_logs(self) -> np.ndarray:
-        """Logs (V,) of the nodes where nothing is observed: 0 but for how far weights are from adding up to 1."""
+        """Logs (V,) of the nodes where nothing is observed: 0 except for how far weights are from adding up to 1."""
         logs = np.zeros((self.layout.kind.size, 1))
         sum_and_multiply(self.layout, read_only_view(self.log_weights), logs, np.empty(1), np.empty(1))
         return logs[:, 0].copy()

@@ -73,7 +73,7 @@ def drawn_leaves(rng, layout, log_weights, theta, begin, width, row, number):
 def logs_of_row(layout, log_weights, theta, begin, width, row):
     """Log values (V, 1) of all nodes.
 
-    Never in linear space as `flows.values_of_block`: that is for many rows, and code which each model compiles anew.
+    Never in linear space as `flows.values_of_block`: that is for many rows, and code which each model compiles again.
     """
     coefficients, table = node_coefficients(layout, theta, begin, width)
     n_inputs = layout.input_column.size

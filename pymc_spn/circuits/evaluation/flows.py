@@ -20,7 +20,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduc
 
 
 class Block(NamedTuple):
-    """What the passes over a block of B rows work with: made once, filled anew by `values_of_block`."""
+    """What the passes over a block of B rows work with: made once, filled again by `values_of_block`."""
 
     coefficients: np.ndarray  # (4, L) of the leaves
     table: np.ndarray  # (P,) logs of level probabilities

@@ -1,6 +1,6 @@
 """A circuit in layers of nodes that can be worked out at once, for evaluation by array operations.
 
-A layer's nodes have one kind and height. They come in regions, the nodes of which have the same children: the sums of
+A layer's nodes have one kind and height. They come in regions, whose nodes have the same children: the sums of
 a region need these once. Blocks of values are the leaves of each family, then the layers from the bottom up. Within a
 block, nodes stand in the order in which parents ask for them: the children of a layer of a complete tree lie side by
 side.

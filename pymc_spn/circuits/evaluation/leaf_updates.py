@@ -1,4 +1,4 @@
-"""Leaves from expected statistics: the maximisation step, in closed form but for gamma, beta and Weibull leaves.
+"""Leaves from expected statistics: the maximisation step, in closed form except for gamma, beta and Weibull leaves.
 
 The prior of a leaf is conjugate: ``rows`` observations more, with the average statistics of the leaf's column. For
 levels, one row that is spread over all of them is added, so that none is impossible. The prior keeps scales and rates
@@ -52,7 +52,7 @@ class Pooled(NamedTuple):
     mean, variance : (n,) float64
         As `Fit.averages` of the family has them.
     levels : (n, K) float64
-        Shares of the levels; K = 0 but for categorical leaves.
+        Shares of the levels; K = 0 except for categorical leaves.
     """
 
     mean: np.ndarray

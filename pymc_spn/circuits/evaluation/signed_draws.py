@@ -44,7 +44,7 @@ def draw_row_of_squares(rng, coefficients, circuits, theta, signed, products, th
     theta, theta_of_products : float64
         Their parameters.
     signed : (K (K + 1) / 2,) float64
-        Weights of the products, of which some are negative.
+        Weights of the products; some are negative.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class WideLeaves(NamedTuple):
     first : (W,) int64
         Number in the layout of the first part of each; the others follow.
     number : (L,) int64
-        Place in `nodes` of the leaf of which a leaf of the layout is a part, -1 of others.
+        Place in `nodes` of the leaf that a leaf of the layout is a part of, -1 of others.
     place : (L,) int64
         Place of the part's column in its leaf, 0 of others.
     """

@@ -43,7 +43,7 @@ class ColumnEvent(NamedTuple):
     point : (n,) float64
         Value, NaN where the row is at none.
     intervals : list of (low, high), or None
-        Disjoint closed intervals with ends (n,), of which one must hold; None for no restriction.
+        Disjoint closed intervals with ends (n,), one of which must hold; None for no restriction.
     likelihood : Likelihood, optional
         Weights of the values, beside the rest.
     """
@@ -185,7 +185,7 @@ def _log_of_wide(given: Parameterised, node: int, events: ColumnEvents, rows: sl
 
 
 def boxes_of_leaf(columns: Sequence[int], events: ColumnEvents, n: int) -> list[tuple[float, Box]]:
-    """Disjoint parts of the event of a leaf's columns, each with a log weight, 0 but for likelihoods.
+    """Disjoint parts of the event of a leaf's columns, each with a log weight, 0 except for likelihoods.
 
     Of each part the points, lower and upper ends (n, d), as in `leaf_events.log_box`.
     """
@@ -297,7 +297,7 @@ def read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[floa
 
 
 def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[ColumnEvents], set[int]]:
-    """The events of which one must hold, and lengths of the arrays."""
+    """The events, one of which must hold, and lengths of the arrays."""
     several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit))
     read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
     for place, (events, _) in read.items() if len(several) > 1 else ():
@@ -389,7 +389,7 @@ def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> C
 
 
 def _ends_of_rows(argument: str, column: Column, values: Any) -> np.ndarray:
-    """One end of each row's interval; text and truth values are refused, of which NumPy makes numbers."""
+    """One end of each row's interval; text and truth values are refused, which NumPy would turn into numbers."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "iufO":

@@ -49,7 +49,7 @@ class _KeptNode(NamedTuple):
 
 
 def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: list[int], known: Any) -> Part:
-    """As `part_of` given that one of several events holds, of which no two do at once: the mixture of their parts."""
+    """As `part_of` given that one of several disjoint events holds: the mixture of their parts."""
     if len(events) == 1:
         return part_of(given, events[0], kept, known)
     logs = np.array([log_mass(given, event)[0] for event in events])
@@ -156,7 +156,7 @@ def _add_leaf(stay: list[_KeptNode], given: Parameterised, node: int, k: int, ev
 
 
 def _laws_within(family: str, own: np.ndarray, event: ColumnEvent | None) -> tuple[np.ndarray, list[Own]]:
-    """Laws of which a leaf is a mixture given an event, and the logs of their weights."""
+    """Distributions whose mixture a leaf is given an event, and the logs of their weights."""
     if event is None or (event.intervals is None and event.likelihood is None):
         return np.zeros(1), [(family, own)]
     probabilities = EXPLICIT[family].probabilities

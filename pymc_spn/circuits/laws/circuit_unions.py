@@ -19,7 +19,7 @@ class CircuitUnion(CircuitLaw):
     Parameters
     ----------
     parts : sequence of CircuitLaw
-        Over the same columns, given events of which no two hold at once; log weights as for one circuit.
+        Over the same columns, given disjoint events; log weights as for one circuit.
     """
 
     def __init__(self, parts: Sequence[CircuitLaw]) -> None:

@@ -297,7 +297,7 @@ class ColumnMixture:
 
     @cached_property
     def _counts(self) -> Grid:
-        """Whole numbers but for the far tails."""
+        """Whole numbers except in the far tails."""
         first, last = self.quantile(np.array([TAIL[0], 1.0 - TAIL[0]]))
         if last - first >= MOST_COUNTS:
             raise ValueError(

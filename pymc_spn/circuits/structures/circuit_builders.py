@@ -352,6 +352,6 @@ def leaf_palettes(
 
 
 def check_at_least(name: str, value: Any, least: int) -> None:
-    """Refuse what is no integer of at least this."""
+    """Check that a number is an integer of at least this."""
     if not is_int(value) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")

@@ -40,7 +40,7 @@ def coded_rows(
 
 
 def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str = "") -> tuple[np.ndarray, Any]:
-    """Rows (N, D) of columns of which some are names only, and their labels: an array holds codes.
+    """Rows (N, D) of columns, some of which are names only, and their labels: an array holds codes.
 
     Raises
     ------

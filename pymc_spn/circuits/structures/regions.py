@@ -47,7 +47,7 @@ class RegionTree(NotebookRepr):
     begin, end : (R,) int64
         Region ``r`` holds the columns ``order[begin[r]:end[r]]``.
     parent : (R,) int64
-        Region of which this one is a part, -1 at the root (region 0).
+        Region that this one is a part of, -1 at the root (region 0).
     n_children : (R,) int64
         Children of each sum node of the region, 0 for infinitely many.
     split : (R,) int64, optional

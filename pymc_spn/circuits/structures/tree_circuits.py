@@ -54,7 +54,7 @@ def tree_and_leaves(structure: Any, leaves: Mapping[str, Any] | None) -> tuple[R
 
 
 def tree_of_circuit(circuit: Circuit) -> RegionTree:
-    """The region tree of which the circuit is the explicit form: the same sums, products and leaves.
+    """The region tree whose explicit form the circuit is: the same sums, products and leaves.
 
     Sum nodes above equal trees become copies in one region, so `RegionTree.circuit` and back gives the same tree.
     Products of their own kind become splits of their region, repeated until each child has its own.

@@ -45,7 +45,7 @@ def shift_of_joints(pack, r, rows, n, scratch):
 
 @bare_called_kernel
 def product_of_parts(pack, r, edge, e, without, n, g, scratch):
-    """Product of the sum nodes below edge e of a region, but for the one in a part; those of its own split."""
+    """Product of the sum nodes below edge e of a region, except for the one in a part; those of its own split."""
     value = splat(1.0)
     for j in range(pack.tree.part_ptr[r], pack.tree.part_ptr[r + 1]):
         q = pack.tree.parts[j]

@@ -72,7 +72,7 @@ def shares_of_blocks(
 def log_densities_left_out_of_blocks(pack, rows, scratch, wanted, log_density, without):
     """Log predictives (S, M) of rows, whole and (S, M, D) without what is known of each column.
 
-    Of columns of which nothing is known in a block the latter are the former.
+    Of columns about which nothing is known in a block, both are the same.
     """
     n_groups = rows.y.shape[1] // LANES
     for s in range(pack.top.shape[0]):

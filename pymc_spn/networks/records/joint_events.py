@@ -1,4 +1,4 @@
-"""Leaves over several columns of which some are known to lie in intervals.
+"""Leaves over several columns, some of which are known to lie in intervals.
 
 The density of the points and the probability of one interval are in closed form, that of several intervals is by a
 fixed quasi-Monte-Carlo rule. What follows for other columns is an average over nodes: points of the intervals, with

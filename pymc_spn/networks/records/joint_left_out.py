@@ -1,8 +1,8 @@
 """Leaves over several columns in rows without each of their cells: from one factor of a leaf and one inverse.
 
 Without column j the quadratic form is less by pull_j^2 / P_jj, where P is the inverse of the scale matrix and pull = P
-away. The determinant of the scale is P_jj times as large. Cells that are wide without the column, and rows of which
-little is left without it, are worked out from a factor of their own.
+away. The determinant of the scale is P_jj times as large. Cells that are wide without the column, and rows with little
+left without it, are worked out from a factor of their own.
 """
 
 import math

@@ -59,7 +59,7 @@ def log_densities_left_out(
     flows : LeftOut
     out : (M,) float64
     without : (M, D) float64
-        Of columns of which nothing is known the same as ``out``.
+        For columns about which nothing is known, the same as ``out``.
     """
     for n in range(y.shape[0]):
         out[n] = leave_out_cells(

@@ -47,7 +47,7 @@ def moments(
     joint_mean : (L,) float64
         Of the leaves over several columns, slot by slot as their sums, in the order of the region's columns.
     joint_covariance : (L D,) float64
-        Likewise, D numbers for each of these, of which those of the region's columns are used; empty if not wanted.
+        Likewise, D numbers for each of these; only those of the region's columns are used; empty if not wanted.
     with_covariance : bool
 
     Returns

@@ -74,7 +74,7 @@ def read_chunks(stats: "xr.Dataset", variable: str, n_cells: int, n_chunks: int 
 
 
 def _check_chunks_are_of_one_state(place: str, found: "xr.DataArray", k: int) -> None:
-    """Refuse draws of which some were taken away where each holds a part of a state."""
+    """Refuse draws if some were taken away and each holds a part of a state."""
     if k == 1 or "draw" not in found.coords:
         return
     draws = found["draw"].values[: found.shape[1] // k * k].reshape(-1, k)
@@ -211,7 +211,7 @@ def check_digits(
 
 
 def _split_of(digits: np.ndarray, n_splits: int) -> np.ndarray:
-    """Split of each product; in the type of the digits, of which small ones are faster."""
+    """Split of each product; in the type of the digits, since small types are faster."""
     if n_splits == 1:
         return np.zeros(1, digits.dtype)
     return digits % digits.dtype.type(n_splits) if n_splits <= np.iinfo(digits.dtype).max else digits

@@ -59,7 +59,7 @@ def forget_values(rng, tree, palette, edges, leaves, distinct, given):
 def draw_exact_values(rng, tree, palette, edges, leaves, y, slots, first, last, distinct, given):
     """Exact values of rows first .. last-1 within their cells given the parameters of their leaves.
 
-    With the first row the sums of all leaves begin anew, with the last one predictives follow.
+    With the first row the sums of all leaves begin again, with the last one predictives follow.
     """
     if first == 0:
         forget_values(rng, tree, palette, edges, leaves, distinct, given)

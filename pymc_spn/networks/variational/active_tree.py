@@ -2,7 +2,7 @@
 
 Every region of the region tree keeps its *edges* (children of its sum nodes), sorted by sum node. As in `network`,
 the sum node of region ``r`` below edge ``e`` of the parent region is unique, so nodes are numbered like the edges
-above them. All other children, of which there may be infinitely many, keep their prior. The variational distribution of
+above them. All other children keep their prior; there may be infinitely many. The variational distribution of
 a row's induced tree puts no mass on them. It still bounds the log evidence from below.
 """
 

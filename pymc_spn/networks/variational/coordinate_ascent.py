@@ -144,7 +144,7 @@ def climb(
         Called after every step.
     search : ListSearch
     n_batches : int
-        Parts of the table after each of which a step sets weights and parameters anew; less where the table is small.
+        Parts of the table. After each part a step sets weights and parameters again. Fewer where the table is small.
     rows : RowsInMemory or PartitionedRows
         Where they are.
     searches : int

@@ -38,7 +38,7 @@ def no_summaries(tree):
 
 
 def summaries_of(tree, structure, palette, statistics):
-    """The summaries of a tree. Of a palette of several entries they take that which holds most rows."""
+    """The summaries of a tree. Of a palette of several entries they take the one with most rows."""
     rows = np.bincount(tree.leaf_entry, statistics.edge_count[tree.leaf >= 0], palette.family.size)
     entry = np.array(
         [a + np.argmax(rows[a:b]) for a, b in zip(palette.entry_ptr[:-1], palette.entry_ptr[1:], strict=True)]
