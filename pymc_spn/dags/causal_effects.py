@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.drawing import draw
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
 
 
@@ -28,7 +29,7 @@ def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]
         max_gigabytes,
     )
     means = np.zeros((scores.log_scores.size, widest))
-    for i in range(scores.d):
+    for i in each(range(scores.d)):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         rows = [i, *scores.candidates[i, : scores.n_candidates[i]]]
         table = post._leaf_tables.log_scores(i)
@@ -41,7 +42,7 @@ def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]
         lattice, passes = asked.lattice, asked._lattice_passes
         answer = np.empty((scores.d, scores.d))
         out = np.empty((lattice.n_prefixes, scores.d))
-        for cause in range(scores.d):
+        for cause in each(range(scores.d)):
             effect_kernels.effects_of(
                 cause,
                 lattice.ptr,
@@ -77,7 +78,7 @@ def effects_of_graphs(orders: np.ndarray, graphs: np.ndarray, moments: Any, rng:
     n, d = graphs.shape[:2]
     coefficients = np.zeros((n, d, d))
     normal = rng.standard_normal((n, d, d))
-    for i in range(d):
+    for i in each(range(d)):
         matrix = moments.matrices[i]
         sets, which = np.unique(graphs[:, :, i], axis=0, return_inverse=True)
         which = which.reshape(-1)

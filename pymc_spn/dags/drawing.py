@@ -7,6 +7,7 @@ import numpy as np
 from pymc_spn.dags import draw_kernels, lattice_kernels, order_gibbs_kernels, order_mcmc_kernels
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import must_stand_before
+from pymc_spn.numerics.answer_steps import each
 
 STARTS = 50  # best sampled orders from which the most probable graph is searched
 
@@ -18,7 +19,7 @@ def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nd
     draw_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, passes.from_source, orders)
     graphs = np.zeros((n, scores.d, scores.d), bool)
     flat = post._leaf_tables.flat_log_sums()
-    for i in range(scores.d):
+    for i in each(range(scores.d)):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         table = post._leaf_tables.log_scores(i)
         draw_kernels.draw_parents(
@@ -55,7 +56,7 @@ def _climbed(tables: Any, orders: np.ndarray, maxima: np.ndarray) -> tuple[np.nd
     weights = np.empty(len(orders))
     order_mcmc_kernels.order_log_weights(orders, scores.slots, scores.offsets, maxima, weights)
     found, best = orders[0], -np.inf
-    for start in np.argsort(-weights, kind="stable")[:STARTS]:
+    for start in each(np.argsort(-weights, kind="stable")[:STARTS].tolist()):
         order = orders[start].copy()
         weight = order_gibbs_kernels.climb(order, scores.slots, scores.offsets, maxima, precede)
         if weight > best:

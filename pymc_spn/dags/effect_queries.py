@@ -21,7 +21,9 @@ class EffectQueries:
 
     # ---- linear effects
 
-    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
+    def causal_effects(
+        self, given: Given | None = None, max_gigabytes: float = 8.0, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Exact posterior mean of every total causal effect.
 
         The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
@@ -32,6 +34,8 @@ class EffectQueries:
             As for `edge_probabilities`.
         max_gigabytes : float
             Refused if the mean coefficients of all parent sets would need more memory.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -51,11 +55,13 @@ class EffectQueries:
         """
         from pymc_spn.dags.causal_effects import mean_effects
 
-        asked = self._given(given)
-        coords = {"cause": self.names, "effect": self.names}
-        return asked._asked("causal_effect", mean_effects(asked, max_gigabytes), coords)
+        with self._under(given, progressbar) as asked:
+            coords = {"cause": self.names, "effect": self.names}
+            return asked._asked("causal_effect", mean_effects(asked, max_gigabytes), coords)
 
-    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+    def sample_effects(
+        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Posterior draws of all total causal effects: graph, then coefficients given it.
 
         Parameters
@@ -66,6 +72,8 @@ class EffectQueries:
             As for `edge_probabilities`.
         random_seed : int, Generator or None
             The same seed gives the same draws.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -85,11 +93,11 @@ class EffectQueries:
         """
         from pymc_spn.dags.causal_effects import draw_effects
 
-        asked = self._given(given)
-        rng = np.random.default_rng(random_seed)
-        values = draw_effects(asked, count("draws", draws, bytes_each=9.0 * self.scores.d**2), rng)
-        coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
-        return asked._answer("causal_effect", values, coords, "exact simulation")
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            values = draw_effects(asked, count("draws", draws, bytes_each=9.0 * self.scores.d**2), rng)
+            coords = {"draw": range(len(values)), "cause": self.names, "effect": self.names}
+            return asked._answer("causal_effect", values, coords, "exact simulation")
 
     # ---- when a variable is set
 
@@ -102,6 +110,7 @@ class EffectQueries:
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Posterior mean of P(effect | do(cause)): probabilities of an effect with levels when another variable is set.
 
@@ -114,7 +123,7 @@ class EffectQueries:
             In a conditional Gaussian network a numeric cause changes no probability of levels.
         versus : level or number, optional
             Give differences from the probabilities when the cause is set to this value: risk differences.
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
         at : sequence of float, optional
             Values that a numeric cause is set to. A cause with levels is set to each of them.
@@ -136,7 +145,9 @@ class EffectQueries:
         >>> mixed.probabilities_when_set("job", "old", draws=50, random_seed=1).dims
         ('set_to', 'level')
         """
-        return self._mean_when_set("probability_when_set", effect, cause, versus, draws, given, random_seed, at)
+        return self._mean_when_set(
+            "probability_when_set", effect, cause, versus, draws, given, random_seed, at, progressbar
+        )
 
     def mean_when_set(
         self,
@@ -147,6 +158,7 @@ class EffectQueries:
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Posterior mean of E(effect | do(cause)): the mean of a numeric effect when another variable is set.
 
@@ -158,7 +170,7 @@ class EffectQueries:
         effect, cause : str
         versus : level or number, optional
             Give differences from the mean when the cause is set to this value.
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
         at : sequence of float, optional
             Values that a numeric cause is set to, in which the mean is linear. A cause with levels is set to each of
@@ -184,7 +196,7 @@ class EffectQueries:
         >>> post.mean_when_set("pain", "drug", versus=0, random_seed=1).values.round()
         array([ 0., -2.])
         """
-        return self._mean_when_set("mean_when_set", effect, cause, versus, draws, given, random_seed, at)
+        return self._mean_when_set("mean_when_set", effect, cause, versus, draws, given, random_seed, at, progressbar)
 
     def sample_when_set(
         self,
@@ -195,6 +207,7 @@ class EffectQueries:
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Posterior draws of what `probabilities_when_set` or `mean_when_set` averages: graph, then its parameters.
 
@@ -202,7 +215,7 @@ class EffectQueries:
         ----------
         effect, cause, versus, at
             As there.
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
 
         Returns
@@ -221,11 +234,12 @@ class EffectQueries:
         >>> mixed.sample_when_set("income", "job", draws=5, random_seed=1).dims
         ('draw', 'set_to')
         """
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        setting = read_setting(self.scores, effect, cause, versus, at)
-        drawn = setting.answers(asked.sample(draws, None, rng).values, rng)
-        dims = {"draw": range(len(drawn)), **setting.coords}
-        return asked._answer(setting.name, drawn, dims, "exact simulation", **setting.marks)
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            setting = read_setting(self.scores, effect, cause, versus, at)
+            drawn = setting.answers(asked.sample(draws, None, rng).values, rng)
+            dims = {"draw": range(len(drawn)), **setting.coords}
+            return asked._answer(setting.name, drawn, dims, "exact simulation", **setting.marks)
 
     def _mean_when_set(
         self,
@@ -237,17 +251,21 @@ class EffectQueries:
         given: Given | None,
         random_seed: Seed,
         at: Any,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Average over graphs of what is exact in each."""
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        setting = read_setting(self.scores, effect, cause, versus, at, name)
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            setting = read_setting(self.scores, effect, cause, versus, at, name)
 
-        def of_graphs(post: Any, n: int) -> np.ndarray:
-            return setting.answers(post.sample(n, None, rng).values, None)
+            def of_graphs(post: Any, n: int) -> np.ndarray:
+                return setting.answers(post.sample(n, None, rng).values, None)
 
-        drawn = of_graphs(asked, count("draws", draws, 2))
-        mean = drawn.mean(axis=0)
-        mcse = asked._errors(mean, lambda post: of_graphs(post, asked._n_of_part(draws)).mean(axis=0)) or {
-            "mcse": drawn.std(axis=0, ddof=1) / np.sqrt(draws)
-        }
-        return asked._answer(name, mean, setting.coords, "monte-carlo", given_graph="exact", **mcse, **setting.marks)
+            drawn = of_graphs(asked, count("draws", draws, 2))
+            mean = drawn.mean(axis=0)
+            mcse = asked._errors(mean, lambda post: of_graphs(post, asked._n_of_part(draws)).mean(axis=0)) or {
+                "mcse": drawn.std(axis=0, ddof=1) / np.sqrt(draws)
+            }
+            return asked._answer(
+                name, mean, setting.coords, "monte-carlo", given_graph="exact", **mcse, **setting.marks
+            )

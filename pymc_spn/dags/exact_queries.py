@@ -1,6 +1,7 @@
 """What an order posterior answers by sums over its support: edges, parent sets, orders."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from pymc_spn.dags.edges_left_out import refuse_left_out, with_left_out
 from pymc_spn.dags.labelled_answers import Edges, Given, clashes, count, joined, most_probable_first, read_evidence
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import Listed, NotebookRepr
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_FOR_PICTURE = 1 << 24  # parent sets: a second of edge probabilities, for an object that is only shown
+ASKING = "Asking the posterior over graphs"  # what its bar says
 
 
 class MaximumAPosteriori(NamedTuple):
@@ -64,22 +67,30 @@ class ExactQueries(NotebookRepr):
     def _picture(self) -> str:
         if self._n_scores > MOST_FOR_PICTURE:
             return ""
-        return svg_of_edges(self.names, self.edge_probabilities().values)
+        return svg_of_edges(self.names, self.edge_probabilities(progressbar=False).values)
 
     @property
     def _n_scores(self) -> int:
         """Parent sets over which `edge_probabilities` sums."""
         return int(self.scores.log_scores.size)
 
+    @contextmanager
+    def _under(self, given: Given | None, progressbar: bool) -> Iterator[Any]:
+        """The posterior under what is given, with a bar for what it is asked."""
+        with counted(ASKING, progressbar):
+            yield self._given(given)
+
     # ---- edges and parent sets
 
-    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+    def edge_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
         """Posterior probability of every edge, (parent, child).
 
         Parameters
         ----------
         given : mapping with keys "present" and "absent", optional
             Sequences of (parent, child) edges that are known.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -99,12 +110,12 @@ class ExactQueries(NotebookRepr):
         >>> bool(edges.sel(parent="income", child="debt") + edges.sel(parent="debt", child="income") > 0.99)
         True
         """
-        asked = self._given(given)
-        coords = {"parent": self.names, "child": self.names}
-        answer: xr.DataArray = asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
-        return with_left_out(asked, answer)
+        with self._under(given, progressbar) as asked:
+            coords = {"parent": self.names, "child": self.names}
+            answer: xr.DataArray = asked._asked("edge_probability", lambda post: post._passes.edges(), coords)
+            return with_left_out(asked, answer)
 
-    def edge_table(self, least: float = 0.0, given: Given | None = None) -> "pd.DataFrame":
+    def edge_table(self, least: float = 0.0, given: Given | None = None, progressbar: bool = True) -> "pd.DataFrame":
         """Edges and their probabilities as a table, most probable first.
 
         Parameters
@@ -113,6 +124,8 @@ class ExactQueries(NotebookRepr):
             Edges of smaller probability are left out.
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -130,10 +143,10 @@ class ExactQueries(NotebookRepr):
         >>> dags.edge_table(least=0.1).columns.tolist()
         ['parent', 'child', 'probability', 'mcse', 'reversed']
         """
-        edges = self.edge_probabilities(given)
+        edges = self.edge_probabilities(given, progressbar)
         return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least, self.scores.frame)
 
-    def consensus(self, threshold: float = 0.5, given: Given | None = None) -> DAG:
+    def consensus(self, threshold: float = 0.5, given: Given | None = None, progressbar: bool = True) -> DAG:
         """One graph: the edges above a threshold, without those that would close a circle.
 
         Edges enter from the most to the least probable. One that would close a circle with those before it is left
@@ -145,6 +158,8 @@ class ExactQueries(NotebookRepr):
             From 0 to 1; an edge must be more probable than that.
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -160,10 +175,14 @@ class ExactQueries(NotebookRepr):
         >>> dags.consensus(threshold=0.3).names
         ('age', 'income', 'debt')
         """
-        return consensus_of_edges(self.names, self.edge_probabilities(given).values, threshold)
+        return consensus_of_edges(self.names, self.edge_probabilities(given, progressbar).values, threshold)
 
     def probability(
-        self, present: Edges | None = None, absent: Edges | None = None, given: Given | None = None
+        self,
+        present: Edges | None = None,
+        absent: Edges | None = None,
+        given: Given | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Probability that some edges are present and others absent.
 
@@ -173,6 +192,8 @@ class ExactQueries(NotebookRepr):
             Pairs of names; those of a cycle have probability zero.
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -190,15 +211,17 @@ class ExactQueries(NotebookRepr):
         >>> round(float(dags.probability(present=[("income", "debt")])), 1)
         0.5
         """
-        asked = self._given(given)
-        both = joined(asked.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
-        if clashes(both):
-            return self._scalar("probability", 0.0)
-        told = asked._with(both)
-        value = min(float(np.exp(told._log_total - asked._log_total)), 1.0)
-        return self._answer("probability", value, {}, **asked._ratio_errors(told, value))
+        with self._under(given, progressbar) as asked:
+            both = joined(asked.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
+            if clashes(both):
+                return self._scalar("probability", 0.0)
+            told = asked._with(both)
+            value = min(float(np.exp(told._log_total - asked._log_total)), 1.0)
+            return self._answer("probability", value, {}, **asked._ratio_errors(told, value))
 
-    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+    def parent_set_probabilities(
+        self, child: str, most: int | None = 50, given: Given | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Posterior of the parent sets of one variable, most probable first.
 
         Parameters
@@ -208,6 +231,8 @@ class ExactQueries(NotebookRepr):
             How many sets are returned, None for all among the candidates.
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -225,25 +250,27 @@ class ExactQueries(NotebookRepr):
         >>> dags.parent_set_probabilities("debt", most=2).dims
         ('parents',)
         """
-        asked = self._given(given)
-        i = self.scores.position(child)
-        table = asked._value(lambda post: post._passes.parent_sets(i))
-        shown = table.size if most is None else min(count("most", most), table.size)
-        best = most_probable_first(table, shown)
-        labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
-        marks = {"child": self.names[i], "shown": float(table[best].sum())}
-        of_best = {"parents": labels}
-        return asked._asked("parent_set_probability", lambda p: p._passes.parent_sets(i)[best], of_best, **marks)
+        with self._under(given, progressbar) as asked:
+            i = self.scores.position(child)
+            table = asked._value(lambda post: post._passes.parent_sets(i))
+            shown = table.size if most is None else min(count("most", most), table.size)
+            best = most_probable_first(table, shown)
+            labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
+            marks = {"child": self.names[i], "shown": float(table[best].sum())}
+            of_best = {"parents": labels}
+            return asked._asked("parent_set_probability", lambda p: p._passes.parent_sets(i)[best], of_best, **marks)
 
     # ---- orders
 
-    def before_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+    def before_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
         """Probability that one variable stands before another in the order.
 
         Parameters
         ----------
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -261,7 +288,9 @@ class ExactQueries(NotebookRepr):
             found: np.ndarray = post.lattice.before(post._lattice_passes.edge)
             return np.minimum(found, 1.0)  # a sum that should be one may round above it
 
-        return self._given(given)._asked("before_probability", ask, {"before": self.names, "after": self.names})
+        with self._under(given, progressbar) as asked:
+            answer: xr.DataArray = asked._asked("before_probability", ask, {"before": self.names, "after": self.names})
+        return answer
 
     def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
         """Probability of one complete order, zero outside the support.
@@ -305,7 +334,7 @@ class ExactQueries(NotebookRepr):
         order_mcmc_kernels.order_log_weights(numbers, self.scores.slots, self.scores.offsets, sums, log_weight)
         return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
 
-    def most_probable(self, given: Given | None = None) -> MaximumAPosteriori:
+    def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
         """The most probable pair of order and graph.
 
         All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
@@ -316,6 +345,8 @@ class ExactQueries(NotebookRepr):
         ----------
         given : mapping with keys "present" and "absent", optional
             As for `edge_probabilities`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -332,8 +363,8 @@ class ExactQueries(NotebookRepr):
         """
         from pymc_spn.dags.drawing import most_probable
 
-        asked = self._given(given)
-        order, graph, log_weight = most_probable(asked)
-        names = tuple(self.names[i] for i in order)
-        log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
-        return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))
+        with self._under(given, progressbar) as asked:
+            order, graph, log_weight = most_probable(asked)
+            names = tuple(self.names[i] for i in order)
+            log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
+            return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))

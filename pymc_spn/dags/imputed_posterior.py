@@ -9,7 +9,7 @@ import numpy as np
 from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ExactQueries
+from pymc_spn.dags.exact_queries import ASKING, ExactQueries
 from pymc_spn.dags.imputed_tables import Imputations, completed_tables
 from pymc_spn.dags.labelled_answers import (
     Edges,
@@ -28,9 +28,11 @@ from pymc_spn.dags.local_scores import MEMORY_LIMIT
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.dags.scores import is_number
 from pymc_spn.dags.storage import FORMAT, IMPUTED, from_tree, to_tree
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
@@ -158,7 +160,9 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         if not is_number(limit):
             raise TypeError(f"max_gigabytes must be a number, got {quoted(limit)}")
         options["max_gigabytes"] = limit / len(tables)
-        return cls([DagPosterior.from_data(table, random_seed=rng, **options) for table in tables])
+        with counted("Making a posterior of each table", options.get("progressbar", True)):
+            options["progressbar"] = False
+            return cls([DagPosterior.from_data(table, random_seed=rng, **options) for table in each(tables)])
 
     # ---- what it is
 
@@ -196,13 +200,15 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
     def _n_scores(self) -> int:
         return sum(post._n_scores for post in self.posteriors)
 
-    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> Self:
+    def condition(self, present: Edges | None = None, absent: Edges | None = None, progressbar: bool = True) -> Self:
         """The posterior given that some edges are present and others absent: each table counts by their probability.
 
         Parameters
         ----------
         present, absent : sequence of (parent, child), optional
             Pairs of names.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -219,7 +225,8 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> round(float(known.probability(present=[("income", "debt")])), 6)
         1.0
         """
-        return self._told(joined(self.evidence, read_evidence(self.names, present, absent)), "the evidence")
+        with counted(ASKING, progressbar):
+            return self._told(joined(self.evidence, read_evidence(self.names, present, absent)), "the evidence")
 
     # ---- files
 
@@ -271,7 +278,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     # ---- questions whose parts are those of one table each
 
-    def edge_probabilities(self, given: Given | None = None) -> "xr.DataArray":
+    def edge_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
         """Posterior probability of every edge, (parent, child); as `OrderSPN.edge_probabilities`.
 
         Examples
@@ -279,9 +286,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> imputed.edge_probabilities().dims
         ('parent', 'child')
         """
-        return self._given(given)._averaged(lambda post: post.edge_probabilities())
+        with self._under(given, progressbar) as asked:
+            return asked._averaged(lambda post: post.edge_probabilities())
 
-    def parent_set_probabilities(self, child: str, most: int | None = 50, given: Given | None = None) -> "xr.DataArray":
+    def parent_set_probabilities(
+        self, child: str, most: int | None = 50, given: Given | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Posterior of the parent sets of one variable, most probable first; as `OrderSPN.parent_set_probabilities`.
 
         Raises
@@ -300,9 +310,11 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
                 f"parent_set_probabilities: tables chose other candidate parents of {self.names[i]!r} than one another;"
                 " raise max_candidates"
             )
-        return super().parent_set_probabilities(child, most, given)
+        return super().parent_set_probabilities(child, most, given, progressbar)
 
-    def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+    def sample(
+        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Independent draws: a table, then an order and a graph; as `OrderSPN.sample`.
 
         Returns
@@ -315,9 +327,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> imputed.sample(4, random_seed=1).dims
         ('draw', 'parent', 'child')
         """
-        return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample(n, None, rng))
+        with self._under(given, progressbar) as asked:
+            return asked._drawn(draws, random_seed, lambda post, n, rng: post.sample(n, None, rng))
 
-    def causal_effects(self, given: Given | None = None, max_gigabytes: float = 8.0) -> "xr.DataArray":
+    def causal_effects(
+        self, given: Given | None = None, max_gigabytes: float = 8.0, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Posterior mean of every total causal effect; as `OrderSPN.causal_effects`.
 
         Examples
@@ -325,9 +340,12 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> imputed.causal_effects().dims
         ('cause', 'effect')
         """
-        return self._given(given)._averaged(lambda post: post.causal_effects(None, max_gigabytes))
+        with self._under(given, progressbar) as asked:
+            return asked._averaged(lambda post: post.causal_effects(None, max_gigabytes))
 
-    def sample_effects(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+    def sample_effects(
+        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`.
 
         Examples
@@ -335,7 +353,8 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> imputed.sample_effects(4, random_seed=1).dims
         ('draw', 'cause', 'effect')
         """
-        return self._given(given)._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
+        with self._under(given, progressbar) as asked:
+            return asked._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
 
     def sample_when_set(
         self,
@@ -346,6 +365,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Draws of what `probabilities_when_set` or `mean_when_set` averages, a table each.
 
@@ -357,10 +377,10 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         >>> mixed.sample_when_set("income", "job", draws=6, random_seed=1).dims
         ('draw', 'set_to')
         """
-        asked = self._given(given)
-        return asked._drawn(
-            draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng, at)
-        )
+        with self._under(given, progressbar) as asked:
+            return asked._drawn(
+                draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng, at)
+            )
 
     # ---- below the surface
 
@@ -390,18 +410,20 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         given: Given | None,
         random_seed: Seed,
         at: Any,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """As `OrderSPN._mean_when_set`; the tables share the draws."""
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        n = max(2, asked._n_of_part(count("draws", draws, 2)))
-        return asked._averaged(lambda post: post._mean_when_set(name, effect, cause, versus, n, None, rng, at))
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            n = max(2, asked._n_of_part(count("draws", draws, 2)))
+            return asked._averaged(lambda post: post._mean_when_set(name, effect, cause, versus, n, None, rng, at))
 
     def _with(self, evidence: Evidence) -> Self:
         if evidence == self.evidence:
             return self
         for post in self.posteriors:
             refuse_left_out(post.scores, evidence)
-        told = [post._with(evidence) for post in self.posteriors]
+        told = [post._with(evidence) for post in each(self.posteriors)]
         logs = np.full(len(told), -np.inf)
         for m, (new, old) in enumerate(zip(told, self.posteriors, strict=True)):
             if self.log_shares[m] > -np.inf and not clashes(evidence):
@@ -419,7 +441,11 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     def _values(self, ask: Callable[[Any], Any]) -> list[np.ndarray]:
         """Answers of the tables that count, in their order."""
-        return [np.asarray(ask(post)) for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
+        return [np.asarray(ask(post)) for post in each(self._that_count)]
+
+    @property
+    def _that_count(self) -> list[DagPosterior]:
+        return [post for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
 
     def _value(self, ask: Callable[[Any], Any]) -> np.ndarray:
         """The mean of an answer over tables."""
@@ -484,7 +510,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     def _averaged(self, ask: Callable[[DagPosterior], "xr.DataArray"]) -> "xr.DataArray":
         """The mean of labelled answers of all tables."""
-        answers = [ask(post) for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
+        answers = [ask(post) for post in each(self._that_count)]
         values, first = [answer.values for answer in answers], answers[0]
         mean = self._mean(values)
         coords = {str(dim): list(first[dim].values) for dim in first.dims}
@@ -501,7 +527,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         n = count("draws", draws, bytes_each=len(self.names) * (len(self.names) + 16.0))
         rng = np.random.default_rng(random_seed)
         table = rng.choice(len(self.posteriors), n, p=self._shares)
-        parts = [ask(self.posteriors[m], int((table == m).sum()), rng) for m in np.unique(table)]
+        parts = [ask(self.posteriors[m], int((table == m).sum()), rng) for m in each(np.unique(table))]
         drawn = xr.concat(parts, "draw", coords="different", compat="equals", join="exact", combine_attrs="drop")
         drawn = drawn.isel(draw=np.argsort(np.argsort(table, kind="stable")))
         drawn = drawn.assign_coords(draw=np.arange(n), table=("draw", table))

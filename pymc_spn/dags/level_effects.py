@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags.level_counts import LevelCounts
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
 
 Family = tuple[int, ...]  # a variable, then its parents
@@ -49,7 +50,7 @@ def in_each_graph(
     Where it `is_fixed`, graphs of the same families share one answer.
     """
     out, known = [], dict[tuple[Family, ...], np.ndarray]()
-    for graph in graphs:
+    for graph in each(graphs):
         families = _families(graph, cause, effect)
         found = known[families] if is_fixed and families in known else answer(families)
         if is_fixed:

@@ -12,9 +12,10 @@ from pymc_spn.dags.labelled_answers import Evidence, joined
 from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.order_mcmc_kernels import order_log_weights
 from pymc_spn.dags.order_paths import OrderPaths
+from pymc_spn.numerics.answer_steps import Counter
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.cluster_clients import worked_out
-from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.progress_bars import counted
 
 STARTS = 10  # random orders, of which each chain takes the one from which the best graph is climbed to
 SETTLE = 64  # sweeps of each chain from there
@@ -101,8 +102,9 @@ def draw_orders(
     tables = Tables(scores.slots, scores.offsets, leaves.flat_log_sums(), leaves.flat_maxima(), before)
     states = np.empty((POWERS.size, scores.d), np.int64)
     chains = [Chain(own, states, n_draws) for own in rng.spawn(n_chains)]
-    total = sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
-    with ProgressBar("Drawing orders", total * n_chains, progressbar) as bar:
+    left = n_chains * sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
+    with counted("Drawing orders", progressbar) as bar:
+        bar.expect(left)
         chains = list(worked_out(client, settled, chains, tables, advance=lambda _: None))
         for tempered, thin in ROUNDS:
             if tempered and tables.sums.ndim == 1:
@@ -111,16 +113,18 @@ def draw_orders(
             steps = thin * (POWERS.size if tempered else 1)
             advance = partial(_advance, bar, steps)
             found = list(worked_out(client, drawn_on, chains, tables, thin, advance=advance))
+            left -= steps * n_chains
             chains, orders = [chain for chain, _ in found], np.stack([one for _, one in found])
             log_weights, mixing = mixing_of(leaves, orders)
             if n_chains == 1 or not mixing[0] > ENOUGH:
                 break
+        bar.advance(left)  # rounds that were not needed
     if not (log_weights > -np.inf).all():
         raise ValueError(nothing)
     return orders, log_weights, mixing
 
 
-def _advance(bar: ProgressBar, steps: int, _: Chain) -> None:
+def _advance(bar: Counter, steps: int, _: Chain) -> None:
     bar.advance(steps)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ExactQueries
+from pymc_spn.dags.exact_queries import ASKING, ExactQueries
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
@@ -28,6 +28,7 @@ from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import ProgressBar, counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
@@ -125,7 +126,6 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         """
         from pymc_spn.dags.exact_support import exact_lattice
         from pymc_spn.dags.passes import SUMS_TO_AND_FROM
-        from pymc_spn.numerics.progress_bars import ProgressBar
 
         check_scores(scores)
         with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:
@@ -188,7 +188,6 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         from pymc_spn.dags.exact_support import refuse_prefixes
         from pymc_spn.dags.lattice_search import search, search_steps
         from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
-        from pymc_spn.numerics.progress_bars import ProgressBar
 
         check_scores(scores)
         size = count("max_prefixes", max_prefixes, scores.d + 3)
@@ -328,13 +327,17 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         facts |= {"coverage": covered, "given": f"given {given}" if given else ""}
         return Facts(type(self).__name__, facts, self.kind)
 
-    def condition(self, present: Edges | None = None, absent: Edges | None = None) -> "OrderSPN":
+    def condition(
+        self, present: Edges | None = None, absent: Edges | None = None, progressbar: bool = True
+    ) -> "OrderSPN":
         """The posterior given that some edges are present and others absent.
 
         Parameters
         ----------
         present, absent : sequence of (parent, child), optional
             Pairs of names.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -353,10 +356,11 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         1.0
         """
         both = joined(self.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
-        post = self._with(both)
-        if clashes(both) or post._log_total == -np.inf:
-            raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
-        return post
+        with counted(ASKING, progressbar):
+            post = self._with(both)
+            if clashes(both) or post._log_total == -np.inf:
+                raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
+            return post
 
     # ---- files
 

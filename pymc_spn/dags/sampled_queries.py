@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.labelled_answers import Given, Seed, count, labelled
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ class SampledQueries:
 
     # ---- draws
 
-    def sample(self, draws: int, given: Given | None = None, random_seed: Seed = None) -> "xr.DataArray":
+    def sample(
+        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Independent draws from the posterior.
 
         Parameters
@@ -148,6 +151,8 @@ class SampledQueries:
             As for `edge_probabilities`.
         random_seed : int, Generator or None
             The same seed gives the same draws.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -162,21 +167,21 @@ class SampledQueries:
         """
         from pymc_spn.dags.drawing import draw
 
-        asked = self._given(given)
-        n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
-        orders, graphs = draw(asked, n, np.random.default_rng(random_seed))
-        coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
-        answer = asked._answer("graph", graphs, coords, "exact simulation")
-        return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
+        with self._under(given, progressbar) as asked:
+            n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
+            orders, graphs = draw(asked, n, np.random.default_rng(random_seed))
+            coords = {"draw": range(len(graphs)), "parent": self.names, "child": self.names}
+            answer = asked._answer("graph", graphs, coords, "exact simulation")
+            return answer.assign_coords(position=(("draw", "child"), np.argsort(orders, axis=1)))
 
     def equivalence_classes(
-        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.Dataset":
         """Markov equivalence classes of drawn graphs and how often each occurred, most frequent first.
 
         Parameters
         ----------
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
 
         Returns
@@ -196,47 +201,48 @@ class SampledQueries:
 
         from pymc_spn.dags.dag import to_cpdags
 
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        classes = to_cpdags(asked.sample(draws, None, rng).values)
-        found, times = np.unique(classes, axis=0, return_counts=True)
-        order = np.argsort(-times, kind="stable")
-        found, p = found[order], times[order] / draws
-        place = {cpdag.tobytes(): k for k, cpdag in enumerate(found)}
-        names = list(self.names)
-        pairs = {"parent": names, "child": names}
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            classes = to_cpdags(asked.sample(draws, None, rng).values)
+            found, times = np.unique(classes, axis=0, return_counts=True)
+            order = np.argsort(-times, kind="stable")
+            found, p = found[order], times[order] / draws
+            place = {cpdag.tobytes(): k for k, cpdag in enumerate(found)}
+            names = list(self.names)
+            pairs = {"parent": names, "child": names}
 
-        def parts(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            known = [place.get(c.tobytes(), p.size) for c in drawn]
-            both = drawn & drawn.swapaxes(1, 2)
-            share = np.bincount(known, minlength=p.size + 1)[: p.size] / len(drawn)
-            return share, (drawn & ~both).mean(axis=0), both.mean(axis=0)
+            def parts(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+                known = [place.get(c.tobytes(), p.size) for c in drawn]
+                both = drawn & drawn.swapaxes(1, 2)
+                share = np.bincount(known, minlength=p.size + 1)[: p.size] / len(drawn)
+                return share, (drawn & ~both).mean(axis=0), both.mean(axis=0)
 
-        values = parts(classes)
-        sizes = np.cumsum([v.size for v in values])[:-1]
-        flat = np.concatenate([v.ravel() for v in values])
+            values = parts(classes)
+            sizes = np.cumsum([v.size for v in values])[:-1]
+            flat = np.concatenate([v.ravel() for v in values])
 
-        def again(post: Any) -> np.ndarray:
-            drawn = to_cpdags(post.sample(asked._n_of_part(draws), None, rng).values)
-            return np.concatenate([v.ravel() for v in parts(drawn)])
+            def again(post: Any) -> np.ndarray:
+                drawn = to_cpdags(post.sample(asked._n_of_part(draws), None, rng).values)
+                return np.concatenate([v.ravel() for v in parts(drawn)])
 
-        error = asked._errors(flat, again).get("mcse", np.sqrt(flat * (1 - flat) / draws))
-        errors = [e.reshape(v.shape) for e, v in zip(np.split(error, sizes), values, strict=True)]
-        words = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
-        data: dict[str, Any] = {
-            name: asked._answer(name, v, coords, "monte-carlo", mcse=e)
-            for (name, coords), v, e in zip(words, values, errors, strict=True)
-        }
-        data["cpdag"] = (("class", "parent", "child"), found)
-        return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
+            error = asked._errors(flat, again).get("mcse", np.sqrt(flat * (1 - flat) / draws))
+            errors = [e.reshape(v.shape) for e, v in zip(np.split(error, sizes), values, strict=True)]
+            words = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
+            data: dict[str, Any] = {
+                name: asked._answer(name, v, coords, "monte-carlo", mcse=e)
+                for (name, coords), v, e in zip(words, values, errors, strict=True)
+            }
+            data["cpdag"] = (("class", "parent", "child"), found)
+            return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
 
     def ancestor_probabilities(
-        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.DataArray":
         """Probability that a directed path leads from one variable to another.
 
         Parameters
         ----------
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
 
         Returns
@@ -249,25 +255,26 @@ class SampledQueries:
         >>> dags.ancestor_probabilities(draws=100, random_seed=1).dims
         ('ancestor', 'descendant')
         """
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
 
-        def share(post: Any, n: int) -> np.ndarray:
-            reached = post.sample(n, None, rng).values.copy()
-            for k in range(self.scores.d):
-                reached |= reached[:, :, k, None] & reached[:, None, k, :]
-            return reached.mean(axis=0)
+            def share(post: Any, n: int) -> np.ndarray:
+                reached = post.sample(n, None, rng).values.copy()
+                for k in range(self.scores.d):
+                    reached |= reached[:, :, k, None] & reached[:, None, k, :]
+                return reached.mean(axis=0)
 
-        p = share(asked, draws)
-        coords = {"ancestor": self.names, "descendant": self.names}
-        mcse = asked._errors(p, lambda post: share(post, asked._n_of_part(draws))) or {
-            "mcse": np.sqrt(p * (1 - p) / draws)
-        }
-        return asked._answer("ancestor_probability", p, coords, "monte-carlo", **mcse)
+            p = share(asked, draws)
+            coords = {"ancestor": self.names, "descendant": self.names}
+            mcse = asked._errors(p, lambda post: share(post, asked._n_of_part(draws))) or {
+                "mcse": np.sqrt(p * (1 - p) / draws)
+            }
+            return asked._answer("ancestor_probability", p, coords, "monte-carlo", **mcse)
 
     # ---- the other target
 
     def structure_modular(
-        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.Dataset":
         """The posterior in which every graph counts once, by reweighting draws.
 
@@ -277,7 +284,7 @@ class SampledQueries:
 
         Parameters
         ----------
-        draws, given, random_seed
+        draws, given, random_seed, progressbar
             As in `sample`.
 
         Returns
@@ -302,42 +309,48 @@ class SampledQueries:
         from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
 
         refuse_wide("structure_modular", self.scores.d)
-        asked, rng = self._given(given), np.random.default_rng(random_seed)
-        parents = np.empty(self.scores.d, np.int64)
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            parents = np.empty(self.scores.d, np.int64)
 
-        def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
-            graphs, logs = post.sample(n, None, rng), np.empty(n)
-            for s, graph in enumerate(graphs.values):
-                parent_masks(graph, parents)
-                logs[s] = -log_linear_extensions(parents | self._order_of_tiers, MOST_IDEALS)
-                if np.isnan(logs[s]):  # others take seconds each, for nothing
-                    raise ValueError(
-                        f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders are "
-                        "not counted; ps.DagPartition samples this target directly"
-                    )
-            weight = np.exp(logs - logs.max())
-            log_mean = logs.max() + np.log(weight.mean())
-            weight /= weight.sum()
-            return graphs, weight, np.einsum("s,sij->ij", weight, graphs.values), log_mean
+            def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
+                graphs, logs = post.sample(n, None, rng), np.empty(n)
+                for s, graph in enumerate(each(graphs.values)):
+                    parent_masks(graph, parents)
+                    logs[s] = -log_linear_extensions(parents | self._order_of_tiers, MOST_IDEALS)
+                    if np.isnan(logs[s]):  # others take seconds each, for nothing
+                        raise ValueError(
+                            f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders "
+                            "are not counted; ps.DagPartition samples this target directly"
+                        )
+                weight = np.exp(logs - logs.max())
+                log_mean = logs.max() + np.log(weight.mean())
+                weight /= weight.sum()
+                return graphs, weight, np.einsum("s,sij->ij", weight, graphs.values), log_mean
 
-        graphs, weight, edges, _ = drawn(asked, draws)
-        mcse = asked._errors(edges, lambda post: drawn(post, asked._n_of_part(draws))[2:]) or {
-            "mcse": np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
-        }
-        ess = 1 / np.sum(weight**2)
-        coords = {"parent": self.names, "child": self.names}
-        attrs = {"target": "structure-modular", "draws_after_weighting": float(ess)}
-        data = {
-            "graph": graphs.drop_attrs(),
-            "weight": labelled("weight", weight, {"draw": range(draws)}, limited("exact", GIVEN_DRAWS)),
-            "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", **mcse, **attrs),
-        }
-        return xr.Dataset(data, attrs=asked._limits | attrs)
+            graphs, weight, edges, _ = drawn(asked, draws)
+            mcse = asked._errors(edges, lambda post: drawn(post, asked._n_of_part(draws))[2:]) or {
+                "mcse": np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
+            }
+            ess = 1 / np.sum(weight**2)
+            coords = {"parent": self.names, "child": self.names}
+            attrs = {"target": "structure-modular", "draws_after_weighting": float(ess)}
+            data = {
+                "graph": graphs.drop_attrs(),
+                "weight": labelled("weight", weight, {"draw": range(draws)}, limited("exact", GIVEN_DRAWS)),
+                "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", **mcse, **attrs),
+            }
+            return xr.Dataset(data, attrs=asked._limits | attrs)
 
     # ---- trees
 
     def to_datatree(
-        self, chains: int = 4, draws: int = 500, given: Given | None = None, random_seed: Seed = None
+        self,
+        chains: int = 4,
+        draws: int = 500,
+        given: Given | None = None,
+        random_seed: Seed = None,
+        progressbar: bool = True,
     ) -> "xr.DataTree":
         """Independent draws in the form of an MCMC result, for ArviZ.
 
@@ -345,7 +358,7 @@ class SampledQueries:
         ----------
         chains, draws : int
             At least 1; chains are parts of one sequence of independent draws.
-        given, random_seed
+        given, random_seed, progressbar
             As in `sample`.
 
         Returns
@@ -362,7 +375,7 @@ class SampledQueries:
         import xarray as xr
 
         n = count("chains", chains) * count("draws", draws)
-        drawn = self.sample(n, given, random_seed)
+        drawn = self.sample(n, given, random_seed, progressbar)
         shape = (chains, draws)
         log_score = np.array([self.scores.log_score(graph) for graph in drawn.values])
         numbers = {"chain": np.arange(chains), "draw": np.arange(draws)}

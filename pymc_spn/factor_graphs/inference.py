@@ -12,9 +12,11 @@ from xarray.indexes import PandasIndex
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, over_rows, run
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.trust_warnings import OWN_FILES
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 EXACT = {"exactness": "exact"}
 MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
 MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
+ANSWERING = "Passing messages"  # what the bar says
 
 
 @own_names
@@ -167,7 +170,7 @@ class Inference(NotebookRepr):
         """
         return {name: self.marginal(name) for name in self.tree.graph.names}
 
-    def pairwise(self, first: str, second: str) -> xr.DataArray:
+    def pairwise(self, first: str, second: str, progressbar: bool = True) -> xr.DataArray:
         """Joint probabilities of two variables.
 
         Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
@@ -175,6 +178,8 @@ class Inference(NotebookRepr):
         Parameters
         ----------
         first, second : str
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -199,9 +204,10 @@ class Inference(NotebookRepr):
         clique = self._clique_with((one, other))
         if clique is not None:
             return self._label(self._clique_marginal(clique, (one, other)), names, coords)
-        if len(states) > len(other_states):
-            return self._label(self._clamped(other, one).transpose(0, 2, 1), names, coords)
-        return self._label(self._clamped(one, other), names, coords)
+        with counted(ANSWERING, progressbar):
+            if len(states) > len(other_states):
+                return self._label(self._clamped(other, one).transpose(0, 2, 1), names, coords)
+            return self._label(self._clamped(one, other), names, coords)
 
     def _clamped(self, va: int, vb: int) -> np.ndarray:
         """(n_rows, states of a, states of b) of two variables. a is set to each of its states in turn, as many states
@@ -215,7 +221,7 @@ class Inference(NotebookRepr):
         observed = codes[:, va].copy()
         joint = np.zeros((n, n_states, int(of_b.stop - of_b.start)))
         block = max(1, MOST_BELIEFS // (n * int(start[-1])))
-        for s in range(0, n_states, block):
+        for s in each(range(0, n_states, block)):
             states = np.arange(s, min(s + block, n_states), dtype=np.int32)
             clamped = np.tile(codes, (states.size, 1))  # row i stands at i, n + i, ...: kernels read modulo n
             clamped[:, va] = np.repeat(states, n)
@@ -250,15 +256,21 @@ class Inference(NotebookRepr):
         self.tree.graph.scope_of(factor)
         return self._factor_marginals(np.array([int(factor)]))[0]
 
-    def factor_marginals(self) -> list[xr.DataArray]:
+    def factor_marginals(self, *, progressbar: bool = True) -> list[xr.DataArray]:
         """`factor_marginal` of all factors, in order.
+
+        Parameters
+        ----------
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Examples
         --------
         >>> len(junction.infer().factor_marginals())
         2
         """
-        return self._factor_marginals(np.arange(self.tree.graph.n_factors))
+        with counted(ANSWERING, progressbar):
+            return self._factor_marginals(np.arange(self.tree.graph.n_factors))
 
     def _factor_marginals(self, factors: np.ndarray) -> list[xr.DataArray]:
         """`factor_marginal` of some factors, by a pass for as many cliques as there is room for."""
@@ -271,7 +283,7 @@ class Inference(NotebookRepr):
         found: list[xr.DataArray | None] = [None] * factors.size
         for i in np.flatnonzero(cliques < 0).tolist():
             found[i] = self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
-        for which in np.unique(block):
+        for which in each(np.unique(block)):
             beliefs = dict(zip(needed[block == which].tolist(), self._beliefs(needed[block == which]), strict=True))
             for i in np.flatnonzero(np.isin(cliques, list(beliefs))).tolist():
                 scope = tuple(flat[ptr[factors[i]] : ptr[factors[i] + 1]].tolist())
@@ -281,8 +293,13 @@ class Inference(NotebookRepr):
                 found[i] = self._label(self._marginal_of(beliefs[clique], clique, scope), names, coords)
         return [one for one in found if one is not None]
 
-    def entropy(self) -> xr.DataArray:
+    def entropy(self, *, progressbar: bool = True) -> xr.DataArray:
         """Entropy of the distribution given the evidence.
+
+        Parameters
+        ----------
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -298,15 +315,16 @@ class Inference(NotebookRepr):
         result = np.empty(e.n_rows)
         log_p = self._potentials[0]
         finite = np.where(np.isfinite(log_p), log_p, 0.0)
-        for i in range(e.n_rows):
-            row = slice(i, i + 1)
-            codes = e.codes[row] if len(e.codes) else e.codes
-            soft = e.soft[row] if len(e.soft) > 1 else e.soft
-            expected = float(run(plan, self._potentials, codes, soft, 1, gradient=True).gradient[0] @ finite)
-            if len(soft):
-                expected += float(self._pass.marginals[i] @ np.where(np.isfinite(soft[0]), soft[0], 0.0))
-            possible = self._pass.log_z[i] > -np.inf
-            result[i] = max(self._pass.log_z[i] - expected, 0.0) if possible else 0.0
+        with counted(ANSWERING, progressbar):
+            for i in each(range(e.n_rows)):
+                row = slice(i, i + 1)
+                codes = e.codes[row] if len(e.codes) else e.codes
+                soft = e.soft[row] if len(e.soft) > 1 else e.soft
+                expected = float(run(plan, self._potentials, codes, soft, 1, gradient=True).gradient[0] @ finite)
+                if len(soft):
+                    expected += float(self._pass.marginals[i] @ np.where(np.isfinite(soft[0]), soft[0], 0.0))
+                possible = self._pass.log_z[i] > -np.inf
+                result[i] = max(self._pass.log_z[i] - expected, 0.0) if possible else 0.0
         return self._label(result, (), {}, unit="nats")
 
     def _clique_with(self, variables: tuple[int, ...]) -> int | None:
@@ -357,8 +375,13 @@ class Inference(NotebookRepr):
         for i in np.flatnonzero(self._pass.log_z == -np.inf).tolist():
             raise ValueError(f"{query}: {self.evidence.row_name(i)} has probability zero, so no configuration exists")
 
-    def map(self) -> xr.Dataset:
+    def map(self, *, progressbar: bool = True) -> xr.Dataset:
         """Most probable configuration, by max-sum with backtracking.
+
+        Parameters
+        ----------
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -378,7 +401,8 @@ class Inference(NotebookRepr):
         array(['yes', 1], dtype=object)
         """
         self._refuse_impossible("map")
-        value, states, count, _ = self._maximise()
+        with counted(ANSWERING, progressbar):
+            value, states, count, _ = self._maximise()
         names = {"variable": list(self.tree.graph.names)}
         return xr.Dataset(
             {
@@ -426,13 +450,15 @@ class Inference(NotebookRepr):
         """
         return {name: self.max_marginal(name) for name in self.tree.graph.names}
 
-    def kbest(self, k: int) -> xr.Dataset:
+    def kbest(self, k: int, progressbar: bool = True) -> xr.Dataset:
         """The k most probable configurations, best first.
 
         Parameters
         ----------
         k : int
             At least 1.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -456,12 +482,11 @@ class Inference(NotebookRepr):
         per_row = 16.0 + 12.0 * len(self.tree.graph.names)
         refuse_count("k", int(k), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("kbest")
-        first = self._maximise()[1]
-        n, n_variables = first.shape
+        n, n_variables, arrays = self.evidence.n_rows, len(self.tree.graph.names), self.tree.plan.arrays
         value, states = np.empty((n, k)), np.empty((n, k, n_variables), np.int32)
-
-        arrays = self.tree.plan.arrays
-        self._over_rows(lambda r, *inputs: maxima.k_best_rows(arrays, *inputs, first[r], value[r], states[r]))
+        with counted(ANSWERING, progressbar):
+            first = self._maximise()[1]
+            self._over_rows(lambda r, *inputs: maxima.k_best_rows(arrays, *inputs, first[r], value[r], states[r]))
         coords: dict[str, Any] = {"rank": np.arange(k), "variable": list(self.tree.graph.names)}
         rank = {"rank": coords["rank"]}
         return xr.Dataset(
@@ -475,7 +500,7 @@ class Inference(NotebookRepr):
 
     # -- draws ----------------------------------------------------------------------------------------
 
-    def sample(self, n: int, random_seed: Seed | None = None) -> xr.DataArray:
+    def sample(self, n: int, random_seed: Seed | None = None, progressbar: bool = True) -> xr.DataArray:
         """Exact joint draws, as labels.
 
         Parameters
@@ -483,6 +508,8 @@ class Inference(NotebookRepr):
         n : int
             Draws for each row of evidence.
         random_seed : int, Generator or None
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -509,11 +536,12 @@ class Inference(NotebookRepr):
         states = np.empty((n_rows, n, len(self.tree.graph.names)), np.int32)
         draws = max(1, min(n, MOST_UNIFORMS // n_cliques))
         rows = max(1, MOST_UNIFORMS // (n_cliques * draws))
-        for i in range(0, n_rows, rows):
-            part = slice(i, min(i + rows, n_rows))
-            for j in range(0, n, draws):
-                some = slice(j, min(j + draws, n))
-                states[part, some] = self._drawn(part, rng.random((part.stop - i, some.stop - j, n_cliques)))
+        with counted(ANSWERING, progressbar):
+            for i in each(range(0, n_rows, rows)):
+                part = slice(i, min(i + rows, n_rows))
+                for j in each(range(0, n, draws)):
+                    some = slice(j, min(j + draws, n))
+                    states[part, some] = self._drawn(part, rng.random((part.stop - i, some.stop - j, n_cliques)))
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
         return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords, exactness="exact simulation")
 

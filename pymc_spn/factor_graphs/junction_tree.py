@@ -11,6 +11,7 @@ from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class JunctionTree(NotebookRepr):
         self,
         given: Mapping[str, object] | pd.DataFrame | None = None,
         soft_evidence: Mapping[str, npt.ArrayLike] | None = None,
+        progressbar: bool = True,
     ) -> "Inference":
         """Condition on evidence, row by row.
 
@@ -171,6 +173,8 @@ class JunctionTree(NotebookRepr):
             ``row`` dimension.
         soft_evidence : mapping of str to (K,) or (rows, K) array, optional
             Log likelihoods of the variable's states, which multiply its marginal.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -194,7 +198,9 @@ class JunctionTree(NotebookRepr):
         from pymc_spn.factor_graphs.evidence import code_evidence
         from pymc_spn.factor_graphs.inference import Inference
 
-        return Inference(self, code_evidence(self.graph, given, soft_evidence, self.plan.arrays.state_start))
+        evidence = code_evidence(self.graph, given, soft_evidence, self.plan.arrays.state_start)
+        with counted("Passing messages", progressbar):
+            return Inference(self, evidence)
 
     def to_circuit(self) -> "FieldCircuit":
         """The distribution as a smooth, decomposable circuit with its parameters: see `FieldCircuit`.

@@ -15,8 +15,10 @@ from pytensor.graph.traversal import ancestors
 from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.distributions import EmissionSpec
 from pymc_spn.factor_graphs.passes import run
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables.fingerprints import BY_LISTS
@@ -33,6 +35,7 @@ def recover_discrete(
     model: "pm.Model | None" = None,
     what: Sequence[str] = ("marginals", "map", "samples"),
     random_seed: Seed | None = None,
+    progressbar: bool = True,
 ) -> xr.Dataset:
     """States of the discrete fields of a model, for every draw of its posterior.
 
@@ -49,6 +52,8 @@ def recover_discrete(
         are draws of the posterior of the field.
     random_seed : int, Generator or None
         For ``samples``.
+    progressbar : bool
+        Whether a bar shows how far the answer is, if it lasts.
 
     Returns
     -------
@@ -97,8 +102,9 @@ def recover_discrete(
             raise ValueError(f"idata.posterior must have at least one draw of one chain, got no {dim}")
     rng = np.random.default_rng(random_seed)
     result: dict[str, xr.DataArray] = {}
-    for rv in emissions:
-        result |= _recover(rv, model, posterior, tuple(what), rng)
+    with counted("Recovering states", progressbar):
+        for rv in emissions:
+            result |= _recover(rv, model, posterior, tuple(what), rng)
     return xr.Dataset(result, coords={c: posterior.coords[c] for c in ("chain", "draw") if c in posterior.coords})
 
 
@@ -180,7 +186,7 @@ def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], r
     block = max(1, MOST_NUMBERS // (n_rows * (n_states + plan.n_cliques) + field.graph.n_potentials))
     for start in range(0, n_draws, block):
         part = slice(start, min(start + block, n_draws))
-        values = [evaluate(i) for i in range(part.start, part.stop)]
+        values = [evaluate(i) for i in each(range(part.start, part.stop))]
         potentials = read_only_view(np.array([v[0] for v in values], dtype=np.float64))
         codes = read_only_view(np.asarray(values[0][1], dtype=np.int32))  # data: the same for all draws
         soft = read_only_view(np.concatenate([v[2] for v in values]).astype(np.float64))

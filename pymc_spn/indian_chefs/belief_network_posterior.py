@@ -16,14 +16,16 @@ from pymc_spn.indian_chefs.draw_checks import check_parameters, check_scalar
 from pymc_spn.indian_chefs.graph_draws import ADVICE, GraphDraws
 from pymc_spn.indian_chefs.known_cells import Known
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
-from pymc_spn.indian_chefs.network_questions import RowQuestions
+from pymc_spn.indian_chefs.network_questions import ASKING, RowQuestions
 from pymc_spn.indian_chefs.network_record import find_network, network_records
 from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
 from pymc_spn.indian_chefs.process import GraphSchema, check_count
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
@@ -183,6 +185,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         n_pool: int = 2000,
         max_draws: int = 400,
         random_seed: Seed | None = None,
+        progressbar: bool = True,
     ) -> "pd.DataFrame":
         """R-hat and bulk effective size of the log density of the data, the log joint and any questions, as a table.
 
@@ -195,6 +198,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
             Rows whose log density is asked for too.
         n_pool, max_draws, random_seed
             As in `log_density`. The noise of the pools is in the log densities, and makes chains look more alike.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -215,15 +220,24 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         joint = self.graphs._log_joint
         own = {} if self.log_data is None else {"log density of the data": self.log_data}
         own |= {} if joint is None else {"log_joint": joint}
-        if X is not None:
-            sizes = {"n_pool": n_pool, "max_draws": max_draws}
-            logs = self.log_density(X, **sizes, per_draw=True, random_seed=random_seed)
-            own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
-        return labelled_frame_of_kind(diagnosis(self, questions, own), self.schema.frame, "quantity")
+        with counted(ASKING, progressbar):
+            if X is not None:
+                logs = self.log_density(X, n_pool=n_pool, max_draws=max_draws, per_draw=True, random_seed=random_seed)
+                own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
+            found = diagnosis(self, questions, own)
+        return labelled_frame_of_kind(found, self.schema.frame, "quantity")
 
     # ---- data
 
-    def sample(self, n: int = 1000, given: Known = None, random_seed: Seed | None = None, *, n_pool: int = 2000) -> Any:
+    def sample(
+        self,
+        n: int = 1000,
+        given: Known = None,
+        random_seed: Seed | None = None,
+        *,
+        n_pool: int = 2000,
+        progressbar: bool = True,
+    ) -> Any:
         """Fantasy data from the posterior predictive, in the units of the training data.
 
         Each row comes from a draw of its own, taken at random from all chains; with `given`, from up to a thousand.
@@ -238,6 +252,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         random_seed : int, Generator or None
         n_pool : int
             As in `impute`; where nothing is given, no pool is needed.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -260,7 +276,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         check_count("n", n, 32.0 + 16.0 * len(names))
         if given is not None:
             frame, _ = self._rows(pd.DataFrame([[np.nan] * len(names)], columns=names), given)
-            rows, attrs = self._completed("given", frame, n, random_seed, n_pool, 1000)
+            rows, attrs = self._completed("given", frame, n, random_seed, n_pool, 1000, progressbar)
             out = pd.DataFrame(rows[:, 0], columns=names)
             out.attrs = attrs
             return frame_of_kind(out, self.schema.frame)
@@ -268,12 +284,13 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         n_chains, n_draws, _ = self.parameters.shape
         chains, draws = rng.integers(0, n_chains, n), rng.integers(0, n_draws, n)
         cells = np.empty((n, len(names)))
-        for c, t in np.unique(np.column_stack([chains, draws]), axis=0):
-            rows = np.flatnonzero((chains == c) & (draws == t))
-            network = self._network(c, t)
-            order = ancestral_order(network.weights)
-            nodes = draw_nodes(rng, network.kind, order, *network[1:], len(rows))
-            cells[rows] = nodes[: len(names)].T
+        with counted(ASKING, progressbar):
+            for c, t in each(np.unique(np.column_stack([chains, draws]), axis=0)):
+                rows = np.flatnonzero((chains == c) & (draws == t))
+                network = self._network(c, t)
+                order = ancestral_order(network.weights)
+                nodes = draw_nodes(rng, network.kind, order, *network[1:], len(rows))
+                cells[rows] = nodes[: len(names)].T
         frame = pd.DataFrame(cells, columns=names)
         frame = frame if self.schema.scaling is None else self.schema.scaling.inverse(frame)
         frame.attrs = {"exactness": limited(SIMULATION, GIVEN_DRAWS)}

@@ -16,9 +16,11 @@ from pymc_spn.indian_chefs.known_cells import Known, known_columns, told_cells
 from pymc_spn.indian_chefs.network_rows import OneNetwork, complete, log_means, moments, outputs
 from pymc_spn.indian_chefs.process import check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.marks import GIVEN_DRAWS, LARGEST_LOG_ERROR, SIMULATION, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from pymc_spn.indian_chefs.graph_draws import GraphDraws
+ASKING = "Asking networks"  # what the bar says
 
 
 class RowQuestions:
@@ -47,6 +50,7 @@ class RowQuestions:
         max_draws: int = 50,
         per_draw: bool = False,
         random_seed: Seed | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Log density (or probability of binary rows) under the posterior predictive, in nats, in the units of `X`.
 
@@ -68,6 +72,8 @@ class RowQuestions:
         per_draw : bool
             The answers of each network, (chain, draw, row).
         random_seed : int, Generator or None
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -105,9 +111,10 @@ class RowQuestions:
         what = f"{shape[2]:,} rows and {shape[0] * shape[1]:,} draws"
         refuse_memory(what, 48.0 * float(np.prod(shape)), "ask for fewer rows or draws at once")
         every, known, errors = np.empty(shape), np.zeros(shape), np.zeros((3, *shape))
-        for c, t, network in self._networks(chosen):
-            found = log_means(rng, network, cells, is_known if is_known.any() else None, n_pool)
-            every[c, t], known[c, t], errors[:, c, t] = found
+        with counted(ASKING, progressbar):
+            for c, t, network in self._networks(chosen):
+                found = log_means(rng, network, cells, is_known if is_known.any() else None, n_pool)
+                every[c, t], known[c, t], errors[:, c, t] = found
         every += np.where(is_known, 0.0, log_slope).sum(1)
         errors[:, every == -np.inf] = 0.0  # an impossible row has no error
         mark = "exact" if self.schema.kind == LINEAR else "monte-carlo"
@@ -127,7 +134,14 @@ class RowQuestions:
         return self._labelled(answer, frame.index, "log_density", attrs, {})
 
     def predict(
-        self, df: TableLike, target: str, *, n_pool: int = 2000, max_draws: int = 50, random_seed: Seed | None = None
+        self,
+        df: TableLike,
+        target: str,
+        *,
+        n_pool: int = 2000,
+        max_draws: int = 50,
+        random_seed: Seed | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """The mean of a column given the other cells of each row; of a binary one, the more probable value.
 
@@ -137,7 +151,7 @@ class RowQuestions:
             In the units of the training data. Gaps are summed out. The target's own cells are not looked at; a
             frame need not have them.
         target : str
-        n_pool, max_draws, random_seed
+        n_pool, max_draws, random_seed, progressbar
             As in `log_density`.
 
         Returns
@@ -167,8 +181,9 @@ class RowQuestions:
         rng, chosen = np.random.default_rng(random_seed), self._chosen(max_draws)
         shape = len(self.parameters), len(chosen), len(cells)
         logs, mean, squares = np.empty(shape), np.empty(shape), np.empty((3, *shape))
-        for c, t, network in self._networks(chosen):
-            logs[c, t], mean[c, t], squares[:, c, t] = moments(rng, network, cells, d, n_pool)
+        with counted(ASKING, progressbar):
+            for c, t, network in self._networks(chosen):
+                logs[c, t], mean[c, t], squares[:, c, t] = moments(rng, network, cells, d, n_pool)
         _, share = _shares(logs)
         value = (share * mean).sum((0, 1))
         one, first, second = (share * share * squares).sum((1, 2))
@@ -189,7 +204,14 @@ class RowQuestions:
         return self._labelled(value, frame.index, "predict", {"exactness": limited(mark, GIVEN_DRAWS)} | attrs, {})
 
     def impute(
-        self, df: TableLike, n: int = 1, random_seed: Seed | None = None, *, n_pool: int = 2000, max_draws: int = 50
+        self,
+        df: TableLike,
+        n: int = 1,
+        random_seed: Seed | None = None,
+        *,
+        n_pool: int = 2000,
+        max_draws: int = 50,
+        progressbar: bool = True,
     ) -> Any:
         """A completed copy of a table, or several: gaps drawn given the observed cells of their row.
 
@@ -204,7 +226,7 @@ class RowQuestions:
         n : int
             Completed tables, at least 0. Take 20 for multiple imputation.
         random_seed : int, Generator or None
-        n_pool, max_draws
+        n_pool, max_draws, progressbar
             As in `log_density`.
 
         Returns
@@ -227,7 +249,7 @@ class RowQuestions:
         kind, df = frame_kind(df), pandas_frame(df, "df")
         frame, _ = self._rows(df, None)
         refuse_memory(f"n = {count:,} tables", 24.0 * count * frame.size, "ask for fewer tables at once")
-        completed, attrs = self._completed("df", frame, count, random_seed, n_pool, max_draws)
+        completed, attrs = self._completed("df", frame, count, random_seed, n_pool, max_draws, progressbar)
         frames = [pd.DataFrame(values, frame.index, list(frame.columns)) for values in completed]
         if isinstance(df, pd.DataFrame):
             order = [str(c) for c in df.columns if str(c) in frame.columns]
@@ -238,7 +260,12 @@ class RowQuestions:
         return found[0] if count == 1 else found
 
     def log_likelihood(
-        self, X: TableLike | None = None, *, n_pool: int = 2000, random_seed: Seed | None = None
+        self,
+        X: TableLike | None = None,
+        *,
+        n_pool: int = 2000,
+        random_seed: Seed | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataTree":
         """Group for ``idata["log_likelihood"]``, from which ``az.loo`` and ``az.compare`` work.
 
@@ -253,6 +280,8 @@ class RowQuestions:
             As in `log_density`: each draw and row costs so many densities. The noise of the pools makes single weights
             larger and smaller; the Pareto k that ``az.loo`` reports says whether that harms.
         random_seed : int, Generator or None
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -277,7 +306,7 @@ class RowQuestions:
         frame = frame[frame.notna().any(axis=1)]
         n_chains, n_draws, _ = self.parameters.shape
         sizes = {"n_pool": n_pool, "max_draws": n_chains * n_draws}
-        logs = self.log_density(frame, **sizes, per_draw=True, random_seed=random_seed)
+        logs = self.log_density(frame, **sizes, per_draw=True, random_seed=random_seed, progressbar=progressbar)
         if self.schema.kind == LINEAR:
             logs.attrs = {"exactness": "exact"}
         name = self.schema.name
@@ -306,9 +335,9 @@ class RowQuestions:
         return OneNetwork(self.schema.kind, *unpack_parameters(self.parameters[chain, draw], self.schema.max_nodes))
 
     def _networks(self, chosen: np.ndarray) -> Any:
-        for c in range(len(self.parameters)):
-            for t, draw in enumerate(chosen):
-                yield c, t, self._network(c, draw)
+        places = [(c, t) for c in range(len(self.parameters)) for t in range(len(chosen))]
+        for c, t in each(places):
+            yield c, t, self._network(c, chosen[t])
 
     def _number(self, argument: str, name: Any) -> int:
         if name not in self.schema.columns:
@@ -395,7 +424,14 @@ class RowQuestions:
         return self.schema.scaling.inverse(pd.DataFrame(values, columns=list(self.schema.columns))).to_numpy()
 
     def _completed(
-        self, argument: str, frame: pd.DataFrame, n: int, random_seed: Seed | None, n_pool: int, max_draws: int
+        self,
+        argument: str,
+        frame: pd.DataFrame,
+        n: int,
+        random_seed: Seed | None,
+        n_pool: int,
+        max_draws: int,
+        progressbar: bool,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """(n, N, D) rows without gaps in the units of the training data, and the marks of the answer."""
         check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
@@ -404,14 +440,15 @@ class RowQuestions:
         out = np.tile(cells, (n, 1, 1))
         total, squares = np.full(len(cells), -np.inf), np.zeros(len(cells))
         # one network after the other takes the place of those before it, by its share of the weight so far
-        for _, _, network in self._networks(self._chosen(max_draws)):
-            logs, drawn, own = complete(rng, network, cells, n, n_pool)
-            grown = np.logaddexp(total, logs)
-            share, rest = np.exp(logs - grown), np.exp(total - grown)
-            squares = share**2 * own + rest**2 * squares
-            takes = rng.random((n, len(cells))) < share
-            out = np.where(takes[..., None], drawn, out)
-            total = grown
+        with counted(ASKING, progressbar):
+            for _, _, network in self._networks(self._chosen(max_draws)):
+                logs, drawn, own = complete(rng, network, cells, n, n_pool)
+                grown = np.logaddexp(total, logs)
+                share, rest = np.exp(logs - grown), np.exp(total - grown)
+                squares = share**2 * own + rest**2 * squares
+                takes = rng.random((n, len(cells))) < share
+                out = np.where(takes[..., None], drawn, out)
+                total = grown
         values = self._decoded(out.reshape(-1, out.shape[-1])).reshape(out.shape) if n else out
         values = np.where(np.isnan(cells), values, frame.to_numpy())  # observed cells to the last bit
         if self.schema.kind == LINEAR:

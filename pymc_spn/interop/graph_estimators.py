@@ -140,6 +140,6 @@ class OrderDAG(PosteriorEstimator):
             self.posterior_ = DagPosterior.fit(scores, self.max_prefixes, random_seed=seed, progressbar=bar)
         else:
             self.posterior_ = DagPosterior.from_scores(scores, self.method, random_seed=seed, progressbar=bar)
-        edges = self.posterior_.edge_probabilities()
+        edges = self.posterior_.edge_probabilities(progressbar=bar)
         self.edge_probabilities_, self.coverage_ = edges.values, edges.attrs.get("coverage", 1.0)
         return self

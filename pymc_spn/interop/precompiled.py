@@ -92,13 +92,15 @@ def _graphs() -> None:
     table = _table().dropna()
     for columns, score in ((["number", "other", "rounded"], None), (["level", "truth"], None)):
         scores = LocalScores.from_data(table[columns], score, progressbar=False)
-        OrderSPN.exact(scores, progressbar=False).edge_probabilities()
-    DagPosterior.from_data(table[["number", "other", "rounded"]], progressbar=False).edge_probabilities()
+        OrderSPN.exact(scores, progressbar=False).edge_probabilities(progressbar=False)
+    DagPosterior.from_data(table[["number", "other", "rounded"]], progressbar=False).edge_probabilities(
+        progressbar=False
+    )
 
 
 def _fields() -> None:
     chain = FactorGraph.hmm(5, np.log(np.full(2, 0.5)), np.log(np.full((2, 2), 0.5)))
-    answers = chain.compile().infer(given={"z0": 1})
+    answers = chain.compile().infer(given={"z0": 1}, progressbar=False)
     answers.marginal("z3")
 
 
@@ -108,7 +110,7 @@ def _chefs() -> None:
     with pm.Model():
         graph = IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=list(table))
         NLGBN("x", graph, observed=table, scaling=UnitScaling.from_data(table))
-        NLGBNPosterior.from_idata(pm.sample(**QUIET)).log_density(table)
+        NLGBNPosterior.from_idata(pm.sample(**QUIET)).log_density(table, progressbar=False)
 
 
 FAMILIES: dict[str, Callable[[], None]] = {

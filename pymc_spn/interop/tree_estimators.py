@@ -309,4 +309,4 @@ random_state, progressbar
         (N,) array, or (N, Q) for several levels
         """
         rows = read_rows(self, X)
-        return self.posterior_.predict_quantile(rows, q, unseen=self.unseen).values
+        return self.posterior_.predict_quantile(rows, q, unseen=self.unseen, progressbar=self.progressbar).values

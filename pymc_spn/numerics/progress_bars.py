@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Self
 
-from pymc_spn.numerics.answer_steps import of_the_answer
+from pymc_spn.numerics.answer_steps import Counter, of_the_answer
 from pymc_spn.numerics.quoted_values import quoted
 
 PATIENCE = 1.0  # seconds before a bar appears
@@ -77,8 +77,10 @@ class ProgressBar:
 
 
 @contextmanager
-def counted(description: str, show: bool) -> Iterator[ProgressBar]:
+def counted(description: str, show: bool) -> Iterator[Counter]:
     """A bar of one answer, whose loops find it by `current_bar` and add their steps to it; of this thread alone.
+
+    An answer that another one asks for has no bar of its own: its steps count in the other's.
 
     Parameters
     ----------
@@ -87,6 +89,9 @@ def counted(description: str, show: bool) -> Iterator[ProgressBar]:
         What the user gave as ``progressbar``.
     """
     with ProgressBar(description, 0, show) as bar:
+        if isinstance(of_the_answer.get(), ProgressBar):
+            yield of_the_answer.get()
+            return
         before = of_the_answer.set(bar)
         try:
             yield bar

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
@@ -52,7 +53,7 @@ def _joined(draws, numbers, n_pairs, rng):
         b = (a + rng.integers(1, n, n_pairs)) % n
         error = {"exactness": "monte-carlo", "mcse": float(0.5 / np.sqrt(n_pairs))}
     together = np.empty((len(numbers), len(a)), np.bool_)
-    for i, t in enumerate(numbers):
+    for i, t in enumerate(each(numbers)):
         leaf = training_leaves(draws, int(t))
         together[i] = leaf[a] == leaf[b]
     return together, error
@@ -124,4 +125,4 @@ def diagnosis_of_trees(
 def _log_predictives(draws: "TreeDraws", values: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(tree, row) log predictive density of responses under each tree."""
     one = np.eye(draws.n_trees)
-    return np.array([log_predictive_density(draws, one[t], values, True, y) for t in range(draws.n_trees)])
+    return np.array([log_predictive_density(draws, one[t], values, True, y) for t in each(range(draws.n_trees))])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
@@ -53,7 +54,7 @@ def importance(
 
     chosen: list[int] = []
     rows = [("(none)", score(hidden))]
-    while len(chosen) < n_steps:
+    for _ in each(range(n_steps)):
         best, best_score = -1, -np.inf
         for d in range(len(names)):
             if d not in chosen:
@@ -134,7 +135,7 @@ def partial_dependence(
         refuse_memory(what, 8.0 * size, "give a shorter grid, or ask fewer trees")
     sets = np.eye(draws.n_trees) if per_draw else weights[None]
     out = np.empty((len(sets), len(coded), payload.shape[1]))
-    for g, x in enumerate(coded):
+    for g, x in enumerate(each(coded)):
         changed = values.copy()
         changed[:, d] = x
         for t, w in enumerate(sets):
@@ -161,7 +162,7 @@ def individual_curves(
     what = f"ice of {len(values):,} rows at {len(coded):,} values"
     refuse_memory(what, 8.0 * size, "give fewer rows, or a shorter grid")
     out = np.empty((len(values), len(coded), payload.shape[1]))
-    for g, x in enumerate(coded):
+    for g, x in enumerate(each(coded)):
         changed = values.copy()
         changed[:, d] = x
         out[:, g] = average(draws, weights, changed, True, payload)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import pandas as pd
 
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees import effects
@@ -37,7 +38,12 @@ class FeatureAnswers:
         return effects.inclusion(self._draws, self._weights).assign_attrs(self._mark())
 
     def variable_importance(
-        self, X: TableLike | None = None, y: npt.ArrayLike | None = None, *, max_features: int | None = None
+        self,
+        X: TableLike | None = None,
+        y: npt.ArrayLike | None = None,
+        *,
+        max_features: int | None = None,
+        progressbar: bool = True,
     ) -> pd.DataFrame:
         """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
 
@@ -50,6 +56,8 @@ class FeatureAnswers:
             Rows and responses to score, both or neither; by default the training rows.
         max_features : int, optional
             Steps; all features by default.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -67,12 +75,19 @@ class FeatureAnswers:
         ['(none)', 'age', 'job']
         """
         values, coded = self._scored(X, y)
-        frame = effects.importance(self._draws, self._weights, values, coded, max_features)
+        with counted("Adding features", progressbar):
+            frame = effects.importance(self._draws, self._weights, values, coded, max_features)
         frame.attrs |= self._mark()
         return frame_of_kind(frame, self._draws.features.frame)
 
     def partial_dependence(
-        self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, *, per_draw: bool = False
+        self,
+        feature: str,
+        grid: npt.ArrayLike | None = None,
+        X: TableLike | None = None,
+        *,
+        per_draw: bool = False,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Mean prediction over rows with one feature set to each value of a grid.
 
@@ -86,6 +101,8 @@ class FeatureAnswers:
             Rows to average over, by default the training rows.
         per_draw : bool
             One curve for each tree: the posterior of the curve.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -105,16 +122,21 @@ class FeatureAnswers:
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         if not len(values):
             raise ValueError("X must have at least one row to average over, it has none")
-        answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
+        with counted("Setting a feature", progressbar):
+            answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
         return answer.assign_attrs({"exactness": "exact"} if per_draw else self._mark())
 
-    def ice(self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None) -> "xr.DataArray":
+    def ice(
+        self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """Individual conditional expectations: the curve of every row.
 
         Parameters
         ----------
         feature, grid, X
             As for `partial_dependence`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -127,7 +149,9 @@ class FeatureAnswers:
         ('row', 'age')
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
-        return effects.individual_curves(self._draws, self._weights, feature, grid, values).assign_attrs(self._mark())
+        with counted("Setting a feature", progressbar):
+            curves = effects.individual_curves(self._draws, self._weights, feature, grid, values)
+        return curves.assign_attrs(self._mark())
 
     def _scored(self, X: Any, y: Any) -> Any:
         if (X is None) != (y is None):

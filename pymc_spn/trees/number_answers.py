@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.numerics.asked_numbers import checked_levels
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.features import check_same_rows
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
@@ -70,7 +71,7 @@ class NumberAnswers:
         return self._labelled(sd, ("row",), {"row": labels}, away)
 
     def predict_quantile(
-        self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
+        self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error", progressbar: bool = True
     ) -> "xr.DataArray":
         """Quantiles of the posterior predictive of a response that is a number: predictive intervals.
 
@@ -82,6 +83,8 @@ class NumberAnswers:
             As for `predict_proba`.
         q : float or sequence of float
             Between 0 and 1.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -111,7 +114,8 @@ class NumberAnswers:
             answer = self._labelled(found, ("row", "quantile"), {"row": labels, "quantile": levels}, np.zeros((1, 1)))
             answer.attrs.pop("mcse_chain", None)
             return answer if asked.ndim else answer.isel(quantile=0)
-        found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
+        with counted("Searching quantiles", progressbar):
+            found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
         coords = {"row": labels, "quantile": levels}
         answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
         if self._draws.family["family"] == "counts":

@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.own_names import own_names
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.inputs import TableLike
@@ -438,8 +440,13 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         away = relative / density - shares[:, None]
         return self._labelled(np.log(density) + top, ("row",), {"row": labels}, away)
 
-    def log_likelihood(self) -> "xr.DataArray":
+    def log_likelihood(self, *, progressbar: bool = True) -> "xr.DataArray":
         """Log predictive of each training row without that row, the tree given: for ``az.loo``.
+
+        Parameters
+        ----------
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -464,7 +471,9 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         if "log_evidence" in d.notes:
             raise ValueError("log_likelihood needs the unweighted draws of pm.sample, not the particles of fit_tree")
         chains = pd.unique(d.group)  # in the order in which the draws stand
-        values = np.array([log_leave_one_out(d, t) for t in range(d.n_trees)]).reshape(len(chains), -1, len(d.y))
+        with counted("Asking every tree", progressbar):
+            values = np.array([log_leave_one_out(d, t) for t in each(range(d.n_trees))])
+        values = values.reshape(len(chains), -1, len(d.y))
         coords = {"chain": chains, "draw": d.draw[d.group == chains[0]]}
         return xr.DataArray(values, dims=("chain", "draw", "row"), coords=coords, attrs={"exactness": "exact"})
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc, ndtri, stdtr
 
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.bracketed_newton import reach_levels
 from pymc_spn.numerics.halving import smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures
@@ -77,7 +78,7 @@ def predictive_quantiles(
     laws, shares = LeafPredictives(draws), np.array([w.sum() for w in weights])
     step = max(1, BLOCK_VALUES // (draws.n_trees * max(q.size, 1)))
     found, away = [np.zeros((0, q.size))], [np.zeros((len(weights), 0, q.size))]
-    for start in range(0, len(values), step):
+    for start in each(range(0, len(values), step)):
         groups = [_mixtures(draws, w, values[start : start + step], soft) for w in weights]
         x = _quantiles(laws, _joined(groups), q)
         found.append(x)
@@ -97,7 +98,7 @@ def predictive_cdf(
     """
     laws, step = LeafPredictives(draws), max(1, BLOCK_VALUES // draws.n_trees)
     found = [np.zeros((len(weights), 0))]
-    for start in range(0, len(values), step):
+    for start in each(range(0, len(values), step)):
         rows, x = values[start : start + step], y[start : start + step, None].astype(np.float64)
         groups = [_mixtures(draws, w, rows, soft) for w in weights]
         found.append(np.stack([g.sums(laws.cdf(g.component, x[g.row]))[:, 0] for g in groups]))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.chain_mixing import Mixing, Questions
+from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
@@ -176,6 +177,7 @@ class TreeAnswers:
         X: TableLike | None = None,
         y: npt.ArrayLike | None = None,
         max_rows: int = SHOWN_ROWS,
+        progressbar: bool = True,
     ) -> pd.DataFrame:
         """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
 
@@ -189,6 +191,8 @@ class TreeAnswers:
             Rows and responses for the log predictive, both or neither; by default the training rows.
         max_rows : int
             Rows that are shown, taken evenly. The mean over all rows is always there.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -210,11 +214,16 @@ class TreeAnswers:
         check_at_least("max_rows", max_rows, 0)
         values, coded = self._scored(X, y)
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
-        found = agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+        with counted("Asking every tree", progressbar):
+            found = agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
         return labelled_frame_of_kind(found, self._draws.features.frame, "quantity")
 
     def tree_distance(
-        self, numbers: Sequence[int] | None = None, n_pairs: int = 2000, random_seed: Seed | None = None
+        self,
+        numbers: Sequence[int] | None = None,
+        n_pairs: int = 2000,
+        random_seed: Seed | None = None,
+        progressbar: bool = True,
     ) -> "xr.DataArray":
         """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
 
@@ -226,6 +235,8 @@ class TreeAnswers:
             Pairs of rows drawn at random; all pairs where there are not more.
         random_seed : int, Generator or None
             None draws other pairs in every call.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -243,15 +254,20 @@ class TreeAnswers:
         >>> trees.tree_distance(n_pairs=100, random_seed=1).dims
         ('tree', 'other')
         """
-        return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
+        with counted("Comparing trees", progressbar):
+            return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
 
-    def rhat(self, X: TableLike | None = None, y: npt.ArrayLike | None = None) -> "xr.DataArray":
+    def rhat(
+        self, X: TableLike | None = None, y: npt.ArrayLike | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
         """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree.
 
         Parameters
         ----------
         X, y : optional
             Rows and responses for the log predictive, both or neither; by default the training rows.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -269,4 +285,5 @@ class TreeAnswers:
         ('scalar',)
         """
         values, coded = self._scored(X, y)
-        return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())
+        with counted("Asking every tree", progressbar):
+            return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())

@@ -190,9 +190,7 @@ def main():
     arguments.add_argument("--seconds", type=float, default=60.0, help="CPU seconds to learn, of ours and of pylace")
     arguments.add_argument("--pylace-seconds", type=float, help="of pylace, if others than ours")
     arguments.add_argument("--methods", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
-    arguments.add_argument(
-        "--scheduler", help="address of a Dask scheduler; workers have the folder and this code"
-    )
+    arguments.add_argument("--scheduler", help="address of a Dask scheduler; workers have the folder and this code")
     arguments.add_argument("--report", action="store_true", help="print Markdown tables of what RESULTS holds")
     options = arguments.parse_args()
     options.sets = options.sets or table_sets(options.data)
