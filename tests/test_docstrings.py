@@ -7,7 +7,10 @@ import re
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from pymc_spn.numerics import progress_bars
 
 pytest.importorskip("sklearn")
 matplotlib = pytest.importorskip("matplotlib")
@@ -119,6 +122,12 @@ def failures(docstring, name, names):
         doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
     matplotlib.pyplot.close("all")
     return "".join(said)
+
+
+@pytest.fixture(autouse=True)
+def no_bar(monkeypatch):
+    """First calls compile for seconds, and a bar would stand in what an example prints."""
+    monkeypatch.setattr(progress_bars, "PATIENCE", np.inf)
 
 
 @pytest.mark.parametrize("name", [name for name, text in DOCUMENTED.items() if ">>>" in (text or "")])
