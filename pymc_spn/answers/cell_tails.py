@@ -33,8 +33,8 @@ def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
-        Checked by the schema of the training table; missing cells are summed out. Of a dask DataFrame the answer is
-        a lazy DataFrame, of a Dataset in chunks a lazy DataArray.
+        Checked by the schema of the training table; missing cells are summed out. For a dask DataFrame the answer is a
+        lazy DataFrame, for a Dataset in chunks a lazy DataArray.
     progressbar : bool
         Whether a bar shows how far the answer is, if it lasts.
 

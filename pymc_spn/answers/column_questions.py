@@ -41,7 +41,7 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
     Raises
     ------
     TypeError, ValueError
-        If x are no numbers, the column is unknown, given at a value or has levels without an order, or what is given
+        If x are not numbers, the column is unknown, given at a value or has levels without an order, or what is given
         has probability zero.
 
     Examples
@@ -234,7 +234,7 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
 def moment(
     self: AskedLaw, order: int, given: Given = None, central: bool = False, per_draw: bool = False
 ) -> "xr.DataArray":
-    """E[X^order] of the numeric columns, or about the mean of the same law.
+    """E[X^order] of the numeric columns, or about the mean of the same distribution.
 
     Infinite or NaN where the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
     shape); the columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.

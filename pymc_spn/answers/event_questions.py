@@ -38,12 +38,12 @@ def probability(
     Parameters
     ----------
     event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
-        Within a mapping all must hold, of a column's list of intervals one. Of a sequence of mappings, one must
-        hold: their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have a dict
-        from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood. Text
-        is described below.
+        Within a mapping all must hold; of a column's list of intervals, one must. Of a sequence of mappings, one must
+        hold: this is their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have
+        a dict from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood.
+        Text is described below.
     given : the same, optional
-        What is known; of a sequence one is, without it being known which.
+        What is known. Of a sequence one of the events holds, and it is not known which.
     per_draw : bool
         Whether each draw's own conditional probability is wanted, unweighted.
 
@@ -174,7 +174,7 @@ def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
     Parameters
     ----------
     given : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
-        Of a sequence one holds, of a list of intervals, too. Text as for `probability`.
+        Of a sequence one event holds; of a list of intervals, one interval. Text as for `probability`.
 
     Raises
     ------
@@ -209,9 +209,9 @@ def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Aske
     Raises
     ------
     TypeError
-        If it is no name and no sequence of names.
+        If it is neither a name nor a sequence of names.
     ValueError
-        If one is no column, or there is none.
+        If one is not a column, or there is none.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def sample(
     Raises
     ------
     TypeError, ValueError
-        As `condition`, or if `n` is no integer of at least 0, `npartitions` none within 1 and `n`.
+        As `condition`, or if `n` is not an integer of at least 0, `npartitions` is not within 1 and `n`.
     ImportError
         With `npartitions`, if Dask is not installed.
 
@@ -326,7 +326,7 @@ def mpe(
     Raises
     ------
     TypeError
-        If `given` is no condition.
+        If `given` is not a condition.
     ValueError
         If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
         positive and finite, or `max_boxes` or `max_draws` is below 1.

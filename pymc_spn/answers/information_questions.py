@@ -296,7 +296,7 @@ def mutual_information(
 def event_information(
     self: AskedLaw, first: EventLike, second: EventLike, given: Given = None, per_draw: bool = False
 ) -> "xr.DataArray":
-    """Mutual information in nats of whether one event and whether another one holds.
+    """Mutual information in nats between two events.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 
 def do(self: Any, *args: object, **interventions: object) -> NoReturn:
-    """Refused: a circuit of a joint distribution has no interventions.
+    """Raise an error: a model of a joint distribution does not know the effects of interventions.
 
     Examples
     --------

@@ -17,7 +17,7 @@ TIES = 1e-10  # relative: log densities as near as that are equal
 
 
 class Comparison(NamedTuple):
-    """Given rows beside rows drawn from the predictive with the same cells observed."""
+    """Given rows next to rows drawn from the predictive with the same cells observed."""
 
     p_value: np.ndarray  # (M,)
     threshold: np.ndarray  # (M,) log density, nats

@@ -164,7 +164,7 @@ def predict_cdf(
     Raises
     ------
     TypeError, ValueError
-        If x is no number, or None and the target is not among the columns; else as `predict_sd`.
+        If x is not a number, or None and the target is not among the columns; else as `predict_sd`.
 
     Examples
     --------

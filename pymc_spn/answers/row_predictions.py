@@ -28,12 +28,12 @@ def predict_proba(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping or array
-        Rows; missing cells are summed out, and the target's own cells are not looked at. Of a dask DataFrame the
-        answer is a lazy DataFrame or Series, of a Dataset in chunks a lazy DataArray.
+        Rows; missing cells are summed out, and the target's own cells are not looked at. For a dask DataFrame the
+        answer is a lazy DataFrame or Series, for a Dataset in chunks a lazy DataArray.
     target : str
     per_draw : bool
     unseen : {"error", "missing"}
-        What becomes of a level that the training table did not have.
+        What to do with a level that the training table does not have.
 
     Returns
     -------

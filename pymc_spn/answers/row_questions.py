@@ -34,8 +34,8 @@ def log_density(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
-        Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0. Of a dask
-        DataFrame the answer is a lazy Series, of a Dataset in chunks a lazy DataArray.
+        Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0. For a dask
+        DataFrame the answer is a lazy Series, for a Dataset in chunks a lazy DataArray.
     per_draw : bool
         Whether each draw's own density is wanted instead of the log of their mean.
     cells : bool
@@ -43,7 +43,7 @@ def log_density(
         does in learning. This is a mean density, which compares with densities. Otherwise a value counts by the density
         at the point.
     unseen : {"error", "missing"}
-        What becomes of a level that the training table did not have.
+        What to do with a level that the training table does not have.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def impute(
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
-        missing. Of a dask DataFrame the answer is another, filled in when it is computed, with a random stream for
+        missing. For a dask DataFrame the answer is another, filled in when it is computed, with a random stream for
         each partition.
     n : int
         Number of completed tables, at least 0. Take 20 for multiple imputation.
@@ -245,7 +245,7 @@ def predictive_p_value(
     Raises
     ------
     TypeError, ValueError
-        Data that the schema refuses; `n` no integer of at least 1; `level` not within 1 / (n + 1) and 1.
+        Data that the schema refuses; `n` is not an integer of at least 1; `level` not within 1 / (n + 1) and 1.
 
     See Also
     --------

@@ -87,7 +87,7 @@ def slots_of(candidates):
     Returns
     -------
     (d, d) int8
-        At [i, j]: k where ``candidates[i, k]`` is j; -1 where j is no candidate of i.
+        At [i, j]: k where ``candidates[i, k]`` is j; -1 where j is not a candidate of i.
     """
     d = candidates.shape[0]
     out = np.full((d, d), np.int8(-1))

@@ -35,8 +35,8 @@ def grown(
 ) -> "LocalScores":
     """Scores with more candidates, or others, until none that is left out matters.
 
-    Each round draws graphs by short chains, always the same for the same data, and looks for edges whose parent is no
-    candidate. `outside` of the result holds what probabilities these have in the last one.
+    Each round draws graphs by short chains, always the same for the same data, and looks for edges whose parent is not
+    a candidate. `outside` of the result holds what probabilities these have in the last one.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def outside_probabilities(
     orders: np.ndarray,
     graphs: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(d, d) parents by children, twice: how probable edges are whose parent is no candidate.
+    """(d, d) parents by children, twice: how probable edges are whose parent is not a candidate.
 
     In each drawn graph, the probability of the edge given the order and the child's other parents. The second is the
     probability that it takes the place of one of these, given that it or this one is there, for the most probable of

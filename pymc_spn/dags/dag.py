@@ -279,7 +279,7 @@ class DAG(NamedGraph):
         Raises
         ------
         TypeError
-            If it is no directed graph, or may hold an edge several times.
+            If it is not a directed graph, or may hold an edge several times.
         ValueError
             As `from_edges`.
 

@@ -30,7 +30,7 @@ def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: fl
     Raises
     ------
     ValueError
-        If `least` is no number from 0 to 1.
+        If `least` is not a number from 0 to 1.
     """
     import pandas as pd
 
@@ -51,7 +51,7 @@ def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: fl
 
 
 def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float) -> DAG:
-    """The edges above a threshold, from the most to the least probable, without those that would close a circle.
+    """The edges above a threshold, from the most to the least probable, without those that would close a cycle.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float
     Raises
     ------
     ValueError
-        If `threshold` is no number from 0 to 1.
+        If `threshold` is not a number from 0 to 1.
     """
     return DAG(tuple(names), without_circles(edges, _share("threshold", threshold)))
 

@@ -95,7 +95,7 @@ class ExactQueries(NotebookRepr):
         Returns
         -------
         DataArray
-            (parent, child) float64, zero on the diagonal. Edges whose parent is no candidate have the estimates of
+            (parent, child) float64, zero on the diagonal. Edges whose parent is not a candidate have the estimates of
             `LocalScores.outside`, whatever is given, where there are any: the mark is then "monte-carlo", and ``mcse``
             of these is NaN.
 
@@ -136,7 +136,7 @@ class ExactQueries(NotebookRepr):
         Raises
         ------
         ValueError
-            If `least` is no number from 0 to 1; as for `edge_probabilities`.
+            If `least` is not a number from 0 to 1; as for `edge_probabilities`.
 
         Examples
         --------
@@ -147,9 +147,9 @@ class ExactQueries(NotebookRepr):
         return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least, self.scores.frame)
 
     def consensus(self, threshold: float = 0.5, given: Given | None = None, progressbar: bool = True) -> DAG:
-        """One graph: the edges above a threshold, without those that would close a circle.
+        """One graph: the edges above a threshold, without those that would close a cycle.
 
-        Edges enter from the most to the least probable. One that would close a circle with those before it is left
+        Edges enter from the most to the least probable. One that would close a cycle with those before it is left
         out, so a circle loses its weakest edge. The graph sums up `edge_probabilities`; it need not be probable itself.
 
         Parameters
@@ -168,7 +168,7 @@ class ExactQueries(NotebookRepr):
         Raises
         ------
         ValueError
-            If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+            If `threshold` is not a number from 0 to 1; as for `edge_probabilities`.
 
         Examples
         --------
@@ -243,7 +243,7 @@ class ExactQueries(NotebookRepr):
         Raises
         ------
         ValueError
-            If there is no such variable, or `most` is no integer of at least 1; as for `edge_probabilities`.
+            If there is no such variable, or `most` is not an integer of at least 1; as for `edge_probabilities`.
 
         Examples
         --------

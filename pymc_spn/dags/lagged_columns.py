@@ -10,7 +10,7 @@ from pymc_spn.tables import Table
 
 
 def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np.ndarray, int]:
-    """A table with earlier rows beside each row, earliest first, and the present last.
+    """A table with earlier rows next to each row, earliest first, and the present last.
 
     Parameters
     ----------

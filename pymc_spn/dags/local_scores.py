@@ -51,7 +51,7 @@ class LocalScores(ParentSetScores):
     restricted : tuple of str
         Variables for which allowed parents were left out of the candidates.
     score, prior : str
-        What the scores are, for people.
+        What the scores are, as text for people.
     gaussian : GaussianMoments, optional
         Posterior scale matrices of a BGe score, from which causal effects are computed.
     counts : LevelCounts, optional

@@ -325,7 +325,7 @@ class DagDraws(NotebookRepr):
         Raises
         ------
         ValueError
-            If `least` is no number from 0 to 1; as for `edge_probabilities`.
+            If `least` is not a number from 0 to 1; as for `edge_probabilities`.
 
         Examples
         --------
@@ -335,7 +335,7 @@ class DagDraws(NotebookRepr):
         return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least, self.schema.frame)
 
     def consensus(self, threshold: float = 0.5, scores: LocalScores | None = None) -> "DAG":
-        """One graph: the edges above a threshold, without those that would close a circle.
+        """One graph: the edges above a threshold, without those that would close a cycle.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class DagDraws(NotebookRepr):
         Raises
         ------
         ValueError
-            If `threshold` is no number from 0 to 1; as for `edge_probabilities`.
+            If `threshold` is not a number from 0 to 1; as for `edge_probabilities`.
 
         Examples
         --------
@@ -390,7 +390,7 @@ class DagDraws(NotebookRepr):
         return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
 
     def check_scores(self, scores: LocalScores) -> None:
-        """Refuse what are not the scores of the model, and draws that are no orders.
+        """Check that the draws are orders, and that these are the scores of their model.
 
         Examples
         --------

@@ -45,7 +45,7 @@ class ConditionalGaussian:
     name = "conditional Gaussian"
 
     def scorer(self, table: Table, intervened: np.ndarray) -> "MixedScorer":
-        """Read a table.
+        """Prepare the scores of a table.
 
         Examples
         --------

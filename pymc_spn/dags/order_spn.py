@@ -232,7 +232,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         dibs : mapping, optional
             For "dibs": ``n_particles`` (30) and ``steps`` (3000).
         progressbar : bool
-            Show one where growing takes longer than a second; each level of splits is a like part of it.
+            Show a bar if growing takes longer than a second. Each level of splits is an equal part of it.
 
         Returns
         -------
@@ -370,7 +370,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         Parameters
         ----------
         path : str or path-like
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------

@@ -142,7 +142,7 @@ class ParentSetScores(NotebookRepr):
 
     @cached_property
     def slots(self) -> np.ndarray:
-        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is no candidate.
+        """(d, d) int8: bit of each variable in the subset indices of each, -1 where it is not a candidate.
 
         Examples
         --------
@@ -232,7 +232,7 @@ class ParentSetScores(NotebookRepr):
         return found
 
     def index_of_parents(self, child: int, parents: int) -> int:
-        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is no candidate.
+        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is not a candidate.
 
         Examples
         --------
@@ -257,7 +257,7 @@ class ParentSetScores(NotebookRepr):
         Returns
         -------
         float
-            In nats; -inf if a parent is no candidate.
+            In nats; -inf if a parent is not a candidate.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class ParentSetScores(NotebookRepr):
 
     @property
     def choice(self) -> str:
-        """Which variables are candidate parents, for people.
+        """Say in words which variables are candidate parents.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class ParentSetScores(NotebookRepr):
 
     @property
     def left_out(self) -> float:
-        """Largest estimated probability of an edge whose parent is no candidate; NaN where it was not estimated.
+        """Largest estimated probability of an edge whose parent is not a candidate; NaN where it was not estimated.
 
         Examples
         --------

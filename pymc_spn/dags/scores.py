@@ -84,7 +84,7 @@ class BGe:
     name = "BGe"
 
     def resolve(self, n_variables: int) -> tuple[float, float, Any]:
-        """alpha_mu, alpha_w and prior_scale with their defaults filled in, checked.
+        """Check alpha_mu, alpha_w and prior_scale, and fill in their defaults.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class BGe:
         return float(self.alpha_mu), float(alpha_w), t
 
     def scorer(self, table: Table, intervened: np.ndarray) -> "BGeScorer":
-        """Read a table.
+        """Prepare the scores of a table.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class BDeu:
     name = "BDeu"
 
     def scorer(self, table: Table, intervened: np.ndarray) -> "BDeuScorer":
-        """Read a table.
+        """Prepare the scores of a table.
 
         Raises
         ------

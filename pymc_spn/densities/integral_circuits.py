@@ -212,7 +212,7 @@ class IntegralCircuit:
         Raises
         ------
         TypeError
-            If `functions` is no mapping, or holds or returns something else.
+            If `functions` is not a mapping, or holds or returns something else.
         ValueError
             If a family is missing or unknown, or a function returns another shape or parameters out of bounds; numbers
             are checked at once, the values of tensors by `CircuitDensity`.
@@ -306,7 +306,7 @@ def integral_circuit(
         For arguments out of range, columns without leaves, unknown families, and an interval too narrow for different
         points. For a mapping that is not a tree, data that `Table.from_frame` refuses, and more than `MAX_EDGES` edges.
     TypeError
-        For leaves that are no mapping or do not name one family for each column, and data of another type.
+        For leaves that are not a mapping or do not name one family for each column, and data of another type.
 
     Examples
     --------

@@ -142,7 +142,7 @@ def end_of(argument: str, column: Column, end: Any, interval: Any) -> float | No
     Raises
     ------
     TypeError
-        If it is no number: text, a truth value, a date, a missing value of pandas, something of several numbers.
+        If it is not a number: text, a truth value, a date, a missing value of pandas, something of several numbers.
     ValueError
         If it is NaN.
     """

@@ -37,7 +37,7 @@ def alternatives(argument: str, event: Any, columns: Sequence[Column], is_densit
     Raises
     ------
     TypeError
-        If something in the list is no mapping.
+        If something in the list is not a mapping.
     ValueError
         If the list is empty, or text cannot be read.
     """

@@ -52,7 +52,7 @@ class Builders:
         Raises
         ------
         ValueError
-            If `n_steps` is no positive integer, or shapes do not fit.
+            If `n_steps` is not a positive integer, or shapes do not fit.
 
         Examples
         --------

@@ -55,7 +55,7 @@ def code_evidence(fg: Variables, given: Any, soft_evidence: Any, state_start: np
     Raises
     ------
     ValueError
-        If a name is no variable, a value no state, a length does not fit, or soft evidence is NaN or +inf.
+        If a name is not a variable, a value is not a state, a length does not fit, or soft evidence is NaN or +inf.
     """
     columns, rows = _columns(given)
     if soft_evidence is not None and not isinstance(soft_evidence, Mapping):

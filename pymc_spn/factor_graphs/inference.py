@@ -469,7 +469,7 @@ class Inference(NotebookRepr):
         Raises
         ------
         ValueError
-            If `k` is no positive integer, or the evidence of a row is impossible.
+            If `k` is not a positive integer, or the evidence of a row is impossible.
 
         Examples
         --------
@@ -519,7 +519,7 @@ class Inference(NotebookRepr):
         Raises
         ------
         ValueError
-            If `n` is no positive integer, or the evidence of a row is impossible.
+            If `n` is not a positive integer, or the evidence of a row is impossible.
 
         Examples
         --------

@@ -183,7 +183,7 @@ class JunctionTree(NotebookRepr):
         Raises
         ------
         ValueError
-            If a name is no variable, a value no state, or a soft value NaN or +inf; it names the place.
+            If a name is not a variable, a value is not a state, or a soft value is NaN or +inf; it names the place.
 
         Warns
         -----

@@ -1,4 +1,4 @@
-"""Leaves over all columns of a region: one more kind of child of its sum nodes, beside products.
+"""Leaves over all columns of a region: one more kind of child of its sum nodes, besides products.
 
 Take an infinite sum node over two or more real columns. A new child is a product of one of the region's splits, or a
 leaf over all its columns. Each of these kinds has the same probability. The leaf has the number that follows those of

@@ -1,4 +1,4 @@
-"""The parameters and activations of a belief network beside the arrays of its graph."""
+"""The parameters and activations of a belief network, to go with the arrays of its graph."""
 
 from typing import NamedTuple
 

@@ -132,7 +132,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Parameters
         ----------
         path : str or path-like
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Examples
         --------
@@ -209,7 +209,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Raises
         ------
         TypeError, ValueError
-            If `questions` is no mapping to functions, an answer has not one value for each draw, or as in
+            If `questions` is not a mapping to functions, an answer does not have one value for each draw, or as in
             `log_density`.
 
         Examples
@@ -263,7 +263,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Raises
         ------
         TypeError, ValueError
-            If `n` is no integer of at least 1, or `given` is refused as in `log_density`.
+            If `n` is not an integer of at least 1, or `given` is refused as in `log_density`.
 
         Examples
         --------

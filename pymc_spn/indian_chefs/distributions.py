@@ -198,7 +198,7 @@ class IndianChefsProcess:
         warned of. Choose it by `node_count_pmf`.
     base : None, float or mapping
         Base measure of the free reputations. It may be uniform, a point mass (``base=1.0`` with the observed nodes at
-        0.0 is the two-parameter Indian buffet process), or masses of levels with those of "uniform" beside them.
+        0.0 is the two-parameter Indian buffet process), or masses of levels, together with that of "uniform".
     start : {"prior", "empty"} or (parents, reputations)
         Where chains start: a forward draw, the observed nodes alone, or one graph, (n, n) and (n,).
 

@@ -56,7 +56,7 @@ def check_graphs(counts: np.ndarray, places: np.ndarray, parents: np.ndarray, n_
 
 
 def check_parameters(parameters: np.ndarray, graphs: Any, n_columns: int, room: int) -> None:
-    """Refuse parameters (chain, draw, (K + 2) K) of other graphs, or that are no numbers.
+    """Refuse parameters (chain, draw, (K + 2) K) of other graphs, or that are not numbers.
 
     Parameters
     ----------

@@ -221,7 +221,7 @@ class GraphDraws(NotebookRepr):
         Parameters
         ----------
         path : str or path-like
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Examples
         --------

@@ -89,7 +89,7 @@ class RowQuestions:
         ------
         TypeError, ValueError
             If `X` lacks columns or holds something other than numbers. If `given` names an unknown column, differs from
-            `X` or lies outside the support. If a count is no integer of at least 1. If the covariance of a linear
+            `X` or lies outside the support. If a count is not an integer of at least 1. If the covariance of a linear
             network is singular in floating point.
 
         Examples

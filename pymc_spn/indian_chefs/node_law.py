@@ -31,7 +31,7 @@ def node_count_pmf(
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
 ) -> "xr.DataArray":
-    """Exact law of the number of nodes.
+    """Exact distribution of the number of nodes.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def expected_graph(
     Raises
     ------
     ValueError
-        Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+        Arguments out of range, or a distribution with more than 1e-10 of its mass beyond 4096 nodes.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def gamma_for_nodes(
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
 ) -> float:
-    """The gamma at which the expected number of nodes, hidden and observed, is a given one.
+    """The gamma at which the expected number of nodes, hidden and observed, has a given value.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def gamma_for_nodes(
     Raises
     ------
     ValueError
-        Arguments out of range, or a law whose tail beyond 4096 nodes weighs more than 1e-10.
+        Arguments out of range, or a distribution with more than 1e-10 of its mass beyond 4096 nodes.
 
     Examples
     --------

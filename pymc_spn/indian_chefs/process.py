@@ -121,7 +121,7 @@ def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str
     Raises
     ------
     TypeError, ValueError
-        If there is none, a name is no string or is repeated, or `max_nodes` is below their number.
+        If there is none, a name is not a string or is repeated, or `max_nodes` is below their number.
     """
     if hasattr(observed_nodes, "tolist"):  # arrays, a pandas index or series, NumPy's numbers
         observed_nodes = observed_nodes.tolist()

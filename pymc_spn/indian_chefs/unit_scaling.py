@@ -179,7 +179,7 @@ def table_of(
     Raises
     ------
     ValueError, TypeError
-        If it is no table of numbers, has gaps that it may not have, or lacks columns; the message names the place.
+        If it is not a table of numbers, has gaps that it may not have, or lacks columns; the message names the place.
     """
     data = pandas_frame(data, argument)
     if isinstance(data, pd.DataFrame):

@@ -132,7 +132,7 @@ class NetworkEstimator(PosteriorEstimator):
         self.posterior_ = SPNPosterior.from_idata(self.idata_)
 
     def _learn_with(self, rows: pd.DataFrame, y: Any, kind: str | None = None) -> None:
-        """Set ``target_``, and learn the rows with a target beside them, of the usual kind or another."""
+        """Set ``target_``, and learn the rows together with a target, of the usual kind or another."""
         features = training_table(self, rows)
         self.target_ = TARGET
         while self.target_ in features.names:
@@ -183,7 +183,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     unseen : {"error", "missing"}
-        What becomes, at prediction, of levels that the training rows did not have.
+        What to do, at prediction, with levels that the training rows do not have.
     leaves : dict, optional
         Palettes by column name, as in `SPN`.
     resolution : "auto", float or dict

@@ -32,7 +32,7 @@ _one_chain = threading.Lock()  # of a worker process: building and compiling mod
 
 
 class _Task(NamedTuple):
-    """What a worker needs for a chain, beside the model."""
+    """What a worker needs for a chain, besides the model."""
 
     chains: int
     draws: int
@@ -89,8 +89,8 @@ def sample_chains(
     Raises
     ------
     TypeError
-        If `model` is neither a model nor a function, `client` is no synchronous client, the model cannot be sent to
-        workers, or an argument has no place on a cluster.
+        If `model` is neither a model nor a function, `client` is not a synchronous client, the model cannot be sent to
+        workers, or an argument cannot be used on a cluster.
     ValueError
         If an argument is out of range, the client is closed, or a function builds different data on each worker.
     ImportError

@@ -1,6 +1,6 @@
 """Compile ahead what the default path of each family needs: first answers on small tables, asked once.
 
-Numba keeps what it compiles beside the package, or in ``NUMBA_CACHE_DIR``. Later processes load it.
+Numba keeps what it compiles next to the package, or in ``NUMBA_CACHE_DIR``. Later processes load it.
 """
 
 import argparse
@@ -143,7 +143,7 @@ def precompile(families: Sequence[str] = (), n_jobs: int | None = None) -> None:
     Raises
     ------
     ValueError
-        If a family has another name, or `n_jobs` is no integer of at least 1.
+        If a family has another name, or `n_jobs` is not an integer of at least 1.
     """
     chosen = list(families) or list(FAMILIES)
     for name in chosen:

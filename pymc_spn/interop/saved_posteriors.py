@@ -51,11 +51,11 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     Raises
     ------
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF-4 file (but a Zarr store, say), is damaged, or was written in a format that this version
+        If it is not a netCDF-4 file (but a Zarr store, say), is damaged, or was written in a format that this version
         does not read. Also if it holds none of these, or several and no name is given.
 
     Notes

@@ -78,7 +78,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     unseen : {"error", "missing"}
-        What becomes, at prediction, of levels that the training rows did not have.
+        What to do, at prediction, with levels that the training rows do not have.
     n_jobs : int, optional
         Threads for the islands, as in `parallel_config`: None uses all processors. The result does not depend on it.
     random_state : int, RandomState, Generator or None
@@ -187,7 +187,7 @@ class BayesianTreeRegressor(RegressorMixin, TreeEstimator):
     Parameters
     ----------
     family : {"real", "counts"}, NormalLeaves or CountLeaves
-        What a leaf says of the response.
+        What a leaf says about the response.
     particles, islands, weights, alpha_s, beta_s, max_depth, min_size, categorical, kinds, unseen, n_jobs, \
 random_state, progressbar
         As in `BayesianTreeClassifier`.

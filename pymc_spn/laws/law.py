@@ -178,7 +178,7 @@ class Law(ABC):
 
     @property
     def has_density(self) -> np.ndarray:
-        """(D,) bool, columns in which a single value has a density, perhaps beside a mass."""
+        """(D,) bool, columns in which a single value has a density, perhaps in addition to a mass."""
         return self.is_density
 
     @property

@@ -32,7 +32,7 @@ def by_family(
     decorate : callable
         Of `numerics.kernel_options`.
     file : str
-        ``__file__`` of the module that holds the function, beside which Numba keeps it.
+        ``__file__`` of the module that holds the function, next to which Numba keeps it.
     otherwise : function or kernel, optional
         What is done for all other codes; without it what the last piece does.
     """

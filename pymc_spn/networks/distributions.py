@@ -161,12 +161,11 @@ def SPN(
         the splits from the table, by `learn_tree` with seed 0: the same tree for all chains and each time the model is
         built. A line reports it. The posterior is one given this tree and does not know that it was learned.
     observed : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
-        The data, which must be given; NaN, None and pd.NA are missing. Labels of rows that are no numbers, NumPy
-        datetimes or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text,
-        ``str(label)``.
+        The data, which must be given; NaN, None and pd.NA are missing. Row labels other than numbers, NumPy datetimes
+        or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
     leaves : dict, optional
         Palette by column name: an entry such as ``ps.leaves.Gaussian()`` or a list of entries. Other columns have the
-        default of their kind, with a `Circuit` as structure the families of its leaves.
+        default of their kind. With a `Circuit` as structure they have the families of its leaves.
     concentration : None, float, array or PyMC variable
         Total mass of a sum node over several columns and over one column: one value or two. None learns both with
         Gamma(2, 1) priors.
@@ -178,7 +177,7 @@ def SPN(
         1) prior, so that every draw of the posterior has a covariance. rho0 has a LogNormal(log 0.05, 1) prior. A dict
         names every column with such leaves.
     joint_leaves : "auto", MultivariateGaussian or None
-        Leaves over several columns of numbers, beside the splits, wherever a sum node stands over two and more of them
+        Leaves over several columns of numbers, next to the splits, wherever a sum node stands over two and more of them
         and has infinitely many children. Whole components then move as well as rows. "auto" has them where possible:
         over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says. If
         `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or whole numbers in cells
@@ -199,9 +198,9 @@ def SPN(
         have cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns
         with missing cells, stay exact.
     missing : {"marginal", "draw"}
-        What becomes of missing cells: summed out, or drawn. Drawn ones are the free vector ``<name>_missing``, row by
-        row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest of
-        the model accepts.
+        What happens to missing cells: they are summed out, or drawn. Drawn ones are the free vector ``<name>_missing``,
+        row by row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest
+        of the model accepts.
     missing_not_at_random : list of str, optional
         Columns whose gaps are themselves a sign. Each gets a binary column ``<name>_is_missing`` behind those of the
         table, which the network learns like any other; `structure`, if you give one, must have it, too. Questions

@@ -67,7 +67,7 @@ def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
     Raises
     ------
     ValueError
-        If a column of whole numbers with gaps has Gaussian leaves: what is drawn from them are no whole numbers.
+        If a column of whole numbers with gaps has Gaussian leaves: what is drawn from them are not whole numbers.
     """
     gaps = np.isnan(table.values).any(axis=0)
     own = dict(by_name("leaves", leaves or {}))

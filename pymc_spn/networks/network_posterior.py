@@ -82,8 +82,8 @@ class NetworkPosterior(Answers):
         Returns
         -------
         DataArray
-            (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry beside
-            it; exact, its spread over draws is the posterior.
+            (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry as
+            coordinates; exact, its spread over draws is the posterior.
 
         Examples
         --------
@@ -130,7 +130,7 @@ class NetworkPosterior(Answers):
         Raises
         ------
         ValueError
-            If `max_draws` is no integer of at least 1.
+            If `max_draws` is not an integer of at least 1.
 
         Examples
         --------

@@ -98,7 +98,7 @@ class SPNPosterior(TrainingRowSimilarity):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no sum-product network, or several and no name is given, or `max_draws` is no integer of at
+            If it holds no sum-product network, or several and no name is given, or `max_draws` is not an integer of at
             least 1.
 
         Warns
@@ -143,7 +143,7 @@ class SPNPosterior(TrainingRowSimilarity):
         Parameters
         ----------
         path : str or path-like
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------
@@ -220,8 +220,8 @@ class SPNPosterior(TrainingRowSimilarity):
         Raises
         ------
         TypeError, ValueError
-            If `questions` is no mapping to functions, an answer has not one value for each draw, or `max_rows` is no
-            integer of at least 0.
+            If `questions` is not a mapping to functions, an answer does not have one value for each draw, or `max_rows`
+            is not an integer of at least 0.
 
         Notes
         -----
@@ -348,7 +348,7 @@ class SPNPosterior(TrainingRowSimilarity):
         """Group for ``idata["posterior_predictive"]``: for each draw as many simulated rows as the table has.
 
         With it ``az.plot_ppc_dist`` works. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
-        different units. `predictive_check` has one column beside its observed cells. ``pm.sample_prior_predictive``
+        different units. `predictive_check` has one column with its observed cells. ``pm.sample_prior_predictive``
         gives the same for the prior, by exact simulation and with the gaps of the table, and
         ``az.plot_ppc_dist(idata, group="prior_predictive")`` takes it.
 
@@ -490,7 +490,7 @@ class SPNPosterior(TrainingRowSimilarity):
         Raises
         ------
         ValueError
-            If this is a condition or a marginal, or `n` no integer of at least 0.
+            If this is a condition or a marginal, or `n` is not an integer of at least 0.
 
         Examples
         --------

@@ -72,7 +72,7 @@ class PosteriorCircuit(LabelledCircuit):
     (Student t, Lomax, negative binomial, beta-binomial, levels). The density is that of `SPNPosterior.log_density` over
     the draws that are in it. Of columns in cells it is that of exact
     values, ``log_density(df, cells=False)``: a circuit has leaves at points and none over cells. Therefore Gaussian
-    leaves beside leaves with masses, which the posterior rounds in questions about sets and intervals, are densities.
+    leaves next to leaves with masses, which the posterior rounds in questions about sets and intervals, are densities.
 
     Parameters
     ----------

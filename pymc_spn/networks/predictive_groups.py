@@ -1,4 +1,4 @@
-"""Groups for ArviZ's predictive checks: simulated tables, and one column beside them with its leave-one-out weights."""
+"""Groups for ArviZ's predictive checks: simulated tables, and one column with its leave-one-out weights."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -40,7 +40,7 @@ def checked_count(argument: str, n: Any, least: int = 0, bytes_each: float = 0.0
     Raises
     ------
     ValueError
-        If it is no integer of at least `least`, or so many of `bytes_each` need more memory than there is.
+        If it is not an integer of at least `least`, or so many of `bytes_each` need more memory than there is.
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
         raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(n)}")

@@ -139,7 +139,7 @@ def diagnosis(
     Raises
     ------
     TypeError, ValueError
-        If `questions` is no mapping to callables, or an answer has not one value for each draw.
+        If `questions` is not a mapping to callables, or an answer does not have one value for each draw.
     """
     import pandas as pd
 

@@ -54,7 +54,7 @@ def in_layers(adjacency: np.ndarray, order: Sequence[int]) -> np.ndarray:
 
 
 def without_circles(edges: np.ndarray, bound: float) -> np.ndarray:
-    """(d, d) bool: edges above a bound, from the largest (d, d) on, without those that would close a circle."""
+    """(d, d) bool: edges above a bound, from the largest (d, d) on, without those that would close a cycle."""
     d = len(edges)
     graph, reached = np.zeros((d, d), bool), np.eye(d, dtype=bool)
     for place in np.argsort(-edges, axis=None, kind="stable"):

@@ -41,7 +41,7 @@ def plot_pairs(
     Raises
     ------
     TypeError
-        If one of the tables is no frame.
+        If one of the tables is not a frame.
     ValueError
         If `columns` names none, or one that `data` or `drawn` lacks or that holds nothing in `data`, or `axes` has
         another shape.

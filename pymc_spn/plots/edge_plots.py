@@ -40,7 +40,7 @@ def plot_edge_probabilities(
     Raises
     ------
     TypeError
-        If `edges` is no DataArray.
+        If `edges` is not a DataArray.
     ValueError
         If `edges` has other dimensions.
 
@@ -105,9 +105,9 @@ def plot_graph(
     Raises
     ------
     TypeError
-        If it is no DAG or CPDAG, `positions` is no mapping, or `probabilities` no DataArray.
+        If it is not a DAG or CPDAG, `positions` is not a mapping, or `probabilities` is not a DataArray.
     ValueError
-        If a position names no variable of the graph, or is no pair of finite numbers, or `probabilities` has other
+        If a position names no variable of the graph, or is not a pair of finite numbers, or `probabilities` has other
         dimensions or lacks a variable.
 
     Examples

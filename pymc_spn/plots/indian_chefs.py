@@ -35,7 +35,7 @@ def plot_chefs_graph(graph: "nx.DiGraph", ax: "Axes | None" = None, title: str |
     Raises
     ------
     TypeError
-        If it is no graph of networkx.
+        If it is not a graph of networkx.
     ValueError
         If a node has no reputation.
 
@@ -112,7 +112,7 @@ def plot_expected_nodes(
     levels: Sequence[float] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Level curves of the expected number of nodes over alpha and gamma: Figure 3(a), from the exact law.
+    """Level curves of the expected number of nodes over alpha and gamma: Figure 3(a), from the exact distribution.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def plot_expected_nodes(
     Raises
     ------
     ValueError
-        Arguments out of range, or expectations beyond what the law is computed for.
+        Arguments out of range, or expectations beyond the range that is computed.
 
     Examples
     --------
@@ -161,7 +161,8 @@ def plot_expected_edges(
     n_observed: int = 1,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Expected number of edges over alpha, for fixed expected numbers of nodes: Figure 3(b), from the exact law.
+    """Expected number of edges over alpha, for fixed expected numbers of nodes: Figure 3(b), from the exact
+    distribution.
 
     gamma follows from alpha and the expected number of nodes, see `gamma_for_nodes`.
 
@@ -207,7 +208,7 @@ def plot_expected_hidden(
     gamma: float = 1.0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Expected number of hidden nodes over the number of observed ones: Figure 3(c), from the exact law.
+    """Expected number of hidden nodes over the number of observed ones: Figure 3(c), from the exact distribution.
 
     Parameters
     ----------
@@ -270,7 +271,7 @@ def plot_fantasies(
     Raises
     ------
     TypeError
-        If one of the tables is no frame.
+        If one of the tables is not a frame.
     ValueError
         If there are not two columns, or one is missing.
 

@@ -61,7 +61,7 @@ class Column:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether its values are numbers, flags 0 and 1 among them, so that they may lie in an interval.
+        """Whether its values are numbers, or flags 0 and 1, so that they may lie in an interval.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class Column:
 
     @property
     def origin(self):
-        """What a code lacks of the number that it stands for: the smallest level of an ordinal column, else 0.
+        """What to add to a code to get its number: the smallest level of an ordinal column, else 0.
 
         Examples
         --------

@@ -39,7 +39,7 @@ def save_tree(tree: "xr.DataTree", path: "str | PathLike[str]") -> None:
     Raises
     ------
     TypeError
-        If `path` is no path.
+        If `path` is not a path.
     OSError
         If the file cannot be written, with its path: no such folder, no permission, a full disk.
     """
@@ -157,7 +157,7 @@ def refusing_damage(source: Any) -> "Iterator[None]":
     """Say of stored results that cannot be read that they are damaged, and where they come from.
 
     Whatever the readers did not look at first ends in some error of Python. A missing variable ends in a KeyError, a
-    text that is no number in a TypeError, an array of another shape in a ValueError of xarray.
+    text that is not a number in a TypeError, an array of another shape in a ValueError of xarray.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class Table:
         names : sequence of str, optional
             Column names of a 2-D array.
         unseen : {"error", "missing"}
-            What becomes of a level that the schema does not have.
+            What to do with a level that the schema does not have.
 
         Returns
         -------
@@ -390,7 +390,7 @@ def mark_gaps(table, names):
     Raises
     ------
     TypeError, ValueError
-        If it is no list of names of columns that have gaps, or the table has a column of that name.
+        If it is not a list of names of columns that have gaps, or the table has a column of that name.
     """
     names = names_of_marked(names)
     columns, values = list(table.columns), [table.values]

@@ -38,12 +38,12 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
     Raises
     ------
     TypeError
-        If it is no path.
+        If it is not a path.
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF-4 file, but a folder (a Zarr store, say) or something else. If it is damaged: its bytes are
-        not those that its checksum was made of, or HDF5 cannot read them.
+        If it is not a netCDF-4 file, but a folder (a Zarr store, say) or something else. If it is damaged: its bytes
+        are not those that its checksum was made of, or HDF5 cannot read them.
     """
     import h5py
     import xarray as xr

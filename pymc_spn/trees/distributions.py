@@ -78,7 +78,7 @@ class TreeHandle(NoTensor):
         X : DataFrame of pandas, polars or pyarrow, mapping, array or Table
             Checked by the columns of the training table; NaN is missing.
         unseen : {"error", "missing"}
-            What becomes of levels that the training table did not have.
+            What to do with levels that the training table does not have.
         """
         from pymc_spn.trees.features import code_rows
 
@@ -198,7 +198,7 @@ def TreeResponse(
     family : {"classes", "binary", "real", "counts"} or leaf family, optional
         As in `fit_tree`.
         The parameters of ``ps.leaves.ClassLeaves(alpha)`` and the others are numbers or named variables of the model,
-        which NUTS samples beside the trees.
+        which NUTS samples together with the trees.
     observed : sequence of N, or pm.Data
         The response; a data container holds classes as 0..K-1.
     dims : str or (str,), optional

@@ -82,7 +82,7 @@ def _forget_sides(draws):
 
 
 def dimension_of(feature: str) -> str:
-    """Name of a feature's dimension beside those of rows, trees and levels."""
+    """Name of a feature's dimension, apart from those of rows, trees and levels."""
     return f"{feature}_value" if feature in ("row", "tree", "level") else as_name(feature)
 
 

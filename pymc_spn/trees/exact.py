@@ -342,7 +342,7 @@ class ExactTrees(NotebookRepr):
         Raises
         ------
         ValueError
-            If `n` is no integer of at least 0.
+            If `n` is not an integer of at least 0.
 
         Examples
         --------
@@ -378,7 +378,7 @@ class ExactTrees(NotebookRepr):
         Raises
         ------
         ValueError
-            If `draws` is no integer of at least 1.
+            If `draws` is not an integer of at least 1.
 
         Examples
         --------

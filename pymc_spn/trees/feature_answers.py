@@ -67,7 +67,7 @@ class FeatureAnswers:
         Raises
         ------
         ValueError
-            If only one of `X` and `y` is given, or `max_features` is no integer of at least 1.
+            If only one of `X` and `y` is given, or `max_features` is not an integer of at least 1.
 
         Examples
         --------

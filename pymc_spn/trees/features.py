@@ -92,7 +92,7 @@ class Features:
         ----------
         data : DataFrame, mapping, array or Table
         unseen : {"error", "missing"}
-            What becomes of a level that the training table did not have.
+            What to do with a level that the training table does not have.
         """
         return code_rows(self.columns, data, unseen)
 

@@ -2,7 +2,7 @@
 
 Statistics of a leaf: (K,) counts for classes (a binary response is two classes with unequal masses); for real values
 the sums of y and y^2 of the centred response. For counts they are the sums of y and log y!. The number of rows goes
-beside them.
+with them.
 """
 
 import math

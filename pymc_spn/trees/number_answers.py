@@ -43,7 +43,7 @@ class NumberAnswers:
         Raises
         ------
         ValueError
-            If the response is of classes that are no whole numbers.
+            If the response is of classes that are not whole numbers.
 
         Examples
         --------
@@ -96,7 +96,7 @@ class NumberAnswers:
         Raises
         ------
         TypeError, ValueError
-            If the response is of classes that are no whole numbers, or q is not within 0 and 1.
+            If the response is of classes that are not whole numbers, or q is not within 0 and 1.
 
         Examples
         --------
@@ -148,7 +148,7 @@ class NumberAnswers:
         Raises
         ------
         TypeError, ValueError
-            If the response is of classes that are no whole numbers, or `y` has another length, gaps or no row.
+            If the response is of classes that are not whole numbers, or `y` has another length, gaps or no row.
 
         Examples
         --------

@@ -121,7 +121,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         Parameters
         ----------
         path : str or path-like
-            A file that is there is replaced.
+            An existing file is replaced.
 
         Raises
         ------
@@ -353,7 +353,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         per_draw : bool
             One answer for each tree, (tree, row, level).
         unseen : {"error", "missing"}
-            What becomes of levels that the training table did not have.
+            What to do with levels that the training table does not have.
 
         Returns
         -------

@@ -160,7 +160,7 @@ class _TreeStep(OwnerStep):
 class ParticleGibbsTreeStep(_TreeStep):
     """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
 
-    ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables beside it. Each draw is one run of
+    ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables. Each draw is one run of
     conditional sequential Monte Carlo with multinomial resampling, which leaves the posterior unchanged whatever the
     number of particles.
 

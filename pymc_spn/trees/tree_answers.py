@@ -46,7 +46,7 @@ class TreeAnswers:
         Raises
         ------
         ValueError
-            If `n` is no integer of at least 0.
+            If `n` is not an integer of at least 0.
 
         Examples
         --------
@@ -247,7 +247,7 @@ class TreeAnswers:
         Raises
         ------
         ValueError
-            If there is no such tree, or `n_pairs` is no integer of at least 1.
+            If there is no such tree, or `n_pairs` is not an integer of at least 1.
 
         Examples
         --------

@@ -76,7 +76,7 @@ def log_inner_product(first: CircuitLike, second: CircuitLike) -> "xr.DataArray"
     Raises
     ------
     TypeError
-        If an argument is no circuit with parameters.
+        If an argument is not a circuit with parameters.
     ValueError
         If parameters are not valid, or if columns differ, or one has densities in one circuit and masses in the other.
         If the circuits are not compatible (two products are named), or the integral is infinite (two leaves are named).

@@ -1,7 +1,7 @@
 """`leaf`, `mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
 
 Any circuit so becomes a leaf of another: single leaves, Chow-Liu trees, cutset networks or fits of `fit_em` below a
-sum, or beside each other below a product. The parts are copied as they are; nothing about them is estimated again.
+sum, or next to each other below a product. The parts are copied as they are; nothing about them is estimated again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -73,9 +73,10 @@ def leaf(
     Raises
     ------
     TypeError
-        If the distribution is neither, or parameters are no numbers.
+        If the distribution is neither, or parameters are not numbers.
     ValueError
-        If the family is unknown, its parameters are missing or not valid, or some stand beside a distribution.
+        If the family is unknown, its parameters are missing or not valid, or parameters are given together with a
+        distribution.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.nd
     Raises
     ------
     TypeError
-        If something among the circuits is no circuit with parameters.
+        If something among the circuits is not a circuit with parameters.
     ValueError
         If there is no circuit, or columns or their kinds or levels differ. If a column has densities in one and masses
         in another, parameters are not valid, or weights are not as above.
@@ -166,7 +167,7 @@ def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
     Raises
     ------
     TypeError
-        If something among the circuits is no circuit with parameters.
+        If something among the circuits is not a circuit with parameters.
     ValueError
         If there is no circuit, two of them have a column in common, or parameters are not valid.
 

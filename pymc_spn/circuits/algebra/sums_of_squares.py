@@ -51,7 +51,7 @@ class SumOfSquares(NotebookRepr):
     Raises
     ------
     TypeError
-        If a component is no circuit with parameters, or coefficients are not numbers.
+        If a component is not a circuit with parameters, or coefficients are not numbers.
     ValueError
         If there is no component, columns differ, or two circuits have no product (see `multiply`); if coefficients are
         not finite numbers of that shape, or cancel each other everywhere.
@@ -106,7 +106,7 @@ class SumOfSquares(NotebookRepr):
 
     @property
     def acceptance_rate(self) -> float:
-        """One over what the positive weights of the square multiplied out add up to: what cancelling leaves of them.
+        """One over the sum of the positive weights of the expanded square: the share that cancelling leaves.
 
         Examples
         --------
@@ -278,7 +278,7 @@ class SumOfSquares(NotebookRepr):
         Raises
         ------
         ValueError
-            If n is no integer of at least 0.
+            If n is not an integer of at least 0.
 
         Examples
         --------

@@ -65,8 +65,8 @@ def fit_em(
         Laplace leaf at the column's median, its mean distance from there is added to every distance. For a Weibull leaf
         of shape k it is the density k exp(-k / c), c the shape that fits the column. For a uniform leaf of length l
         whose ends are learned, each observation has density exp(-r / l) / l, r the length of the column. 0 for none,
-        only with leaves on levels and those that stay. Otherwise scales would have no maximum, and rates and
-        probabilities one that is no valid leaf.
+        only with leaves on levels and those that stay. Otherwise scales would have no maximum, and the maximum of rates
+        and probabilities would not be a valid leaf.
     start : tuple of log_weights or None and leaf_parameters, optional
         Where to begin. Families that are left out, and weights if None, begin at random, `restarts` times. Leaf i of a
         column is halfway from the column's average to the i-th of the rows in a random order. Gaussian, log-normal and

@@ -1,4 +1,4 @@
-"""Log densities of a few rows, one at a time: what a call costs beside the circuit itself is kept small.
+"""Log densities of a few rows, one at a time: what a call costs apart from the circuit itself is kept small.
 
 A kernel that is given the twenty arrays of a tape spends longer on taking them over than on a thousand nodes. Here
 they are one array of whole numbers, read from its beginning to its end. Leaves stand in the order of their columns, so

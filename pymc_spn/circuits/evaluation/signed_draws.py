@@ -49,7 +49,8 @@ def draw_row_of_squares(rng, coefficients, circuits, theta, signed, products, th
     Raises
     ------
     RuntimeError
-        If no proposal of very many is accepted, as where parameters are none of a circuit, or weights are no numbers.
+        If no proposal of very many is accepted, as where parameters do not belong to a circuit, or weights are not
+        numbers.
     """
     n = circuits[0]
     added = 0.0

@@ -45,7 +45,7 @@ class ColumnEvent(NamedTuple):
     intervals : list of (low, high), or None
         Disjoint closed intervals with ends (n,), one of which must hold; None for no restriction.
     likelihood : Likelihood, optional
-        Weights of the values, beside the rest.
+        Weights of the values, in addition to the rest.
     """
 
     point: np.ndarray

@@ -58,7 +58,7 @@ class Circuit(NotebookRepr):
     Raises
     ------
     ValueError
-        If the arrays are no circuit, or it is not smooth or not decomposable; nodes and columns are named.
+        If the arrays are not a circuit, or it is not smooth or not decomposable; nodes and columns are named.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class Circuit(NotebookRepr):
         return ParameterisedCircuit(self, log_weights, leaf_parameters)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
-        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays beside it.
+        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays of their own.
 
         Examples
         --------
@@ -211,7 +211,7 @@ class Circuit(NotebookRepr):
         Raises
         ------
         TypeError, ValueError
-            If the data are no mapping or of another format, or the arrays are no circuit.
+            If the data are not a mapping or of another format, or the arrays are not a circuit.
 
         Examples
         --------
@@ -472,7 +472,7 @@ class Circuit(NotebookRepr):
     # -- checks ---------------------------------------------------------------------------------------
 
     def check_smooth(self) -> None:
-        """Children of a sum must have the same scope.
+        """Check that the children of each sum have the same scope.
 
         Raises
         ------
@@ -496,7 +496,7 @@ class Circuit(NotebookRepr):
             )
 
     def check_decomposable(self) -> None:
-        """Children of a product must have disjoint scopes.
+        """Check that the children of each product have disjoint scopes.
 
         Raises
         ------
@@ -527,10 +527,10 @@ class Circuit(NotebookRepr):
                     owner[name] = child
 
     def check_deterministic(self) -> None:
-        """Children of a sum must have disjoint supports, as decided from `leaf_support`.
+        """Check by `leaf_support` that the children of each sum have disjoint supports.
 
-        Two nodes are apart if every pair of alternatives of their sums differs in some column on which
-        both depend. The rule never calls overlapping supports disjoint.
+        Two nodes are disjoint if every pair of alternatives of their sums differs in some column on which both depend.
+        The rule never calls overlapping supports disjoint.
 
         Raises
         ------

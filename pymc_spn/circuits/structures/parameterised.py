@@ -49,7 +49,7 @@ class ParameterisedCircuit(Answers):
     Raises
     ------
     TypeError
-        If the first is no circuit, or parameters are no numbers.
+        If the first is not a circuit, or parameters are not numbers.
     ValueError
         If a shape is wrong, or weights or parameters are not valid.
 

@@ -44,7 +44,7 @@ def piecewise_linear(
     Raises
     ------
     TypeError
-        If knots or densities are no numbers.
+        If knots or densities are not numbers.
     ValueError
         If they differ in length, are fewer than two, or not finite. If knots do not increase, densities are negative or
         all 0, or their integral is not 1 (it is named).

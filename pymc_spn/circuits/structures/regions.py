@@ -225,7 +225,7 @@ class RegionTree(NotebookRepr):
         return out
 
     def positions_in_parent(self) -> np.ndarray:
-        """Where each column of each region stands among those of its parent region, all regions one after another.
+        """Position of each column of each region within its parent region, all regions one after another.
 
         Examples
         --------
@@ -349,7 +349,7 @@ class RegionTree(NotebookRepr):
         return width
 
     def check_names(self, argument: str, mapping: Mapping[str, object]) -> None:
-        """Refuse a mapping whose keys are not exactly the names of the columns.
+        """Check that the keys of a mapping are exactly the names of the columns.
 
         Examples
         --------
@@ -364,7 +364,7 @@ class RegionTree(NotebookRepr):
             raise ValueError(f"{argument} has an entry for {unknown[0]!r}, which is not a column")
 
     def copies(self, width: Sequence[int]) -> list[int]:
-        """Sum nodes of each region: one below each edge of the parent region that uses the region's split.
+        """Count the sum nodes of each region: one below each edge of the parent region that uses its split.
 
         Examples
         --------
@@ -378,7 +378,7 @@ class RegionTree(NotebookRepr):
         return copies
 
     def edges_to(self, region: int, width: Sequence[int]) -> int:
-        """Children of a sum node of the parent region that use the region's split.
+        """Count the children of a sum node of the parent region that use the region's split.
 
         Examples
         --------
@@ -411,7 +411,7 @@ class RegionTree(NotebookRepr):
         return sum(n * c for n, c, p in zip(self.copies(width), width, np.diff(self.part_ptr), strict=True) if p)
 
     def n_leaves(self, palette_sizes: Mapping[str, int] | None = None) -> int:
-        """Leaves of the explicit tree (the paper's L).
+        """Count the leaves of the explicit tree (the paper's L).
 
         Parameters
         ----------

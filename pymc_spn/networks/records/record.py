@@ -225,7 +225,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     Raises
     ------
     TypeError, ValueError
-        If it is no tree of data, or holds something that `SPN` cannot have written.
+        If it is not a tree of data, or holds something that `SPN` cannot have written.
     """
     name = find_name(idata, name)
     digits_place = f"variable {name + DIGITS!r} of sample_stats"

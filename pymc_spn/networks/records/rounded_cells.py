@@ -64,7 +64,8 @@ class KnownEvents(NamedTuple):
 
 @bare_called_kernel
 def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
-    """Log mass of each cell of a row in every leaf slot, beside the events that hold for all rows; see `evaluate_row`.
+    """Log mass of each cell of a row in every leaf slot, in addition to the events that hold for all rows; see
+    `evaluate_row`.
 
     The row as it is evaluated stands in ``row``.
     """

@@ -57,7 +57,7 @@ def empirical_leaf_priors(
     floor : float
         Smallest variance of a Gaussian entry relative to the variance of all observed values of its column. Without
         a floor b0 is 0, and the density of repeated values infinite, wherever a subsample is constant. The floor of
-        the recording grid, ``resolution``, holds beside it.
+        the recording grid, ``resolution``, holds as well.
     resolution : "auto", float or dict
         As in `SPN`.
     random_seed : int, Generator or None
