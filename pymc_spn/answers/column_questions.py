@@ -130,8 +130,8 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
 
     Categorical columns are left out and named in ``attrs["left_out"]``. If the learned leaf shape of a column is 1/2 or
     less in some draw that has a weight, its tails are too heavy for a mean. Unoccupied leaves then count with their
-    centre, and ``attrs["principal_value"]`` names the column. Columns with log-normal
-    leaves have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
+    centre, and ``attrs["principal_value"]`` names the column. Columns with log-normal leaves have an infinite mean
+    unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
 
     Parameters
     ----------

@@ -298,8 +298,8 @@ def mpe(
 
     A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply with the
     number of continuous columns. If it stops at `max_boxes`, the answer is the best row found and a bound on what it
-    may miss. Given a union it searches each part; in a marginal of a union parts may overlap,
-    where densities add up and the bound seldom suffices for a certificate.
+    may miss. Given a union it searches each part; in a marginal of a union parts may overlap, where densities add up
+    and the bound seldom suffices for a certificate.
 
     The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
     below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given

@@ -158,8 +158,8 @@ def predict_cdf(
     Returns
     -------
     DataArray
-        (row,), or (row, x) for several points, of the average over the draws; exact, numerical
-        where columns are in cells. NaN where the row's own cell is missing.
+        (row,), or (row, x) for several points, of the average over the draws; exact, numerical where columns are in
+        cells. NaN where the row's own cell is missing.
 
     Raises
     ------

@@ -87,9 +87,8 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
     DataArray
         (row,) of levels or numbers. A mean does not exist if the leaf shape is 1/2 or less. The centre of such leaves
         then replaces it, and ``principal_value`` names the column. If the mean is infinite, ``infinite_mean`` names it
-        (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain``
-        its error. Rows whose density is zero under every draw have NaN, or None instead of a level, and a warning
-        names them.
+        (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain`` its error. Rows whose
+        density is zero under every draw have NaN, or None instead of a level, and a warning names them.
 
     Examples
     --------

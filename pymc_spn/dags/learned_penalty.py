@@ -41,10 +41,10 @@ def refuse_unlearnable(must_precede: np.ndarray) -> None:
 def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
     """The learned edge penalty, of scores that have no prior but what knowledge rules out.
 
-    Under a penalty of kappa nats each of the M pairs of variables is an edge with probability
-    pi = 1 / (1 + exp(kappa)), given the order. The penalty is the mode of its posterior if pi is uniform: the largest
-    log evidence plus log pi (1 - pi). Without knowledge, the expected number E of edges then fulfils
-    pi = (E + 1) / (M + 2), so that the penalty is at most log(M + 1) nats either way.
+    Under a penalty of kappa nats each of the M pairs of variables is an edge with probability pi = 1 / (1 +
+    exp(kappa)), given the order. The penalty is the mode of its posterior if pi is uniform: the largest log evidence
+    plus log pi (1 - pi). Without knowledge, the expected number E of edges then fulfils pi = (E + 1) / (M + 2), so that
+    the penalty is at most log(M + 1) nats either way.
 
     Parameters
     ----------

@@ -264,8 +264,7 @@ def integral_circuit(
     The densities of the hidden variables and the parameters of the leaves given their values are functions, written in
     PyTensor or NumPy. They may have as few parameters as you like. Put priors on these, and
     `IntegralCircuit.log_weights` and `IntegralCircuit.leaf_parameters` into a `CircuitDensity`. NUTS samples them. The
-    circuit is that of
-    `hidden_chow_liu_tree` with as many states as there are points.
+    circuit is that of `hidden_chow_liu_tree` with as many states as there are points.
 
     Parameters
     ----------

@@ -3,9 +3,8 @@
 Comparisons ``< <= > >= == !=``, also chained, and ``in`` and ``not in`` a list of values. ``and or not``, or ``& | ~``
 with every comparison in parentheses. Columns by name, in backticks if that is not an identifier; one of True and False
 is also a condition by itself. Numbers, strings, True and False. One side of a comparison is an expression in one
-column, the
-other a constant. Expressions are made of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2; the column
-stands in one once, or it is a polynomial.
+column, the other a constant. Expressions are made of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2; the
+column stands in one once, or it is a polynomial.
 
 Values are those of NumPy: what is undefined is NaN, which compares as false, so that ``log(x) < 0`` does not hold below
 0 and its negation does. Single points of a continuous column have probability zero: ``x != 3`` always holds, and

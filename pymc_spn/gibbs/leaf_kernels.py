@@ -1,9 +1,9 @@
 """Conjugate leaves in the sampler: statistics and collapsed predictive, one leaf or all leaves of a row.
 
-A continuous leaf is kept as five numbers with which its log predictive density is
-``log_scale - power * log1p((y - centre)**2 * curvature + (y + offset) * slope)``. This single formula vectorises over
-slots. It holds the Student t of a Gaussian leaf (slope 0) and the Lomax of an Exponential one (curvature 0). A
-log-normal leaf is a Gaussian one at u = log(y + offset), less the Jacobian u.
+A continuous leaf is kept as five numbers with which its log predictive density is ``log_scale - power * log1p((y -
+centre)**2 * curvature + (y + offset) * slope)``. This single formula vectorises over slots. It holds the Student t of a
+Gaussian leaf (slope 0) and the Lomax of an Exponential one (curvature 0). A log-normal leaf is a Gaussian one at u =
+log(y + offset), less the Jacobian u.
 
 A whole number stands for its cell. Its log likelihood under a Gaussian leaf is the mean log density over the cell,
 log N(y) - precision * cell_variance / 2. It is conjugate, since it adds cell_variance to the sum of squares. It is

@@ -16,8 +16,8 @@ MAX_GRID_WIDTH = 0.4
 def ties_and_grid(observed, grid):
     """How many times more frequent equal values are than the grid explains, and the grid in standard deviations.
 
-    Both are 0 where ties are few. On a grid d, a smooth density with standard deviation s makes about
-    d / (2 sqrt(pi) s) of all pairs of rows equal.
+    Both are 0 where ties are few. On a grid d, a smooth density with standard deviation s makes about d / (2 sqrt(pi)
+    s) of all pairs of rows equal.
     """
     counts = np.unique(observed, return_counts=True)[1].astype(np.float64)
     tied = (counts * (counts - 1.0)).sum() / 2.0

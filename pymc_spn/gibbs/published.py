@@ -37,9 +37,8 @@ _HALF = np.int64((1 << 26) - 1)
 class States(NamedTuple):
     """States of all rows at all sum nodes, and their counts, in groups of regions of equal width and mass.
 
-    Inside a group of M nodes of width C the cumulative weight of digit c stands at
-    ``bound[bound_begin + c M + node]``. It counts rows with a digit of at most c, plus these children's prior mass. The
-    last digit needs none.
+    Inside a group of M nodes of width C the cumulative weight of digit c stands at ``bound[bound_begin + c M + node]``.
+    It counts rows with a digit of at most c, plus these children's prior mass. The last digit needs none.
     """
 
     digit: np.ndarray  # (N, S) smallest signed integers

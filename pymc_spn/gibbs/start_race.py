@@ -3,9 +3,8 @@
 Sweeps move single rows, so a chain of some thousand rows stays near the grouping that k-means began with. Groupings
 differ by more than what any number of sweeps gains. After some sweeps from each start their log joints tell which
 groupings are poor. That works only where bottom-up sweeps, which move all rows at once, settle a small network that
-soon. A
-large one is still growing then, and those that have grown least stand highest. Draws are not touched: the race is over
-before the first of them, and chooses a state to begin with.
+soon. A large one is still growing then, and those that have grown least stand highest. Draws are not touched: the race
+is over before the first of them, and chooses a state to begin with.
 """
 
 from typing import Any, NamedTuple

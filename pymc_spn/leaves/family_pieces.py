@@ -109,8 +109,8 @@ class Fit(NamedTuple):
     statistics : callable (x, own), optional
         The three moments of values of one leaf, see `expected_statistics`.
     of_rows : callable (x, weight, rows, mean, variance), optional
-        In their place, for families that need all rows: the leaf (p,) that is best for ascending
-        values with weights, or None if nothing tells.
+        In their place, for families that need all rows: the leaf (p,) that is best for ascending values with weights,
+        or None if nothing tells.
     log_prior : callable (own, mean, variance)
         Expected log density of an observation of the prior under each leaf (n,).
     near : callable (cell, usable, mean, variance)

@@ -101,8 +101,8 @@ class Gaussian(PaletteEntry):
     ) -> NormalGamma:
         """Normal-gamma (mu0, rho0, a0, b0) with ``b0 = a0 max(s variance, resolution^2 / 12)``.
 
-        s is the leaf's scale, ``leaf_scale * relative_scale``. The floor is the variance
-        of rounding; without it b0 would vanish on repeated values.
+        s is the leaf's scale, ``leaf_scale * relative_scale``. The floor is the variance of rounding; without it b0
+        would vanish on repeated values.
         """
         s = require_positive("Gaussian", "leaf_scale", leaf_scale) * self.relative_scale
         require_positive("Gaussian", "leaf_shape", leaf_shape)

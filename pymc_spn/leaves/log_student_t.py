@@ -144,8 +144,8 @@ def _at_point(p, x, shift, out):
 def _box_ranges(p, low, high, shift, out):
     """Over low > 0 by interval arithmetic on the factors.
 
-    With g and h the derivatives of the log density of u = log x they are f (g - 1) / x and
-    f ((g - 1) (g - 2) + h) / x^2.
+    With g and h the derivatives of the log density of u = log x they are f (g - 1) / x and f ((g - 1) (g - 2) + h) /
+    x^2.
     """
     if low == high:
         _at_point(p, low, shift, out)

@@ -4,8 +4,8 @@ A box is kept while its upper bound exceeds the best density found by more than 
 are taken over a box, and the least counts. The first is leaf maxima passed up. If leaves are over several columns,
 there is a concave quadratic (`quadratic_bounds`). Next comes a centred form with the ranges of gradient and Hessian. If
 the range of the Hessian shows that the density is concave, the last is a tangent plane at a point near the best one. A
-box in which some
-derivative keeps its sign holds no interior maximum. Boxes are split at modes of leaves, later in the middle.
+box in which some derivative keeps its sign holds no interior maximum. Boxes are split at modes of leaves, later in the
+middle.
 """
 
 import heapq

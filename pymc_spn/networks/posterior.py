@@ -54,10 +54,9 @@ class SPNPosterior(TrainingRowSimilarity):
     draws come from. Tables have these in their ``attrs``.
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
-    None is unbounded), a list of intervals or a set of values. They may also be text such as
-    ``"20 <= age < 30 and job == 'nurse'"``. Of a sequence of mappings one holds. A condition may be a row with gaps:
-    its missing values (NaN, pd.NA) say nothing. Many threads may ask one posterior, its marginals and its conditions
-    at once.
+    None is unbounded), a list of intervals or a set of values. They may also be text such as ``"20 <= age < 30 and job
+    == 'nurse'"``. Of a sequence of mappings one holds. A condition may be a row with gaps: its missing values (NaN,
+    pd.NA) say nothing. Many threads may ask one posterior, its marginals and its conditions at once.
 
     Examples
     --------
@@ -306,8 +305,8 @@ class SPNPosterior(TrainingRowSimilarity):
         """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
 
         Without `df`: for each draw and training row the log predictive given the other rows (the row is taken out,
-        evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With
-        `df`: the log predictive of new rows for each draw.
+        evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With `df`: the log
+        predictive of new rows for each draw.
 
         Parameters
         ----------

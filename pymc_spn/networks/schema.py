@@ -49,8 +49,8 @@ class NetworkSchema:
     resolution, centre, scale : tuple of float
         Per column: recording grid, and coded value = (x - centre) / scale.
     hyperparameters : dict
-        For each of `HYPERPARAMETERS` either ``{"fixed": [numbers]}`` or
-        ``{"variable": name}``, the variable in ``posterior`` that holds it.
+        For each of `HYPERPARAMETERS` either ``{"fixed": [numbers]}`` or ``{"variable": name}``, the variable in
+        ``posterior`` that holds it.
     start : str
         How chains start: "kmeans" or "prior".
     missing : str

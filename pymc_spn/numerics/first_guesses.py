@@ -21,8 +21,8 @@ class LeadsOn:
     """An object whose missing attributes say what to ask instead, and that offers only what it can answer.
 
     `_instead` maps names that other packages use to what is said of them; those of base classes count, too. It says
-    under ``"[]"`` what to ask in place of ``post["age"]``.
-    `_refused` names methods that only refuse: they are there, but not offered.
+    under ``"[]"`` what to ask in place of ``post["age"]``. `_refused` names methods that only refuse: they are there,
+    but not offered.
     """
 
     _instead: ClassVar[dict[str, str]] = {}

@@ -33,10 +33,10 @@ def plot_dependence(
     annotate : bool
         Whether to write the numbers into the cells.
     cluster : bool
-        Whether to order the columns by hierarchical clustering. It is average linkage with the distance
-        1 - sqrt(1 - exp(-2 I)) of two columns with mutual information I (in nats). That is one minus the correlation
-        that a pair of normal columns of this mutual information has. The distance 0 means that one column determines
-        the other, 1 that they are independent.
+        Whether to order the columns by hierarchical clustering. It is average linkage with the distance 1 - sqrt(1 -
+        exp(-2 I)) of two columns with mutual information I (in nats). That is one minus the correlation that a pair of
+        normal columns of this mutual information has. The distance 0 means that one column determines the other, 1 that
+        they are independent.
 
     Returns
     -------

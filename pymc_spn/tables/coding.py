@@ -348,8 +348,8 @@ def raise_at(series, name, bad, rule, error=ValueError):
 def number_array(numbers, dtype_text):
     """Array of the named dtype, or of the narrowest one that holds what is there.
 
-    Missing bools and integers need the nullable dtype; an integer column with fractions (a draw
-    from a Gaussian leaf) becomes float64, one beyond the dtype's range int64.
+    Missing bools and integers need the nullable dtype; an integer column with fractions (a draw from a Gaussian leaf)
+    becomes float64, one beyond the dtype's range int64.
     """
     dtype = pdt.pandas_dtype(dtype_text)
     missing = np.isnan(numbers)

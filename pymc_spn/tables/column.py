@@ -29,9 +29,8 @@ class Column:
         The values that codes 0..K-1 stand for; exactly two for ``binary``, consecutive integers for ``ordinal``, None
         for other numbers.
     dtype : str
-        The dtype that decoding restores, as pandas prints it (``"int64"``, ``"boolean"``,
-        ``"str"``); for categories ``"category[<dtype of the levels>]"``, followed by
-        ``" ordered"`` where the order means something.
+        The dtype that decoding restores, as pandas prints it (``"int64"``, ``"boolean"``, ``"str"``); for categories
+        ``"category[<dtype of the levels>]"``, followed by ``" ordered"`` where the order means something.
     indicates : str, optional
         Name of the column whose gaps this one marks: True where that column has no value. `Table.from_frame` fills it
         in from the gaps.

@@ -11,9 +11,9 @@ LEAST_EXPONENT = -308  # decimal exponent below which numbers are subnormal: few
 def resolution(values):
     """Width of the grid; at least 98 % of the values are multiples of it.
 
-    The decimals that 98 % of the values need are found first, then the greatest common divisor
-    at those decimals. Zeros lie on every grid and have no say. Noise of float64 and float32
-    storage is tolerated. A constant column has the unit of its last decimal.
+    The decimals that 98 % of the values need are found first, then the greatest common divisor at those decimals. Zeros
+    lie on every grid and have no say. Noise of float64 and float32 storage is tolerated. A constant column has the unit
+    of its last decimal.
 
     Parameters
     ----------

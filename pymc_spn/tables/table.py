@@ -112,8 +112,8 @@ class Table:
         TypeError
             If a dtype or an argument cannot be used, or an object column mixes types.
         ValueError
-            If a value breaks its column's rule (the message names column, row, rule and value),
-            a column is missing, unknown, duplicated or wholly missing, or there are no rows.
+            If a value breaks its column's rule (the message names column, row, rule and value), a column is missing,
+            unknown, duplicated or wholly missing, or there are no rows.
 
         Warns
         -----

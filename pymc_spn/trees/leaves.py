@@ -25,8 +25,8 @@ class ClassLeaves:
     Parameters
     ----------
     alpha : float or PyMC variable
-        Total mass of the symmetric Dirichlet prior: a leaf with n_k of n rows in class k predicts
-        (n_k + alpha / K) / (n + alpha).
+        Total mass of the symmetric Dirichlet prior: a leaf with n_k of n rows in class k predicts (n_k + alpha / K) /
+        (n + alpha).
     levels : sequence, optional
         The classes in order; those of the response by default, which are then no fractions.
 

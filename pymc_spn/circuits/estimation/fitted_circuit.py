@@ -28,9 +28,8 @@ class CircuitFit(ParameterisedCircuit):
         Log likelihood plus log prior, up to a constant, before each step over all rows and at the end, in nats. It
         never falls, with two exceptions. It may fall through the epochs in batches, which are between its first two
         entries. And rounding may spoil a step: that is then the last entry, and the parameters are those of the
-        largest. Of
-        `chow_liu_tree` and `prometheus` the log likelihood alone; of one `cutset_network` its score, before and after
-        each division.
+        largest. Of `chow_liu_tree` and `prometheus` the log likelihood alone; of one `cutset_network` its score, before
+        and after each division.
     converged : bool
         Whether the last step gained less than the tolerance and lost no more; False where none was taken, but at the
         end of a closed form.

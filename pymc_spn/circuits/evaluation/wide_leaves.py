@@ -2,8 +2,8 @@
 
 Kernels know leaves over one column alone. To them a leaf over several columns is a product, at the same node. Its parts
 are leaves of these columns behind all other nodes, whose logs NumPy works out. All observed parts have equal shares of
-their joint log density. So an induced tree has one leaf in each column, and the shift of a
-column by which linear space is scaled stays what it is.
+their joint log density. So an induced tree has one leaf in each column, and the shift of a column by which linear space
+is scaled stays what it is.
 """
 
 from collections.abc import Iterator

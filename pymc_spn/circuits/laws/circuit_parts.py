@@ -3,8 +3,8 @@
 Given an event on each column by itself, a circuit's distribution is again that of a circuit with the same nodes
 (Darwiche 2003; Poon and Domingos 2011). Every leaf is its own distribution within its column's event. The weight of an
 edge is multiplied by the probability of the event below its child, divided by that below the sum. Columns that are
-summed out or at
-a point leave the circuit; so do edges of weight 0, sums and products with one child, and nodes that nothing reaches.
+summed out or at a point leave the circuit; so do edges of weight 0, sums and products with one child, and nodes that
+nothing reaches.
 """
 
 from dataclasses import replace

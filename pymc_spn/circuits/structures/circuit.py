@@ -32,8 +32,8 @@ SUM, PRODUCT, LEAF = 0, 1, 2
 class Circuit(NotebookRepr):
     """A smooth and decomposable circuit without its parameters: `with_parameters` makes one that answers.
 
-    Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is
-    a child of some node, and every column occurs in some leaf.
+    Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is a child of
+    some node, and every column occurs in some leaf.
 
     Parameters
     ----------

@@ -85,15 +85,14 @@ class ParameterisedCircuit(Answers):
 
     Of SciPy's two a sequence of distributions stands in the place of the rows. They answer all questions except `mpe`,
     which a circuit with such leaves does not have. Answers are as exact as SciPy's densities, distribution functions
-    and moments. A value at which the density is infinite does not belong to them. `fit_em` keeps them
-    as they are; products of circuits and `CircuitDensity` need the other families.
+    and moments. A value at which the density is infinite does not belong to them. `fit_em` keeps them as they are;
+    products of circuits and `CircuitDensity` need the other families.
 
     Where all columns are `Column` objects, rows are read as by a posterior. Columns that are names only hold numbers,
     levels as codes 0..K-1, in a DataFrame and in an array. The columns of an array are those of the circuit by
     position. In a Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log
-    density of a row is
-    exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs where that would
-    lose anything.
+    density of a row is exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs
+    where that would lose anything.
 
     Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location. Those of a
     triangular leaf jump at the mode and at both ends. The density itself jumps at the ends of uniform leaves, and of
