@@ -54,10 +54,10 @@ def explain(
     Returns
     -------
     Dataset
-        Over ``column``: ``log_ratio``, what the value loses when the cell is taken out, log v(all) - log v(all but the
-        cell). ``shapley``, the average of that over all orders in which cells become known, which adds up to ``total``
-        - ``baseline``. ``hdi`` of the Shapley values over draws. Marginals are
-        exact, nothing is imputed for the cells left out.
+        Over ``column``. ``log_ratio`` is what the value loses when the cell is taken out: log v(all) - log v(all but
+        the cell). ``shapley`` is the average of that over all orders in which cells become known. The values add up to
+        ``total`` less ``baseline``. ``hdi`` is the interval of the Shapley values over draws. Marginals are exact,
+        nothing is imputed for the cells left out.
 
     Examples
     --------

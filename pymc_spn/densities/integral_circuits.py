@@ -396,7 +396,7 @@ def _edges_from_root(parent: Any, names: list[str]) -> tuple[tuple[str, str], ..
     if len(reached) < len(names):
         left = [name for name in names if name not in reached]
         raise ValueError(
-            f"tree must lead from every column to the root {roots[0]!r}, {left} are on a circle or below it"
+            f"tree must lead from every column to the root {roots[0]!r}, {left} are on a cycle or below it"
         )
     return tuple(edges)
 

@@ -89,8 +89,8 @@ def sample_chains(
     Raises
     ------
     TypeError
-        If `model` is neither a model nor a function, `client` is not a synchronous client, the model cannot be sent to
-        workers, or an argument cannot be used on a cluster.
+        If `model` is neither a model nor a function, or `client` is not a synchronous client. If the model cannot be
+        sent to workers, or an argument cannot be used on a cluster.
     ValueError
         If an argument is out of range, the client is closed, or a function builds different data on each worker.
     ImportError

@@ -173,8 +173,8 @@ def _box_log(a, b, c, e, x):
 def _box_ranges(p, low, high, shift, out):
     """Of f = c x^k (1 - x)^l the first in closed form, the second by its factors.
 
-    With s = k + l the second derivative is c x^(k - 2) (1 - x)^(l - 2) times the parabola s (s - 1) x^2 - 2 k (s - 1) x
-    + k (k - 1). The factor before it has at most one turn, at (k - 2) / (s - 4).
+    With s = k + l the second derivative is c x^(k - 2) (1 - x)^(l - 2) times a parabola. The parabola is
+    s (s - 1) x^2 - 2 k (s - 1) x + k (k - 1). The factor before it has at most one turn, at (k - 2) / (s - 4).
     """
     k = p[0]
     m = p[1]
