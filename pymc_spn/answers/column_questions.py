@@ -9,7 +9,7 @@ from pymc_spn.answers.asked_law import AskedLaw, Given, Known, joined_errors, re
 from pymc_spn.laws.column_laws import QUANTILE_TOLERANCE
 from pymc_spn.laws.law import ColumnOfLaw
 from pymc_spn.laws.raw_moments import about_mean
-from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.asked_numbers import check_order, checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted, weighted_mean
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -50,6 +50,7 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
     array([0.5])
     """
     self = self._each_draw(per_draw)
+    check_order("cdf", x, column)
     points, known = checked_points(x), self._known(given)
     d = self._numeric("column", column, known)
     scalar, at = points.ndim == 0, np.atleast_1d(points)
@@ -95,6 +96,7 @@ def quantile(
     ('quantile',)
     """
     self = self._each_draw(per_draw)
+    check_order("quantile", q, column)
     level, known = checked_levels(q), self._known(given)
     law, d = known.law, self._numeric("column", column, known)
     of_column, origin = law.column(d), law.columns[d].origin

@@ -52,6 +52,7 @@ class ExactQueries(NotebookRepr):
         "score": "scores are in the LocalScores of it, scores",
         "to_netcdf": "save(path)",
         "[]": "edge_probabilities().sel(parent='a', child='b')",
+        "()": "questions are methods, such as edge_probabilities()",
         "map": "most_probable()",
         "log_evidence": "log_mass; ps.dags.dag_log_evidence is for models",
         "plot": "ps.plots.plot_edge_probabilities(post.edge_probabilities())",

@@ -214,7 +214,8 @@ def choose_score(
                 raise ValueError(f"{argument} cannot be combined with a callable score: do this inside the function")
         return CallableScorer(score, table.names), getattr(score, "__name__", type(score).__name__), None, None
     raise TypeError(
-        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}"
+        f"score must be a BGe, BDeu, ConditionalGaussian or callable (child, parents) -> float, got {quoted(score)}. "
+        "ps.BGe() is for numbers, ps.BDeu() for levels, ps.ConditionalGaussian() for both"
     )
 
 

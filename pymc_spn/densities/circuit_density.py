@@ -42,6 +42,7 @@ from pymc_spn.densities.parameters_of_rows import (
     without_batch,
 )
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
+from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
@@ -109,6 +110,7 @@ def _(op, values, rng, size, packed, log_weights, theta, **kwargs):
     return logs.reshape(value.shape[:-1])
 
 
+@in_a_model("ps.CircuitDensity('x', circuit, log_weights, leaf_parameters, observed=df)")
 def CircuitDensity(
     name: str,
     circuit: Circuit,
@@ -200,8 +202,6 @@ def CircuitDensity(
     pass up and one down. Darwiche, A. (2003). A differential approach to inference in Bayesian networks. JACM 50.
     """
     model = pm.modelcontext(None)
-    if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {quoted(name)}")
     dims = convert_dims(dims)  # PyMC's register_rv reads a string by its letters
     _check_circuit(circuit)
     known = None if given is None else given_cells(circuit, given)

@@ -40,6 +40,7 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 REVERSED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 MOST_CHARACTERS = 20_000
 MOST_TERMS = 2_000  # comparisons and values of lists
+FOREIGN = {"&&": "and", "||": "or"}  # what other languages write
 TERMS = re.compile(r"[<>]=?|[=!]=|,|\bin\b")
 FEW = 4  # integers between the ends of an interval up to which each is looked at
 Boxes = list[Events]
@@ -149,6 +150,8 @@ class _EventParser:
             self.tree = ast.parse(readable, mode="eval").body
         except (SyntaxError, ValueError, MemoryError) as error:
             what = f"{error.msg} at position {(error.offset or 1) - 1}" if isinstance(error, SyntaxError) else error
+            if foreign := re.search(r"&&|\|\|", QUOTES.sub(lambda found: " " * len(found[0]), text)):
+                what = f"write {FOREIGN[foreign[0]]} in place of {foreign[0]} at position {foreign.start()}"
             raise ValueError(f"{argument}: {quoted(text)} cannot be read: {what}") from error
 
     def region(self, node: ast.expr, negated: bool = False) -> Boxes:

@@ -66,6 +66,7 @@ class Inference(NotebookRepr):
 
     _instead: ClassVar[dict[str, str]] = {
         "[]": "marginal(name), marginals()",
+        "()": "marginal(name), marginals()",
         "query": "marginal(name), marginals()",
         "map_query": "map()",
     }

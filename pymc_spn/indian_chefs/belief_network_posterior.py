@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -161,6 +161,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         ('parent', 'child')
         """
         return cls.from_idata(path)
+
+    _instead: ClassVar[dict[str, str]] = {"()": "questions are methods, such as log_density(X), predict(df, target)"}
 
     def _facts(self) -> Facts:
         n, m, _ = self.parameters.shape

@@ -20,6 +20,13 @@ def is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def check_order(question: str, numbers: Any, column: Any) -> None:
+    """Refuse a column's name in the place of the numbers."""
+    if isinstance(numbers, str) and not isinstance(column, str):
+        call = f"{question}({quoted(column)}, {quoted(numbers)})"
+        raise TypeError(f"{question}: numbers come first, then the column, as in {call}; got {quoted(numbers)} first")
+
+
 def checked_points(x: Any) -> np.ndarray:
     """Points of a distribution function, () or (n,)."""
     return _numbers("x must be a number or a sequence of numbers without NaN", x, lambda points: ~np.isnan(points))

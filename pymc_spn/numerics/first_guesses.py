@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from pymc_spn.numerics.methods_of_some import MethodOfSome
+from pymc_spn.numerics.quoted_values import quoted
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -21,12 +22,17 @@ class LeadsOn:
     """An object whose missing attributes say what to ask instead, and that offers only what it can answer.
 
     `_instead` maps names that other packages use to what is said of them; those of base classes count, too. It says
-    under ``"[]"`` what to ask in place of ``post["age"]``. `_refused` names methods that only refuse: they are there,
-    but not offered.
+    under ``"[]"`` what to ask in place of ``post["age"]``, and under ``"()"`` what in place of ``post(df)``.
+    `_refused` names methods that only refuse: they are there, but not offered.
     """
 
     _instead: ClassVar[dict[str, str]] = {}
     _refused: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "()" in vars(cls).get("_instead", {}):  # others stay what `callable` says no to
+            cls.__call__ = _refuse_call  # type: ignore[attr-defined]
 
     if not TYPE_CHECKING:  # to a type checker, a class with __getattr__ has every attribute
 
@@ -37,16 +43,13 @@ class LeadsOn:
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name.startswith("_"):
                 raise AttributeError(said)
-            for cls in type(self).__mro__:
-                if way := vars(cls).get("_instead", {}).get(name):
-                    raise AttributeError(f"{said}: {way}")
+            for way in _ways(self, name):
+                raise AttributeError(f"{said}: {way}")
             meant = nearest(name, (one for one in dir(self) if not one.startswith("_")))
             raise AttributeError(said + (f"; did you mean {meant!r}?" if meant else ""))
 
     def __getitem__(self, key: Any) -> Any:
-        said = f"{type(self).__name__!r} object is not subscriptable"
-        ways = (way for cls in type(self).__mro__ if (way := vars(cls).get("_instead", {}).get("[]")))
-        raise TypeError(": ".join([said, *islice(ways, 1)]))
+        raise TypeError(": ".join([f"{type(self).__name__!r} object is not subscriptable", *_ways(self, "[]")]))
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if name not in self._refused and self._answers(name)]
@@ -54,6 +57,21 @@ class LeadsOn:
     def _answers(self, name: str) -> bool:
         method = inspect.getattr_static(type(self), name, None)
         return not isinstance(method, MethodOfSome) or hasattr(self, name)
+
+
+def _ways(asked: LeadsOn, name: str) -> list[str]:
+    """What is said of a name, by the first class that says something; empty if none does."""
+    found = (way for cls in type(asked).__mro__ if (way := vars(cls).get("_instead", {}).get(name)))
+    return list(islice(found, 1))
+
+
+def _refuse_call(self: LeadsOn, *_: Any, **__: Any) -> NoReturn:
+    raise TypeError(": ".join([f"{type(self).__name__!r} object is not callable", *_ways(self, "()")]))
+
+
+def _is_of_the_call(error: TypeError) -> bool:
+    """Whether arguments did not fit the function that was called, and none within it."""
+    return error.__traceback__ is not None and error.__traceback__.tb_next is None
 
 
 def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
@@ -73,8 +91,8 @@ def led[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
         try:
             return ask(*args, **named)
         except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # not of this call
+            if not _is_of_the_call(error):
+                raise
             parameters = list(inspect.signature(ask).parameters)
             is_method = parameters[:1] in (["self"], ["cls"])
             parameters = parameters[is_method:]
@@ -109,11 +127,46 @@ def made_by[Class: type](way: str) -> Callable[[Class], Class]:
             try:
                 make(self, *args, **named)
             except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                if not _is_of_the_call(error):
                     raise
                 raise TypeError(f"{error}. Make it by {way}") from None
 
         cls.__init__ = __init__  # type: ignore[misc]
         return cls
+
+    return change
+
+
+def in_a_model[Make: Callable[..., Any]](way: str) -> Callable[[Make], Make]:
+    """What is made within a model, by a name: where the call does not fit, the message says how it is written.
+
+    Parameters
+    ----------
+    way : str
+        What stands behind ``with pm.Model():``, as in ``"ps.SPN('x', observed=df)"``.
+    """
+    said = f"Write with pm.Model(): {way}"
+
+    def change(made: Make) -> Make:
+        place = "__new__" if "__new__" in vars(made) else "__init__"
+        make: Callable[..., Any] = getattr(made, place) if isinstance(made, type) else made
+        before = 1 if isinstance(made, type) else 0  # arguments before the name
+
+        @wraps(make)
+        def asked(*args: Any, **named: Any) -> Any:
+            for name in (*args[before : before + 1], *([named["name"]] if "name" in named else [])):
+                if not isinstance(name, str):
+                    raise TypeError(f"name must be a string, got {quoted(name)}. {said}")
+            try:
+                return make(*args, **named)
+            except TypeError as error:
+                if not _is_of_the_call(error) and not str(error).startswith("No model on context stack"):
+                    raise
+                raise TypeError(f"{str(error).rstrip('.')}. {said}") from None
+
+        if not isinstance(made, type):
+            return asked  # type: ignore[return-value]
+        setattr(made, place, staticmethod(asked) if place == "__new__" else asked)
+        return made
 
     return change

@@ -17,6 +17,13 @@ FOREIGN = {  # what other packages call things
     "learn_spn": "SPN in a model, or fit_variational",
     "normal": "leaves.Gaussian",
 }
+METHODS = {  # functions of other packages that are methods here
+    "save": "results save themselves, post.save(path), and ps.load(path) reads them",
+    "fit": "ps.fit_variational(df), ps.fit_tree(X, y) and ps.DagPosterior.from_data(df) learn from a table, "
+    "pm.sample() from a model",
+    "sample": "pm.sample() draws from a model, and post.sample(n) rows from a posterior",
+    "predict": "posteriors answer, post.predict(df, target)",
+}
 
 
 def lazy_names(
@@ -40,9 +47,10 @@ def lazy_names(
             return import_module(f"{module}.{name}")
         if name not in places:
             meant = None if name.startswith("_") else _meant(package, module, name)
-            raise AttributeError(
-                f"module {module!r} has no attribute {name!r}" + (f"; did you mean {meant}?" if meant else "")
-            )
+            said = f"module {module!r} has no attribute {name!r}"
+            if name in METHODS:
+                raise AttributeError(f"{said}: {METHODS[name]}")
+            raise AttributeError(said + (f"; did you mean {meant}?" if meant else ""))
         value = getattr(import_module(f"{package}.{places[name]}"), name)
         setattr(sys.modules[module], name, value)
         return value

@@ -188,6 +188,7 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         "shap": "partial_dependence(feature), ice(feature) and variable_importance() explain it",
         "to_netcdf": "save(path)",
         "[]": "tree(number) is one of its trees",
+        "()": "predict(X), predict_quantile(X, q)",
     }
 
     def _facts(self) -> Facts:

@@ -1,9 +1,11 @@
 """What somebody who knows PyMC, pandas or pgmpy tries first: it works, or the message leads on."""
 
 import pickle
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 from scipy import stats
 
@@ -45,6 +47,21 @@ NAMES = {
 }
 
 
+VERBS = {
+    "save": "results save themselves, post.save(path), and ps.load(path) reads them",
+    "fit": "ps.fit_variational(df), ps.fit_tree(X, y) and ps.DagPosterior.from_data(df) learn from a table",
+    "sample": "pm.sample() draws from a model, and post.sample(n)",
+    "predict": "post.predict(df, target)",
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_functions_that_are_methods_here(verb):
+    with pytest.raises(AttributeError) as caught:
+        getattr(ps, verb)
+    assert f"module 'pymc_spn' has no attribute {verb!r}: " in str(caught.value) and VERBS[verb] in str(caught.value)
+
+
 @pytest.mark.parametrize("guess", NAMES)
 def test_names_of_the_package(guess):
     module, meant = NAMES[guess]
@@ -76,6 +93,12 @@ POSTERIOR = {
     "graphs": (lambda p: ps.DagPosterior(NUMBERS), "Make it by ps.DagPosterior.from_data(df)"),
     "edges": (lambda p: ps.DAG(list("abc"), [("a", "b")]), "edges go into ps.DAG.from_edges(names, edges)"),
     "edges alone": (lambda p: ps.DAG([("a", "b")]), "Make it by ps.DAG.from_edges(names, edges)"),
+    "a call": (lambda p: p(ROWS), "'SPNPosterior' object is not callable: questions are methods, such as log_"),
+    "a column first": (lambda p: p.quantile("x0", 0.5), "numbers come first, then the column, as in quantile(0.5,"),
+    "a column, a point": (lambda p: p.cdf("x0", 1.0), "numbers come first, then the column, as in cdf(1.0, 'x0')"),
+    "&&": (lambda p: p.probability("x0 > 1 && x1 == 1"), "cannot be read: write and in place of && at position 7"),
+    "||": (lambda p: p.mpe("x0 > 1 || x1 == 1"), "given: 'x0 > 1 || x1 == 1' cannot be read: write or in place of ||"),
+    "bic": (lambda p: ps.DagPosterior.from_data(NUMBERS, score="bic"), "got 'bic'. ps.BGe() is for numbers, ps.BDeu()"),
     "variables": (lambda p: ps.FactorGraph(["a", "b"]), "a mapping of names to states, such as {'wet': 2}"),
 }  # fmt: skip
 
@@ -117,6 +140,9 @@ def trees():
 
 
 MORE = {
+    "a call": (lambda f, g, t: f("rain"), "'Inference' object is not callable: marginal(name), marginals()"),
+    "a call of graphs": (lambda f, g, t: g(NUMBERS), "questions are methods, such as edge_probabilities()"),
+    "a call of trees": (lambda f, g, t: t(NUMBERS), "'TreePosterior' object is not callable: predict(X)"),
     "an item": (lambda f, g, t: f["rain"], "'Inference' object is not subscriptable: marginal(name)"),
     "two names": (lambda f, g, t: f.marginal(["rain", "wet"]), "unknown variable ['rain', 'wet']"),
     "map of one": (lambda f, g, t: f.map("rain"), "Inference.map() takes 1 positional argument but 2 were given. It"),
@@ -188,3 +214,63 @@ def test_names_of_classes_are_not_looked_for_in_their_objects():
     assert not hasattr(law, "__name__")  # pytest and functools ask any object for it
     with pytest.raises(AttributeError, match="has no attribute '__name__'"):
         _ = law.circuit.__name__
+
+
+MADE = {
+    ps.SPN: "ps.SPN('x', observed=df); ps.fit_variational(df) needs no model",
+    ps.CircuitDensity: "ps.CircuitDensity('x', circuit, log_weights, leaf_parameters, observed=df)",
+    ps.IndianChefsProcess: "ps.IndianChefsProcess('graph', alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=['a', 'b'])",
+    ps.NLGBN: "ps.NLGBN('x', graph, observed=df), graph a ps.IndianChefsProcess",
+    ps.LinearGaussianNetwork: "ps.LinearGaussianNetwork('x', graph, observed=df), graph a ps.IndianChefsProcess",
+    ps.SigmoidBeliefNetwork: "ps.SigmoidBeliefNetwork('x', graph, observed=df), graph a ps.IndianChefsProcess",
+    ps.DecisionTree: "ps.DecisionTree('tree', X); ps.fit_tree(X, y) needs no model",
+    ps.TreeResponse: "ps.TreeResponse('y', ps.DecisionTree('tree', X), observed=y)",
+    ps.DiscreteField: "ps.DiscreteField('z', graph), graph a ps.FactorGraph",
+    ps.FieldEmission: "ps.FieldEmission('y', field, observed={'y': values}), field a ps.DiscreteField",
+    ps.DagOrder: "ps.DagOrder('order', ps.LocalScores.from_data(df)); ps.DagPosterior.from_data(df) needs no model",
+    ps.DagPartition: "ps.DagPartition('levels', ps.LocalScores.from_data(df))",
+}
+
+
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_what_is_made_within_a_model(make):
+    way = f"Write with pm.Model(): {MADE[make]}"
+    for arguments, named, said in (
+        ((NUMBERS,), {}, "name must be a string, got a DataFrame of shape (40, 3). "),
+        ((NUMBERS, NUMBERS), {}, "name must be a string, got a DataFrame of shape (40, 3). "),
+        ((), {"name": 1}, "name must be a string, got 1. "),
+        ((), {}, "missing "),
+        (("x",), {"columns": 3}, "got an unexpected keyword argument 'columns'. "),
+    ):
+        for place in (nullcontext(), pm.Model()):
+            with place, pytest.raises(TypeError) as caught:
+                make(*arguments, **named)
+            assert said in str(caught.value) and way in str(caught.value)
+
+
+OUTSIDE = {
+    "a network": (lambda s, f: ps.SPN("x", observed=NUMBERS), ps.SPN),
+    "chefs": (lambda s, f: ps.IndianChefsProcess("g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["a"]),
+              ps.IndianChefsProcess),
+    "a tree": (lambda s, f: ps.DecisionTree("t", NUMBERS), ps.DecisionTree),
+    "a field": (lambda s, f: ps.DiscreteField("z", f), ps.DiscreteField),
+    "an order": (lambda s, f: ps.DagOrder("o", s), ps.DagOrder),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("guess", OUTSIDE)
+def test_what_is_made_without_a_model(guess, graphs, field):
+    ask, make = OUTSIDE[guess]
+    with pytest.raises(TypeError) as caught:
+        ask(graphs.scores, field)
+    assert f"No model on context stack. Write with pm.Model(): {MADE[make]}" in str(caught.value)
+
+
+def test_errors_within_what_is_made_stay_as_they_are(graphs):
+    with pm.Model(), pytest.raises(TypeError) as caught:
+        ps.DagOrder("o", NUMBERS)
+    assert "scores must be a LocalScores" in str(caught.value) and "Write with" not in str(caught.value)
+
+
+def test_only_what_says_what_to_ask_counts_as_callable(post, graphs, field):
+    assert not callable(field) and not callable(graphs.scores) and not callable(ps.circuits.complete_tree(["a", "b"]))
