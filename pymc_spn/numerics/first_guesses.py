@@ -32,7 +32,7 @@ class LeadsOn:
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if "()" in vars(cls).get("_instead", {}):  # others stay what `callable` says no to
-            cls.__call__ = _refuse_call  # type: ignore[attr-defined]
+            cls.__call__ = _refuse_call  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # to a type checker, a class with __getattr__ has every attribute
 
