@@ -198,36 +198,11 @@ class CascadingIBP:
         )
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        layers = [0] * len(self.observed_nodes)
-        edges: list[tuple[int, int]] = []
-        layer = 0
-        while True:
-            below = [i for i, at in enumerate(layers) if at == layer]
-            layer += 1
-            mass, beta = self._of_layer(layer)
-            dishes: list[list[int]] = []
-            for n, unit in enumerate(below):
-                for dish in dishes:
-                    if rng.random() * (beta + n) < len(dish):
-                        dish.append(unit)
-                dishes += [[unit] for _ in range(rng.poisson(mass * beta / (beta + n)))]
-            if not dishes:
-                break
-            if len(layers) + len(dishes) > MOST_UNITS:
-                raise ValueError(f"mass and concentration gave a graph of more than {MOST_UNITS:,} units")
-            if self.passes_layers:
-                further = sorted((i for i, at in enumerate(layers) if at < layer - 1), key=lambda i: -layers[i])
-                for dish in dishes:
-                    for seen, unit in enumerate(further):
-                        if rng.random() * (beta + len(below) + seen) < len(dish):
-                            dish.append(unit)
-            for dish in dishes:
-                layers.append(layer)
-                edges += [(len(layers) - 1, unit) for unit in dish]
-        parents = np.zeros((len(layers), len(layers)), bool)
-        for k, i in edges:
-            parents[k, i] = True
-        return parents, np.array(layers)
+        numbers = self.mass, self.concentration, self.passes_layers
+        drawn = draw_layers(rng, *numbers, len(self.observed_nodes), MOST_UNITS)
+        if drawn is None:
+            raise ValueError(f"mass and concentration gave a graph of more than {MOST_UNITS:,} units")
+        return drawn
 
 
 @own_names
@@ -262,3 +237,55 @@ class ExtendedCascadingIBP(CascadingIBP):
         True
         """
         return True
+
+
+def draw_layers(
+    rng: np.random.Generator, mass: Any, concentration: Any, passes_layers: bool, n_observed: int, room: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Draw one graph: parents (n, n) bool and layers (n,) int64, observed units first; None beyond the room.
+
+    Parameters
+    ----------
+    rng : Generator
+    mass, concentration : sequence of float
+        Of the layers from the first hidden one up; the last goes on above.
+    passes_layers : bool
+    n_observed, room : int
+    """
+    layers = [0] * n_observed
+    edges: list[tuple[int, int]] = []
+    layer = 0
+    while True:
+        below = [i for i, at in enumerate(layers) if at == layer]
+        layer += 1
+        alpha, beta = mass[min(layer, len(mass)) - 1], concentration[min(layer, len(concentration)) - 1]
+        dishes: list[list[int]] = []
+        for n, unit in enumerate(below):
+            for dish in dishes:
+                if rng.random() * (beta + n) < len(dish):
+                    dish.append(unit)
+            new = rng.poisson(alpha * beta / (beta + n))
+            if len(layers) + len(dishes) + new > room:
+                return None
+            dishes += [[unit] for _ in range(new)]
+        if not dishes:
+            break
+        if passes_layers:
+            further = sorted((i for i, at in enumerate(layers) if at < layer - 1), key=lambda i: -layers[i])
+            for dish in dishes:
+                for seen, unit in enumerate(further):
+                    if rng.random() * (beta + len(below) + seen) < len(dish):
+                        dish.append(unit)
+        for dish in dishes:
+            layers.append(layer)
+            edges += [(len(layers) - 1, unit) for unit in dish]
+    parents = np.zeros((len(layers), len(layers)), bool)
+    for k, i in edges:
+        parents[k, i] = True
+    return parents, np.array(layers)
+
+
+def rule_of_layers(passes_layers: bool) -> str:
+    """What a graph must be for a cascade to make it, for messages."""
+    rule = "one of layers: no observed parents, a child for each hidden unit"
+    return rule if passes_layers else f"{rule}, all children of a unit in one layer"

@@ -17,9 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, is_orphan, refresh
+from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_node, is_orphan, refresh, set_edge
 from pymc_spn.indian_chefs.orphan_moves import draw_child_count
+from pymc_spn.indian_chefs.packed_graphs import unpack_graph
+from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 
 
 class CascadePrior(NamedTuple):
@@ -44,7 +47,13 @@ def cascade_prior(prior: Any) -> CascadePrior:
     def longest(values):
         return np.array([values[min(j, len(values) - 1)] for j in range(room)])
 
-    return CascadePrior(longest(prior.mass), longest(prior.concentration), int(prior.passes_layers))
+    return make_cascade(longest(prior.mass), longest(prior.concentration), prior.passes_layers)
+
+
+def make_cascade(masses: Any, concentrations: Any, passes_layers: bool) -> CascadePrior:
+    """`CascadePrior` of as many masses as concentrations."""
+    arrays = (read_only_view(np.array(a, np.float64)) for a in (masses, concentrations))
+    return CascadePrior(*arrays, int(passes_layers))
 
 
 @kernel
@@ -150,6 +159,114 @@ def cascade_log_density(state, prior, layers, without):
     return out
 
 
+@kernel
+def layered_log_density(state, prior):
+    """`cascade_log_density` of a whole graph, -inf for one that the prior cannot make; reputations are not looked at."""
+    layers = np.zeros(state.order.size, np.int64)
+    if not fill_layers(state, prior, layers):
+        return -np.inf
+    return cascade_log_density(state, prior, layers, -1)
+
+
+@kernel
+def dish_exposure(state, prior):
+    """Sum over layers of beta_l sum_n 1 / (beta_l + n): what one mass of all layers multiplies in the exponent."""
+    layers = np.zeros(state.order.size, np.int64)
+    fill_layers(state, prior, layers)
+    out = 0.0
+    for layer in range(1, top_layer(state, layers, -1) + 2):
+        _, beta = _of_layer(prior, layer)
+        out += beta * dish_rate(beta, _count_layer(state, layers, layer - 1, -1))
+    return out
+
+
+@inner_kernel
+def _fill_gradient(state, prior, layers, gradient):
+    """Derivatives of the log density by the masses (row 0) and concentrations (row 1) of all layers."""
+    gradient[:] = 0.0
+    seen = 0
+    for layer in range(1, top_layer(state, layers, -1) + 2):
+        mass, beta = _of_layer(prior, layer)
+        j = min(layer, prior.masses.size) - 1
+        below = _count_layer(state, layers, layer - 1, -1)
+        seen = seen + below if prior.passes_layers else below
+        rate = dish_rate(beta, below)
+        slope = 0.0
+        for n in range(below):
+            slope -= 1.0 / (beta + n) ** 2
+        gradient[0, j] -= beta * rate
+        gradient[1, j] -= mass * (rate + beta * slope)
+        for k in range(state.fixed.size, state.count[0]):
+            if layers[k] == layer:
+                gradient[0, j] += 1.0 / mass
+                gradient[1, j] += 1.0 / beta + digamma(seen - state.n_children[k] + beta) - digamma(seen + beta)
+
+
+@kernel
+def packed_cascade_log_density(packed, n_observed, masses, concentrations, passes_layers, room, gradient):
+    """Log probability of a packed graph as a list of units, and its derivatives by the hyperparameters of the layers.
+
+    It is `cascade_log_density`, except that the units of a layer stand in a uniformly random order. -inf for vectors
+    that are no canonical graph of layers and for hyperparameters that are not positive; the law of the number of units
+    is not cut at the room.
+
+    Parameters
+    ----------
+    packed : (1 + K + K W,) float64
+    n_observed : int
+    masses, concentrations : (L,) float64
+    passes_layers : int
+    room : int
+    gradient : (2, L) float64
+        Out.
+    """
+    gradient[:] = 0.0
+    for j in range(masses.size):
+        if not (masses[j] > 0.0 and concentrations[j] > 0.0):
+            return -np.inf
+    numbers = np.zeros((4, room), np.int64)
+    parents = np.zeros((room, room), np.uint8)
+    fixed = np.ones(n_observed, np.uint8)
+    count = np.array([n_observed])
+    state = GraphState(parents, np.zeros(room), numbers[0], numbers[1], numbers[2], numbers[3], count, fixed)
+    if not unpack_graph(packed, state):
+        return -np.inf
+    prior = CascadePrior(read_only_view(masses), read_only_view(concentrations), passes_layers)
+    layers = np.zeros(room, np.int64)
+    if not fill_layers(state, prior, layers):
+        return -np.inf
+    for k in range(state.count[0]):
+        if state.reputations[k] != layers[k] / (1.0 + layers[k]):
+            return -np.inf
+    out = cascade_log_density(state, prior, layers, -1)
+    _fill_gradient(state, prior, layers, gradient)
+    for layer in range(1, top_layer(state, layers, -1) + 1):
+        out -= math.lgamma(1.0 + _count_layer(state, layers, layer, -1))
+    return out
+
+
+@kernel
+def draw_layered_edge(rng, state, prior, layers, k, i):
+    """Gibbs draw of one edge from the prior; returns whether it changed. Reputations follow the layers.
+
+    Parameters
+    ----------
+    layers : (K,) int64
+        Scratch.
+    """
+    fill_layers(state, prior, layers)
+    log_prior = cascade_log_density(state, prior, layers, -1)
+    before = state.parents[k, i]
+    set_edge(state, k, i, 1 - before)
+    if fill_layers(state, prior, layers):
+        log_odds = cascade_log_density(state, prior, layers, -1) - log_prior
+        if rng.random() < 1.0 / (1.0 + math.exp(-min(max(log_odds, -700.0), 700.0))):
+            put_layers(state, layers)
+            return True
+    set_edge(state, k, i, before)
+    return False
+
+
 @inner_kernel
 def _count_orphans(state):
     out = 0
@@ -192,7 +309,7 @@ def _log_proposal(state, prior, layers, base, m, seen, without):
     return _log_beta(m, seen - m + beta) - math.log(rate * (top_layer(state, layers, without) + 1.0))
 
 
-@inner_kernel
+@kernel
 def propose_dish(rng, state, prior, layers, children):
     """A hidden unit without parents above a layer drawn uniformly, with children from the prior.
 
@@ -228,7 +345,7 @@ def propose_dish(rng, state, prior, layers, children):
     return theta, log_ratio
 
 
-@inner_kernel
+@kernel
 def propose_dish_death(rng, state, prior, layers):
     """A hidden unit without parents to delete.
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
+from pymc_spn.indian_chefs.forward_draws import depth
+from pymc_spn.indian_chefs.graph_laws import law_of_graphs
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
-from pymc_spn.indian_chefs.prior_density import GraphPrior, make_prior
-from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
+from pymc_spn.indian_chefs.process import GRAPH, SCHEMA, TICKET, GraphSchema
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
@@ -37,32 +37,34 @@ class GraphAccess:
         vector = kept_data(model, f"{name}{SCHEMA}")
         self.schema, self.model_digest = GraphSchema.from_vector(vector), model_digest(model)
         self.fingerprint = fingerprint(self.model_digest, vector)
-        self.shared = parameters[9]  # found through the variable: a copied model has its own
-        self.first = np.array(parameters[8].eval())
+        self.law = law_of_graphs(self.schema)
+        *_, start, self.shared = parameters  # found through the variable: a copied model has its own
+        self.first = np.array(start.eval())
         if not np.array_equal(model.rvs_to_values[rv].eval(), self.first):
             raise ValueError(
                 f"the graph {name!r} was replaced, as by pm.observe, but chains do not begin there: give "
-                "ps.IndianChefsProcess start=(parents, reputations)"
+                "the process that graph as start="
             )
         self.kind = getattr(rv.tag, "graph_start", "prior")
         self.value_names = [v.name for v in model.value_vars]
-        outputs = model.replace_rvs_by_values(list(parameters[1:4]))
+        outputs = model.replace_rvs_by_values(list(parameters[1 : 1 + len(self.law.arguments)]))
         self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
         self.packed = np.empty(len(self.first))
 
-    def prior_at(self, point: dict) -> GraphPrior:
-        """Prior of the graph at the hyperparameters of a point.
+    def prior_at(self, point: dict) -> Any:
+        """Prior of the graph at the hyperparameters of a point: `GraphPrior` or `CascadePrior`.
 
         Raises
         ------
         ValueError
             If a hyperparameter is not positive.
         """
-        alpha, gamma, phi = (float(x) for x in self.hyperparameters(*[point[n] for n in self.value_names]))
-        for argument, number in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
-            if not 0.0 < number < np.inf:
-                raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {number}")
-        return make_prior(alpha, gamma, phi, self.schema.base)
+        values = self.hyperparameters(*[point[n] for n in self.value_names])
+        for argument, numbers in zip(self.law.arguments, values, strict=True):
+            wrong = [x for x in np.ravel(numbers) if not 0.0 < x < np.inf]
+            if wrong:
+                raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {wrong[0]}")
+        return self.law.prior(values)
 
     def empty(self) -> GraphState:
         """The graph that the variable was given, in a state of its own."""
@@ -76,7 +78,7 @@ class GraphAccess:
         """Before a chain: other steps may move first, and must not see the graph as the last chain left it."""
         self.shared.set_value(np.append(0.0, self.first)[None], borrow=False)
 
-    def start(self, rng: Any, prior: GraphPrior, is_possible: Any = None) -> GraphState:
+    def start(self, rng: Any, prior: Any, is_possible: Any = None) -> GraphState:
         """Where a chain begins: a forward draw, or the graph that was given.
 
         Parameters
@@ -87,9 +89,8 @@ class GraphAccess:
         state = self.empty()
         if self.kind != "prior":
             return state
-        children = np.zeros(self.schema.max_nodes, np.uint8)
         for _ in range(MOST_STARTS):
-            if draw_graph(rng, state, prior, children) and (is_possible is None or is_possible(state)):
+            if self.law.draw(rng, state, prior) and (is_possible is None or is_possible(state)):
                 return state
         unpack_graph(self.first, state)
         return state

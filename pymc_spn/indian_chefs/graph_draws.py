@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed, check_scalar
-from pymc_spn.indian_chefs.process import FORMAT, GRAPH, HYPERPARAMETERS, SCHEMA, GraphSchema
+from pymc_spn.indian_chefs.process import CHEFS, FORMAT, GRAPH, SCHEMA, GraphSchema
 from pymc_spn.indian_chefs.recorded_graphs import (
     fixed_later,
     graphs_of_prior,
@@ -200,10 +200,7 @@ class GraphDraws(NotebookRepr):
                     stacklevel=stacklevel,
                 )
             numbers = {}
-            for argument in HYPERPARAMETERS:
-                source = schema.hyperparameters.get(argument)
-                if source is None:
-                    continue
+            for argument, source in schema.hyperparameters.items():
                 if "fixed" in source:
                     numbers[argument] = np.full(arrays[0].shape, source["fixed"])
                 elif (fixed := fixed_later(idata, source["variable"])) is not None:
@@ -392,7 +389,7 @@ class GraphDraws(NotebookRepr):
         >>> graphs.popularities(random_seed=1).dims
         ('chain', 'draw', 'node')
         """
-        if self.schema.prior != "indian chefs":
+        if self.schema.prior != CHEFS:
             raise ValueError(f"popularities belong to the Indian chefs process, not to a {self.schema.prior}")
         lacking = [a for a in ("alpha", "phi") if a not in self.hyperparameters]
         if lacking:

@@ -9,17 +9,15 @@ from pytensor.tensor.random.basic import GammaRV
 
 from pymc_spn.indian_chefs.graph_access import GraphAccess
 from pymc_spn.indian_chefs.graph_state import GraphState
-from pymc_spn.indian_chefs.prior_density import log_density, rate_integral
-from pymc_spn.indian_chefs.process import HYPERPARAMETERS
 from pymc_spn.steps.owned_variables import compile_of_the_point
 
 MOST_STEPS = 100
 
 
 class OwnHyperparameters:
-    """alpha, gamma and phi where these are variables of the graph's own.
+    """Hyperparameters of a graph where these are variables of its own.
 
-    gamma with a Gamma(s, r) prior: Gamma(s + H, r + alpha S), H the hidden nodes and S the integral of the rate.
+    The mass of hidden nodes with a Gamma(s, r) prior: Gamma(s + H, r + exposure), H the hidden nodes (`GraphLaw`).
     Others, and one variable that stands for two of them, are sliced on the unconstrained scale.
 
     Parameters
@@ -36,15 +34,15 @@ class OwnHyperparameters:
         self.sliced: list[tuple[str, Any]] = []
         others = [v for v in model.basic_RVs + model.potentials if v.name not in (access.name, access.ticket)]
         terms = model.logp(vars=others, sum=False) if others else []
-        names = [access.schema.hyperparameters[argument].get("variable") for argument in HYPERPARAMETERS]
-        for place, (argument, name) in enumerate(zip(HYPERPARAMETERS, names, strict=True)):
+        names = [source.get("variable") for source in access.schema.hyperparameters.values()]
+        for place, (argument, name) in enumerate(zip(access.schema.hyperparameters, names, strict=True)):
             value = next((v for v in vars if model.values_to_rvs[v].name == name), None)
             if value is None or name in names[:place]:
                 continue
             rv = model.values_to_rvs[value]
             mine = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
             is_gamma = isinstance(rv.owner.op, GammaRV) and isinstance(model.rvs_to_transforms[rv], LogTransform)
-            if argument == "gamma" and is_gamma and len(mine) == 1 and names.count(name) == 1:
+            if argument == access.law.mass and is_gamma and len(mine) == 1 and names.count(name) == 1:
                 shape, scale = rv.owner.op.dist_params(rv.owner)
                 outputs = model.replace_rvs_by_values([shape, 1.0 / scale])
                 self.conjugate = value.name, compile_of_the_point(model, outputs, compile_kwargs)
@@ -59,7 +57,7 @@ class OwnHyperparameters:
             shape, rate = (float(x) for x in parameters(*[point[n] for n in access.value_names]))
             prior = access.prior_at(point)
             shape += state.count[0] - state.fixed.size
-            rate += prior.alpha * rate_integral(state, prior)
+            rate += access.law.exposure(state, prior)
             point[name] = np.asarray(np.log(rng.gamma(shape) / rate), point[name].dtype)
         for name, log_terms in self.sliced:
             point[name] = self._slice(rng, dict(point), name, log_terms, state)
@@ -73,7 +71,7 @@ class OwnHyperparameters:
             value = float(log_terms(*[point[n] for n in access.value_names]))
             if not np.isfinite(value):
                 return -np.inf
-            return value + log_density(state, access.prior_at(point))
+            return value + access.law.log_density(state, access.prior_at(point))
 
         current = float(point[name])
         level = target(current) - rng.standard_exponential()

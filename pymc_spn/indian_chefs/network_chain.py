@@ -6,6 +6,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
 from pymc_spn.indian_chefs.belief_network import empty_network
+from pymc_spn.indian_chefs.cascading import rule_of_layers
 from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, cascade_log_density, fill_layers
 from pymc_spn.indian_chefs.cascading_sweep import cascade_sweep, new_layers
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
@@ -156,10 +157,7 @@ class NetworkChain:
 
     def _fill_layers(self, cascade):
         if not fill_layers(self.state, cascade, self.layers):
-            raise ValueError(
-                "graph must be one of layers: no observed parents, a child for each hidden unit"
-                + ("" if cascade.passes_layers else ", all children of a unit in one layer")
-            )
+            raise ValueError(f"graph must be {rule_of_layers(bool(cascade.passes_layers))}")
 
     def set_heat(self, power: float) -> None:
         """Power of the likelihood of the observed nodes; 1 for the posterior."""

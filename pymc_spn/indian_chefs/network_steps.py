@@ -15,6 +15,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
+from pymc_spn.indian_chefs.process import CASCADE, CHEFS
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
@@ -120,7 +121,6 @@ class _NetworkStep(OwnerStep):
     def step(self, point):
         """One draw: sweeps over graph, hidden units and parameters, then the graph's own hyperparameters."""
         from pymc_spn.indian_chefs.belief_network_schema import PARAMETERS, pack_parameters
-        from pymc_spn.indian_chefs.prior_density import log_density
 
         begin = time.perf_counter()
         access, new = self.access, point.copy()
@@ -137,7 +137,7 @@ class _NetworkStep(OwnerStep):
         self.n_steps += 1
         rates, births = chain.rates_since(before)
         self.hyperparameters.update(self.rng, new, chain.state)
-        log_prior = float(log_density(chain.state, access.prior_at(new)))
+        log_prior = access.law.log_density(chain.state, access.prior_at(new))
         rest = chain.log_network()
         ticket = log_prior + rest
         if not np.isfinite(ticket):
@@ -288,6 +288,8 @@ class NLGBNStep(_NetworkStep):
         self.race, self.moves = race, moves
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
+        if moves == "published" and self.access.schema.prior != CHEFS:
+            raise ValueError(f'moves must be "all" under a {self.access.schema.prior}: the others are of chefs')
         if moves == "published" and self.access.schema.base[0] != 1.0:
             raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
         if self.powers is not None:
@@ -311,7 +313,8 @@ class NLGBNStep(_NetworkStep):
             raise ValueError(
                 f"hidden_layers must be two positive integers of at most {room} in all; got {quoted(layers)}"
             )
-        possible = bool((theta == 0.0).all()) and graph.base[0] == 1.0 and room >= 2
+        is_free = graph.prior != CHEFS or graph.base[0] == 1.0  # reputations of hidden nodes stand where they like
+        possible = bool((theta == 0.0).all()) and is_free and room >= 2
         if start == "warm_up" and not possible:
             raise ValueError(
                 'start="warm_up" needs all observed nodes at reputation 0, a uniform base measure and room for two '
@@ -331,7 +334,14 @@ class NLGBNStep(_NetworkStep):
         chains = [self._new_chain(logits) for _ in ((1.0,) if self.powers is None else self.powers)]
         if self.start_kind == "warm_up":
             stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
-            start = race(self.rng, chains[0].data, *self.hidden_layers, prior=self.prior, stages=stages)
+            start = race(
+                self.rng,
+                chains[0].data,
+                *self.hidden_layers,
+                prior=self.prior,
+                stages=stages,
+                passes_layers=self.access.schema.prior != CASCADE,
+            )
             for chain in chains:
                 chain.start_from(self.rng, start)
         else:

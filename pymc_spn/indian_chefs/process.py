@@ -17,6 +17,8 @@ from pymc_spn.tables.stored_arrays import schema_fields
 FORMAT = 2
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
 HYPERPARAMETERS = ("alpha", "gamma", "phi")
+CHEFS = "indian chefs"  # names of priors
+CASCADES = CASCADE, EXTENDED_CASCADE = "cascading IBP", "extended cascading IBP"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class GraphSchema:
         Of the observed nodes, None where free.
     max_nodes : int
     base : tuple
-        Uniform mass, levels and masses of the base measure.
+        Uniform mass, levels and masses of the base measure; empty in a cascade, whose reputations say the layers.
     hyperparameters : dict
         For each ``{"fixed": number}`` or ``{"variable": name}``.
     """

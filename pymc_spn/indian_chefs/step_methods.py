@@ -1,4 +1,4 @@
-"""PyMC step method for `IndianChefsProcess`: it unpacks the point, runs a sweep, and packs the point.
+"""PyMC step methods for graphs of unknown size: they unpack the point, run a sweep, and pack the point.
 
 This module is imported with the package, so it loads neither Numba nor kernels.
 """
@@ -14,6 +14,8 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
+from pymc_spn.indian_chefs.process import CASCADES, CHEFS
+from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 
@@ -24,6 +26,11 @@ SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the p
 def graph_of(rv):
     """Name of the graph that owns a free variable, None for other variables."""
     return getattr(rv.tag, "graph_owner", None)
+
+
+def prior_of(rv):
+    """Prior of the graph that owns a free variable, None for other variables."""
+    return getattr(rv.tag, "graph_prior", None)
 
 
 def is_claimed(rv):
@@ -39,7 +46,7 @@ def group_by_graph(vars, model):
     ValueError
         If there is no graph, a variable belongs to none, or the graph or its own variable is missing or held fixed.
     """
-    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess", "no graph")
+    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess or its relatives", "no graph")
     for name, group in groups.items():
         refuse_incomplete(name, [f"{name}_log_joint"], group, model)
         if model[name] not in model.rvs_to_values:
@@ -59,7 +66,126 @@ class GraphStepState(StepMethodState):
     graph: np.ndarray
 
 
-class IndianChefsStep(OwnerStep):
+def _check_integer(argument, value, least):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
+
+
+class _GraphStep(OwnerStep):
+    """What the steps of all priors of graphs share."""
+
+    _shown = SHOWN
+    _state_class = GraphStepState
+    priors: tuple[str, ...] = ()
+
+    @classmethod
+    def _grouped(cls, vars, model):
+        if vars is None:  # graphs that a likelihood moves are left to its step
+            vars = [v for v, rv in model.values_to_rvs.items() if cls._moves(rv)] or None
+        return group_by_graph(vars, model)
+
+    @classmethod
+    def _moves(cls, rv):
+        return prior_of(rv) in cls.priors and not is_claimed(rv)
+
+    def _set_up(self, vars, model, compile_kwargs, rng):
+        from pymc_spn.indian_chefs.graph_access import GraphAccess
+        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
+
+        model = pm.modelcontext(model)
+        ((self.graph_name, self.vars),) = self._grouped(vars, model).items()
+        likelihood = getattr(model[self.graph_name].tag, "graph_likelihood", None)
+        if likelihood is not None:
+            raise ValueError(
+                f"vars: the graph {self.graph_name!r} is moved by the step of its likelihood {likelihood!r}, which "
+                "pm.sample picks by itself"
+            )
+        self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
+        if access.schema.prior not in self.priors:
+            raise ValueError(f"{self.graph_name!r} is a {access.schema.prior}, which this step does not move")
+        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
+        others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.graph_name, access.ticket)]
+        terms = model.logp(vars=others, sum=False) if others else []
+        terms = [t.sum() for t in terms if access.shared in set(ancestors([t]))]
+        self.log_terms = compile_of_the_point(model, sum(terms), compile_kwargs) if terms else None
+        stats = access.statistic_types()
+        self.stats_dtypes_shapes = stats
+        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+        self.rng = get_random_generator(rng)
+        self.tune, self.begun, self.graph = True, False, access.first.copy()
+
+    def _sweep(self, state, prior, log_rest, tally):
+        raise NotImplementedError
+
+    def setup_chain(self, rng, tune, draws):
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune, self.begun, self.graph = tune > 0, False, self.access.first.copy()
+        self.warned = False
+        self.access.reset()
+
+    def step(self, point):
+        """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
+        from pymc_spn.indian_chefs.packed_graphs import unpack_graph
+        from pymc_spn.indian_chefs.sweeps import new_tally
+
+        begin = time.perf_counter()
+        access, new = self.access, point.copy()
+        prior = access.prior_at(point)
+        log_rest = self._rest(new)
+        if self.begun:
+            state = access.empty()
+            unpack_graph(self.graph, state)
+        else:
+            state = access.start(self.rng, prior, log_rest and (lambda s: np.isfinite(log_rest(s))))
+            self.begun = True
+        tally = new_tally()
+        self._sweep(state, prior, log_rest, tally)
+        if log_rest is not None:  # terms of a hyperparameter may use the graph too: they must read this one
+            access.publish(state, 1.0)
+            new[access.ticket] = np.asarray(1.0)
+        self.hyperparameters.update(self.rng, new, state)
+        log_prior = access.law.log_density(state, access.prior_at(new))
+        rest = 0.0 if log_rest is None else self._rest(new)(state)
+        if rest == -np.inf and not self.tune:
+            raise ValueError(
+                f"{self.graph_name!r}: the terms of the model that depend on it had no density at any graph that was "
+                "tried; give start=(parents, reputations) of a possible graph"
+            )
+        new[access.ticket] = np.asarray(log_prior + rest)
+        self.graph = access.publish(state, log_prior + rest)
+        if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
+            self.warned = True
+            _log.warning(
+                f"{self.graph_name}: births were refused, with room for max_nodes = {access.schema.max_nodes} only; "
+                f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
+            )
+        seconds = time.perf_counter() - begin
+        return new, [access.statistics(state, self.graph, log_prior, rest, tally, seconds)]
+
+    def _rest(self, point):
+        """Log density of the terms that depend on the graph, at this point, as a function of the graph."""
+        if self.log_terms is None:
+            return None
+        values = [point[n] for n in self.access.value_names]
+        # the terms read the shared graph under any ticket but 0, which stands for the graph at the start
+        values[self.access.value_names.index(self.access.ticket)] = np.asarray(1.0)
+
+        def log_rest(state):
+            self.access.publish(state, 1.0)
+            value = float(self.log_terms(*values))
+            return -np.inf if np.isnan(value) else value
+
+        return log_rest
+
+    @classmethod
+    def competence(cls, var, has_grad):
+        """The free variables of a graph of this prior, unless a likelihood moves it."""
+        return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
+
+
+@own_names
+class IndianChefsStep(_GraphStep):
     """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
 
     ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
@@ -93,15 +219,7 @@ class IndianChefsStep(OwnerStep):
     """
 
     name = "indian_chefs"
-    _shown = SHOWN
-    _state_class = GraphStepState
-
-    @classmethod
-    def _grouped(cls, vars, model):
-        if vars is None:  # graphs that a likelihood moves are left to its step
-            free = [v for v, rv in model.values_to_rvs.items() if graph_of(rv) is not None and not is_claimed(rv)]
-            vars = free or None
-        return group_by_graph(vars, model)
+    priors = (CHEFS,)
 
     def __init__(
         self,
@@ -117,85 +235,14 @@ class IndianChefsStep(OwnerStep):
         sweeps=1,
         parent_sets=2,
     ):
-        from pymc_spn.indian_chefs.graph_access import GraphAccess
-        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
-
-        model = pm.modelcontext(model)
-        ((self.graph_name, self.vars),) = self._grouped(vars, model).items()
-        likelihood = getattr(model[self.graph_name].tag, "graph_likelihood", None)
-        if likelihood is not None:
-            raise ValueError(
-                f"vars: the graph {self.graph_name!r} is moved by the step of its likelihood {likelihood!r}, which "
-                "pm.sample picks by itself"
-            )
         for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
+            _check_integer(argument, value, least)
         if moves not in ("all", "published"):
             raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
         self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
-        self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
-        if access.schema.prior != "indian chefs":
-            raise ValueError(f"{self.graph_name!r} is a {access.schema.prior}, which this step does not move")
-        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
-        others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.graph_name, access.ticket)]
-        terms = model.logp(vars=others, sum=False) if others else []
-        terms = [t.sum() for t in terms if access.shared in set(ancestors([t]))]
-        self.log_terms = compile_of_the_point(model, sum(terms), compile_kwargs) if terms else None
-        if moves == "published" and access.schema.base[0] != 1.0:
+        self._set_up(vars, model, compile_kwargs, rng)
+        if moves == "published" and self.access.schema.base[0] != 1.0:
             raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
-        stats = access.statistic_types()
-        self.stats_dtypes_shapes = stats
-        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
-        self.rng = get_random_generator(rng)
-        self.tune, self.begun, self.graph = True, False, access.first.copy()
-
-    def setup_chain(self, rng, tune, draws):
-        """Per-chain state: PyMC may run several chains through one object."""
-        super().setup_chain(rng, tune, draws)
-        self.tune, self.begun, self.graph = tune > 0, False, self.access.first.copy()
-        self.warned = False
-        self.access.reset()
-
-    def step(self, point):
-        """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
-        from pymc_spn.indian_chefs.packed_graphs import unpack_graph
-        from pymc_spn.indian_chefs.prior_density import log_density
-        from pymc_spn.indian_chefs.sweeps import new_tally
-
-        begin = time.perf_counter()
-        access, new = self.access, point.copy()
-        prior = access.prior_at(point)
-        log_rest = self._rest(new)
-        if self.begun:
-            state = access.empty()
-            unpack_graph(self.graph, state)
-        else:
-            state = access.start(self.rng, prior, log_rest and (lambda s: np.isfinite(log_rest(s))))
-            self.begun = True
-        tally = new_tally()
-        self._sweep(state, prior, log_rest, tally)
-        if log_rest is not None:  # terms of a hyperparameter may use the graph too: they must read this one
-            access.publish(state, 1.0)
-            new[access.ticket] = np.asarray(1.0)
-        self.hyperparameters.update(self.rng, new, state)
-        log_prior = float(log_density(state, access.prior_at(new)))
-        rest = 0.0 if log_rest is None else self._rest(new)(state)
-        if rest == -np.inf and not self.tune:
-            raise ValueError(
-                f"{self.graph_name!r}: the terms of the model that depend on it had no density at any graph that was "
-                "tried; give start=(parents, reputations) of a possible graph"
-            )
-        new[access.ticket] = np.asarray(log_prior + rest)
-        self.graph = access.publish(state, log_prior + rest)
-        if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
-            self.warned = True
-            _log.warning(
-                f"{self.graph_name}: births were refused, with room for max_nodes = {access.schema.max_nodes} only; "
-                f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
-            )
-        seconds = time.perf_counter() - begin
-        return new, [access.statistics(state, self.graph, log_prior, rest, tally, seconds)]
 
     def _sweep(self, state, prior, log_rest, tally):
         if log_rest is not None:
@@ -213,27 +260,59 @@ class IndianChefsStep(OwnerStep):
         for _ in range(self.sweeps):
             kernel(self.rng, state, prior, self.repeats, children, tally)
 
-    def _rest(self, point):
-        """Log density of the terms that depend on the graph, at this point, as a function of the graph."""
-        if self.log_terms is None:
-            return None
-        values = [point[n] for n in self.access.value_names]
-        # the terms read the shared graph under any ticket but 0, which stands for the graph at the start
-        values[self.access.value_names.index(self.access.ticket)] = np.asarray(1.0)
 
-        def log_rest(state):
-            self.access.publish(state, 1.0)
-            value = float(self.log_terms(*values))
-            return -np.inf if np.isnan(value) else value
+@own_names
+class CascadingIndianBuffetStep(_GraphStep):
+    """Reversible jumps over the graph of one `CascadingIndianBuffet`, and draws of the hyperparameters that it owns.
 
-        return log_rest
+    ``pm.sample`` picks it by itself. A sweep draws every edge from its conditional, where the units above may change
+    layers with it, and makes births and deaths of hidden units without parents. Terms of the model that depend on the
+    graph enter by acceptance; a likelihood with a step of its own, which moves the graph too, takes this one's place.
 
-    @staticmethod
-    def competence(var, has_grad):
-        """The free variables of a graph, unless a likelihood moves it."""
-        mine = graph_of(var) is not None and not is_claimed(var)
-        return Competence.IDEAL if mine else Competence.INCOMPATIBLE
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of graphs; by default of all that have no likelihood with a step of its own.
+    repeats : int
+        Births or deaths in each sweep.
+    sweeps : int
+        Sweeps for each draw.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.indian_chefs.CascadingIndianBuffet("graph", mass=0.5, concentration=1.0, observed_nodes=2)
+    ...     prior_draws = pm.sample(step=ps.steps.CascadingIndianBuffetStep(sweeps=2), **few)
+    """
+
+    name = "cascading_indian_buffet"
+    priors = CASCADES
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        repeats=5,
+        sweeps=1,
+    ):
+        for argument, value in (("repeats", repeats), ("sweeps", sweeps)):
+            _check_integer(argument, value, 1)
+        self.repeats, self.sweeps = repeats, sweeps
+        self._set_up(vars, model, compile_kwargs, rng)
+
+    def _sweep(self, state, prior, log_rest, tally):
+        from pymc_spn.indian_chefs.cascading_moves import CascadeMoves
+
+        chain = CascadeMoves(state, log_rest or (lambda state: 0.0))
+        for _ in range(self.sweeps):
+            chain.sweep(self.rng, prior, self.repeats, tally)
 
 
-if IndianChefsStep not in STEP_METHODS:
-    STEP_METHODS.insert(0, IndianChefsStep)
+for _step in (IndianChefsStep, CascadingIndianBuffetStep):
+    if _step not in STEP_METHODS:
+        STEP_METHODS.insert(0, _step)

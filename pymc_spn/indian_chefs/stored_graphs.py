@@ -56,7 +56,7 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
             ticket = name + TICKET
             if name not in model.named_vars:
                 raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")
-            shared = model[name].owner.op.dist_params(model[name].owner)[9]
+            shared = model[name].owner.op.dist_params(model[name].owner)[-1]
             packed = pack_arrays(draws.counts, draws.places, draws.parents)
             if shared.get_value(borrow=True).shape[1] != packed.shape[-1] + 1:
                 raise ValueError(f"{name!r} of the model must have max_nodes = {draws.schema.max_nodes}, as idata has")

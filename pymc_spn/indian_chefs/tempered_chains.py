@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, make_cascade
 from pymc_spn.indian_chefs.graph_state import GraphState
 from pymc_spn.indian_chefs.network_chain import NetworkChain, rates_of
 from pymc_spn.indian_chefs.network_sweep import REFUSED, TALLY_NAMES
-from pymc_spn.indian_chefs.prior_density import GraphPrior
 from pymc_spn.indian_chefs.process import HYPERPARAMETERS
 from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 from pymc_spn.numerics.quoted_values import quoted
@@ -65,10 +65,15 @@ class TemperedChains:
         """The chain of power 1."""
         return self.chains[0]
 
-    def follow(self, graph_prior: GraphPrior) -> None:
+    def follow(self, graph_prior: Any) -> None:
         """Move the reference towards hyperparameters, whose later draws count for more; for draws that are not kept."""
         self._followed += 1
         old, share = self.reference or graph_prior, 2.0 / (self._followed + 1.0)
+        if isinstance(graph_prior, CascadePrior):
+            pairs = zip(old[:2], graph_prior[:2], strict=True)
+            masses, concentrations = (a ** (1.0 - share) * b**share for a, b in pairs)
+            self.reference = make_cascade(masses, concentrations, bool(graph_prior.passes_layers))
+            return
         means = {h: getattr(old, h) ** (1.0 - share) * getattr(graph_prior, h) ** share for h in HYPERPARAMETERS}
         self.reference = graph_prior._replace(**means)
 
