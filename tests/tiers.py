@@ -42,8 +42,8 @@ REST = {
         bif extremes fields junction_tree known_models
     """,
     "indian_chefs": """
-        cascading cascading_networks exact_chains graph_variable move_ratios moves network_geweke network_kernels
-        network_log_likelihood network_models network_rows prior_graphs process published_posteriors
+        cascading cascading_models cascading_networks exact_chains graph_variable move_ratios moves network_geweke
+        network_kernels network_log_likelihood network_models network_rows prior_graphs process published_posteriors
         tempered_chains warm_up
     """,
     "examples": """

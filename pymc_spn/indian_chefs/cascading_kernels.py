@@ -52,8 +52,8 @@ def cascade_prior(prior: Any) -> CascadePrior:
 
 def make_cascade(masses: Any, concentrations: Any, passes_layers: bool) -> CascadePrior:
     """`CascadePrior` of as many masses as concentrations."""
-    arrays = (read_only_view(np.array(a, np.float64)) for a in (masses, concentrations))
-    return CascadePrior(*arrays, int(passes_layers))
+    a, b = (read_only_view(np.array(values, np.float64)) for values in (masses, concentrations))
+    return CascadePrior(a, b, int(passes_layers))
 
 
 @kernel
@@ -90,7 +90,7 @@ def fill_layers(state, prior, layers):
     return True
 
 
-@inner_kernel
+@kernel
 def put_layers(state, layers):
     """Write layers as reputations, and ranks and order with them."""
     for k in range(state.count[0]):
@@ -161,7 +161,7 @@ def cascade_log_density(state, prior, layers, without):
 
 @kernel
 def layered_log_density(state, prior):
-    """`cascade_log_density` of a whole graph, -inf for one that the prior cannot make; reputations are not looked at."""
+    """`cascade_log_density` of a whole graph, -inf for one that the prior cannot make."""
     layers = np.zeros(state.order.size, np.int64)
     if not fill_layers(state, prior, layers):
         return -np.inf

@@ -13,14 +13,15 @@ from pymc_spn.indian_chefs.process import CASCADES, EXTENDED_CASCADE, HYPERPARAM
 
 
 class GraphLaw(Protocol):
-    """A family of priors over graphs.
+    """A family of priors over graphs."""
 
-    ``arguments`` are the hyperparameters in the order of the variable's inputs, after its ticket. Where the one called
-    ``mass`` has a Gamma(s, r) prior, it is Gamma(s + H, r + exposure) given a graph with H hidden nodes.
-    """
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Hyperparameters in the order of the variable's inputs, after its ticket."""
 
-    arguments: tuple[str, ...]
-    mass: str
+    @property
+    def mass(self) -> str:
+        """The argument that has a conjugate prior: a Gamma(s, r) becomes Gamma(s + H, r + exposure), H hidden nodes."""
 
     def prior(self, values: Any) -> Any:
         """The kernels' form of hyperparameters, given in the order of `arguments`."""
@@ -45,7 +46,8 @@ class ChefsLaw:
 
     def prior(self, values: Any) -> GraphPrior:
         """See `GraphLaw`."""
-        return make_prior(*(float(v) for v in values), self.base)
+        alpha, gamma, phi = values
+        return make_prior(alpha, gamma, phi, self.base)
 
     def log_density(self, state: GraphState, prior: GraphPrior) -> float:
         """See `GraphLaw`."""
@@ -70,7 +72,8 @@ class CascadeLaw:
 
     def prior(self, values: Any) -> CascadePrior:
         """See `GraphLaw`."""
-        return make_cascade(*values, self.passes_layers)
+        masses, concentrations = values
+        return make_cascade(masses, concentrations, self.passes_layers)
 
     def log_density(self, state: GraphState, prior: CascadePrior) -> float:
         """See `GraphLaw`."""

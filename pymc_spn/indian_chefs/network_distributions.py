@@ -298,7 +298,7 @@ def SigmoidBeliefNetwork(
 def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     """Columns of a table in the order of the observed nodes."""
     if not isinstance(graph, GraphVariable):
-        raise TypeError(f"graph must come from ps.IndianChefsProcess or one of its relatives; got {type(graph).__name__}")
+        raise TypeError(f"graph must come from ps.IndianChefsProcess or its relatives; got {type(graph).__name__}")
     nodes = graph.observed_nodes
     found = [str(c) for c in getattr(observed, "columns", [])]
     if found and not set(nodes) <= set(found):

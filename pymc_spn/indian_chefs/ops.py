@@ -13,16 +13,17 @@ from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
 
 STALE = (
-    "ps.IndianChefsProcess and its relatives: the graph is that of the running chain, and cannot be read from stored draws (nor recorded "
-    "by pm.Deterministic when chains run in processes of their own); ps.GraphDraws.from_idata(idata) holds the "
-    "graphs of stored draws. For the table of a belief network (ps.NLGBN and its relatives) ask "
+    "ps.IndianChefsProcess and its relatives: the graph is that of the running chain, and cannot be read from stored "
+    "draws (nor recorded by pm.Deterministic when chains run in processes of their own); "
+    "ps.GraphDraws.from_idata(idata) holds the graphs of stored draws. For the table of a belief network (ps.NLGBN and "
+    "its relatives) ask "
     "ps.BeliefNetworkPosterior.from_idata(idata), which has sample(n) and log_density(X); for other terms of the model "
     "ps.indian_chefs.load_graphs(idata) lends it the graphs"
 )
 NO_GRADIENT = (
-    "ps.IndianChefsProcess and its relatives: only pm.sample moves the graph; a method that differentiates the log density in all "
-    "variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; sample, and take "
-    "the draw with the highest <name>_log_joint"
+    "ps.IndianChefsProcess and its relatives: only pm.sample moves the graph; a method that differentiates the log "
+    "density in all variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; "
+    "sample, and take the draw with the highest <name>_log_joint"
 )
 
 
