@@ -10,12 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
 from pymc_spn.gibbs.exact import SAFE
 from pymc_spn.gibbs.family_kernels import is_of_logs
-from pymc_spn.gibbs.leaf_kernels import log_predictive
-from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LOGS
-from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.gibbs.network import EMPTY_LEAF, LOGS
 from pymc_spn.networks.records.block_children import (
     ABSENT,
     BY_TABLE,
@@ -25,6 +22,7 @@ from pymc_spn.networks.records.block_children import (
     product_of_unoccupied,
     shift_of_joints,
 )
+from pymc_spn.networks.records.leaf_tables import LOG2_E, fill_table, leaf_end
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
@@ -32,8 +30,6 @@ from pymc_spn.numerics.lane_functions import log2_of_1_plus, power_of_2, sub
 from pymc_spn.numerics.lanes import LANES, add, larger, load, mul, multiply_add, splat, store
 
 BLOCK = 8  # groups of eight rows
-POINTS, INTERVALS = range(2)  # what the values of a table are
-LOG2_E = 1.0 / math.log(2.0)
 
 
 @array_group
@@ -179,53 +175,6 @@ def prepare_draw(pack, s, rows, scratch):
         fill_table(pack, s, rows, c, base, width, table, scratch.table_shift[shift_at : shift_at + width])
         table_at += n_leaves * width
         shift_at += width
-
-
-@bare_called_kernel
-def leaf_end(pack, s, c):
-    """Behind the last leaf of a column in a draw."""
-    last = pack.palette.place_ptr[c + 1] - 1
-    return pack.leaf_first[s, last] + pack.top[s, pack.tree.leaf_region[last]]
-
-
-@bare_called_kernel
-def fill_table(pack, s, rows, c, base, width, table, shift):
-    """Value of each leaf of a column for each value of its table, divided by the largest of these."""
-    n_values = width - 2
-    first = rows.value_ptr[c]
-    shift[:] = EMPTY_LEAF
-    is_event = rows.event_ptr[c + 1] > rows.event_ptr[c]
-    event = rows.event_ptr[c] + base - pack.leaf_first[0, pack.palette.place_ptr[c]]
-    for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
-        begin = pack.leaf_first[s, d]
-        top = pack.top[s, pack.tree.leaf_region[d]]
-        for i in range(begin, begin + top):
-            at = (i - base) * width
-            for v in range(n_values):
-                low = rows.low[first + v]
-                if pack.palette.family[pack.leaves.entry[i]] == CATEGORICAL:
-                    log = math.log(pack.level_mass[pack.level_first[s, d] + int(low) * top + i - begin])
-                elif pack.leaves.log_scale[i] == EMPTY_LEAF:
-                    log = EMPTY_LEAF
-                elif pack.palette.column_kind[d] >= CELLS:
-                    log = log_whole_number(pack.palette, pack.leaves, d, i, 0.5 * (low + rows.high[first + v]))
-                elif rows.kind[c] == INTERVALS:
-                    log = log_cell(pack.palette, pack.leaves, d, i, low, rows.high[first + v])
-                else:
-                    log = log_predictive(pack.palette, pack.leaves, d, i, low)
-                table[at + v] = log
-                shift[v] = max(shift[v], log)
-            if is_event:
-                log = rows.event_log[event + i - base]
-                table[at + n_values] = log
-                shift[n_values] = max(shift[n_values], log)
-            table[at + n_values + 1] = 0.0
-    shift[n_values + 1] = 0.0
-    for i in range(table.size // width):
-        for v in range(width):
-            table[i * width + v] = math.exp(table[i * width + v] - shift[v])
-    for v in range(width):
-        shift[v] *= LOG2_E
 
 
 @bare_called_kernel

@@ -8,7 +8,8 @@ from pymc_spn.gibbs.network import LOGS, VECTOR
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.networks.records.block_children import ABSENT, BY_TABLE, BY_VALUE
-from pymc_spn.networks.records.block_kernels import INTERVALS, POINTS, BlockRows
+from pymc_spn.networks.records.block_kernels import BlockRows
+from pymc_spn.networks.records.leaf_tables import INTERVALS, POINTS
 from pymc_spn.networks.records.packed_draws import PackedDraws
 from pymc_spn.networks.records.predictive_kernels import ROUNDING
 from pymc_spn.networks.records.rounded_cells import RoundedCells

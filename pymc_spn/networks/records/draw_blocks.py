@@ -82,6 +82,7 @@ class DrawBlocks:
         self._lock = Lock()  # for what is below
         self._kept: dict[int, PackedDraws] = {}
         self._bytes = 0
+        self._in_jax: Any = None
 
     def log_densities(self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None) -> np.ndarray:
         """Log predictives (S, M) of rows (M, D) in coded units; NaN of those that must be asked one by one."""
@@ -94,6 +95,17 @@ class DrawBlocks:
 
         self._ask(ask, values, events, cells, out)
         return out
+
+    def log_densities_in_jax(
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None
+    ) -> np.ndarray:
+        """As `log_densities`, by JAX."""
+        from pymc_spn.networks.records.jax_blocks import JaxBlocks
+
+        with self._lock:
+            if self._in_jax is None:
+                self._in_jax = JaxBlocks(self, self._states)
+        return self._in_jax.log_densities(values, events, cells)
 
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None
@@ -228,8 +240,8 @@ class DrawBlocks:
 
         def pieces() -> Iterator[Piece]:
             known: dict[int, BlockRows] = {}
-            for draws, pack in self._packs():
-                ends, event_log = self._event_logs(draws, pack, events)
+            for draws, pack in self.packs():
+                ends, event_log = self.event_logs(draws, pack, events)
                 for start in range(0, n_rows, size):
                     part = slice(start, min(start + size, n_rows))
                     if start not in known:
@@ -240,7 +252,7 @@ class DrawBlocks:
         middles, widths = (values, None) if cells is None else (cells.middles, cells.widths)
 
         def ask_with_joints(piece: Piece) -> None:
-            joints, rows = self._joints(piece.draws), middles[piece.rows]
+            joints, rows = self.joints(piece.draws), middles[piece.rows]
             sizes = np.repeat([own.columns.size for _, own in joints], [own.slots.size for _, own in joints])
             joint_log, first = np.zeros((sizes.size, piece.shape[1])), 0
             begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -267,7 +279,7 @@ class DrawBlocks:
         if not events:
             logs[:, nothing] = 0.0
 
-    def _packs(self) -> Iterator[tuple[slice, PackedDraws]]:
+    def packs(self) -> Iterator[tuple[slice, PackedDraws]]:
         """All draws, packed in pieces, kept while there is room."""
         n_draws = self._states.n_draws
         for start in range(0, n_draws, self._size):
@@ -278,13 +290,13 @@ class DrawBlocks:
                     pack = self._kept.get(start)
                     if pack is None:
                         nets = [self._states._shared_network(s) for s in range(start, stop)]
-                        pack = packed(nets, self._joints(slice(start, stop)))
+                        pack = packed(nets, self.joints(slice(start, stop)))
                         if self._bytes < KEPT_BYTES:
                             self._kept[start] = pack
                             self._bytes += pack.nbytes
             yield slice(start, stop), pack
 
-    def _joints(self, draws: slice) -> list[tuple[int, JointPredictives]]:
+    def joints(self, draws: slice) -> list[tuple[int, JointPredictives]]:
         """Regions with leaves over several columns, and these leaves of some draws."""
         leaves = self._states.joint_leaves
         return [(r, leaves.of(r).of_networks(draws.start, draws.stop)) for r in leaves.regions]
@@ -303,7 +315,7 @@ class DrawBlocks:
         out[np.array(begin, np.int64)[column.kind[at]] + column.number[at]] = at
         return out
 
-    def _event_logs(self, draws: slice, pack: PackedDraws, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
+    def event_logs(self, draws: slice, pack: PackedDraws, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of events in the leaves of packed draws, column by column, and where each column ends."""
         n_columns = pack.palette.place_ptr.size - 1
         found = [np.zeros(0)] * n_columns
