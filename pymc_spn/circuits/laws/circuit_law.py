@@ -185,7 +185,7 @@ class CircuitLaw(Law):
         if checked_dtype(dtype) == self._precision:
             return self
         law = self._changed()
-        law._precision, law.cell_tolerance = checked_dtype(dtype), SINGLE
+        law._precision, law.rounding = checked_dtype(dtype), SINGLE
         return law
 
     @cached_property

@@ -35,8 +35,8 @@ LARGEST = 1e20  # of a coded value: rows with larger ones go to the kernels
 PROMISED = 1e-6  # of the largest term of a row's log density, in float32
 
 
-def tolerance_in_jax() -> float:
-    """How far log densities may be off, relative to the largest of their terms; 0 where JAX works in float64."""
+def rounding_in_jax() -> float:
+    """See `Law.rounding`; JAX works in float32 unless it is told otherwise."""
     return PROMISED if _dtype() == np.float32 else 0.0
 
 
