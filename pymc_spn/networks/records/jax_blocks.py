@@ -13,7 +13,7 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.networks.records.block_children import ABSENT, BY_TABLE
 from pymc_spn.networks.records.block_kernels import BlockRows
 from pymc_spn.networks.records.blocked_rows import blocked_rows
-from pymc_spn.networks.records.draw_layers import DrawLayer, PaddedLayer, common_sizes, layers_of_draws, padded
+from pymc_spn.networks.records.draw_layers import PaddedLayer, common_sizes, layers_of_draws, padded
 from pymc_spn.networks.records.jax_draws import (
     JaxLayer,
     JaxRows,
@@ -28,7 +28,7 @@ from pymc_spn.networks.records.packed_draws import PackedDraws
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.numerics.answer_steps import current_bar
 
-DEVICE_BYTES = 512_000_000  # of the arrays of one block
+DEVICE_BYTES = 1_000_000_000  # of the arrays of one block, about
 LEAST_ROWS, MOST_ROWS = 64, 8_192  # of a block
 KEPT_BYTES = 256_000_000  # layers beyond these are sent again at every question
 LARGEST = 1e20  # of a coded value: rows with larger ones go to the kernels
@@ -136,7 +136,7 @@ class JaxBlocks:
         most = 1
         for _, pack in self._blocks.packs():
             most = max(most, pack.weight.size + pack.rest.size + pack.leaves.entry.size + pack.edge_joint.size)
-        rows = DEVICE_BYTES // (4 * dtype.itemsize * most)
+        rows = DEVICE_BYTES // (2 * dtype.itemsize * most)  # two layers' worth of temporary arrays
         return int(np.clip(1 << (max(int(rows), 1).bit_length() - 1), LEAST_ROWS, MOST_ROWS))
 
     def _factors(self, draws: slice, dtype: np.dtype) -> list[JointFactors]:

@@ -7,6 +7,7 @@ another are left to the kernels.
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from pymc_spn.leaves.elliptical_leaves import groups_of
@@ -49,6 +50,9 @@ class JointFactors:
         self._centre, self._scale = compiled.centre[columns], compiled.scale[columns]
         self._freedom = leaves.parameters[:, 0]
         self._location = (leaves.parameters[:, 1 : 1 + d] - self._centre) / self._scale
+        location = np.pad(self._location, ((0, n_leaves - len(self._location)), (0, 0)))
+        self._centres = jax.device_put(TwoNumbers.of(location, dtype))
+        self._last: tuple[bytes | None, tuple[Any, ...]] = None, ()
         self._scatter = leaves.parameters[:, 1 + d :].reshape(-1, d, d) / (self._scale[:, None] * self._scale)
 
     def rows(self, values: np.ndarray, widths: np.ndarray | None, events: Mapping[int, Any], n_rows: int) -> JointRows:
@@ -80,15 +84,9 @@ class JointFactors:
         gaps, taken, position = self._chunks(groups, rest, n_rows)
         coded = np.where(seen, (rows - self._centre) / self._scale, 0.0)
         in_chunks = np.moveaxis(coded[taken], 2, 1)  # (T, d, B)
-        stacked = [np.zeros((room(max(len(groups), 1)), *shape)) for shape in self._shapes]
-        for g, found in enumerate(factors):
-            for out, own in zip(stacked, found[:3], strict=True):
-                out[g, :n_leaves] = own
-        location = np.zeros((self._n_leaves, columns.size))
-        location[:n_leaves] = self._location
         return JointRows(
-            *(out.astype(self._dtype) for out in stacked),
-            TwoNumbers.of(location, self._dtype),
+            *self._stacked(b"".join(seen[at[0]].tobytes() for at in groups), factors),
+            self._centres,
             gaps,
             TwoNumbers.of(in_chunks, self._dtype),
             known,
@@ -97,10 +95,16 @@ class JointFactors:
             whole,
         )
 
-    @property
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        n, d = self._n_leaves, self._leaves.columns.size
-        return (n, d, d), (n,), (n,)
+    def _stacked(self, which: bytes, factors: list[tuple[np.ndarray, ...]]) -> tuple[Any, ...]:
+        """Factors, constants and powers of `JointRows` of some sets of gaps, kept on the device for the next block."""
+        if self._last[0] != which:
+            n, d = self._n_leaves, self._leaves.columns.size
+            stacked = [np.zeros((room(max(len(factors), 1)), *shape), self._dtype) for shape in ((n, d, d), (n,), (n,))]
+            for g, found in enumerate(factors):
+                for out, own in zip(stacked, found[:3], strict=True):
+                    out[g, : len(own)] = own
+            self._last = which, tuple(map(jax.device_put, stacked))
+        return self._last[1]
 
     @staticmethod
     def _chunks(groups: list[np.ndarray], rest: np.ndarray, n_rows: int) -> tuple[np.ndarray, ...]:

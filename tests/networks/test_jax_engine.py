@@ -1,0 +1,216 @@
+"""Log densities by JAX against those by Numba: blocks of rows and draws, all kinds of leaves, gaps, conditions."""
+
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+
+import pymc_spn as ps
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.networks.records import draw_blocks
+from tests.hand_made_records import law_of
+from tests.reference import tiny_problems
+from tests.sampled_runs import draw
+
+jax = pytest.importorskip("jax")
+
+PROBLEMS = {name: p for name, p in tiny_problems().items() if name != "infinite_discrete"}  # levels that may be counts
+SINGLE = 1e-6  # what float32 promises, of the largest term of a row's log density
+
+
+@pytest.fixture
+def single():
+    with jax.enable_x64(False):
+        yield
+
+
+def assert_agree(found, expected, tolerance):
+    """Logs that are off by less than a share of themselves, or of 1 where they are smaller: terms are of that size."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+    some = np.isfinite(expected)
+    off = np.abs(found[some] - expected[some]) / np.maximum(np.abs(expected[some]), 1.0)
+    assert off.max(initial=0.0) < tolerance
+
+
+@cache
+def mixed():
+    """A table with gaps: cells, positive numbers, counts, levels and columns that depend on each other.
+
+    Groups are narrow next to what is between them, and in the first one a column nearly determines another.
+    """
+    rng = np.random.default_rng(0)
+    group = rng.integers(3, size=150)
+    a = rng.normal(np.array([0.0, 3.0, 6.0])[group], 1.0)
+    b = 2.0 * a + rng.normal(size=150) * np.array([1e-3, 0.5, 1.0])[group]
+    frame = pd.DataFrame(
+        {
+            "a": a,
+            "b": b,
+            "far": rng.normal(1e6 + np.array([0.0, 2e3, 3e3])[group], 1.0),
+            "age": np.round(rng.normal(np.array([20.0, 40.0, 60.0])[group], 5.0)),
+            "wait": rng.gamma(2.0, np.array([1.0, 2.0, 5.0])[group]),
+            "n": rng.poisson(np.array([1, 5, 30])[group]),
+            "colour": np.array(list("xyz"))[(group + rng.integers(2, size=150)) % 3],
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < 0.1)
+
+
+@cache
+def sampled():
+    with pm.Model() as model:
+        ps.SPN("x", observed=mixed(), kinds={"n": "count"})
+    return ps.SPNPosterior.from_idata(draw(model, draws=5, tune=10, chains=2))
+
+
+@cache
+def fitted():
+    return ps.fit_variational(mixed(), kinds={"n": "count"}, max_steps=5, random_seed=1, progressbar=False)
+
+
+def rows_to_ask():
+    """Some of the table, one without a cell, some far out of it."""
+    frame = mixed().head(90).copy()
+    frame.loc[3] = None
+    frame["a"] = frame["a"].astype(float)
+    frame.loc[[5, 8, 9], "a"] = [1e6, -1e12, 1e25]
+    frame.loc[[11], "wait"] = 1e9
+    return frame
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_tiny_networks_have_the_densities_of_the_kernels(name, monkeypatch):
+    with jax.enable_x64(name in ("mixed", "missing", "infinite_skewed")):
+        check_tiny_network(name, 1e-12 if jax.config.jax_enable_x64 else SINGLE, monkeypatch)
+
+
+def check_tiny_network(name, tolerance, monkeypatch):
+    states, table = law_of(name).states, PROBLEMS[name].X
+    monkeypatch.setattr(draw_blocks, "DRAWS", states.n_draws // 3 + 1)  # blocks of draws of several shapes
+    rng = np.random.default_rng(1)
+    values = np.stack([rng.choice(column[~np.isnan(column)], 83) for column in table.T], axis=1)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    values[3, [c.kind == "real" for c in states.schema.columns]] = -40.0  # no Exponential leaf holds it
+    values[4, [c.kind == "real" for c in states.schema.columns]] = 1e6
+    values[5] = np.nan
+    events = {}
+    if states.schema.columns[0].kind in ("real", "count"):
+        events = {0: Interval(0.2, 1.7)}
+        values[60:, 0] = np.nan
+    for given in ({}, events):
+        found, expected = (states.log_densities(values, given, None, in_jax) for in_jax in (True, False))
+        assert_agree(found, expected, tolerance)
+        if not given:
+            np.testing.assert_array_equal(found[:, 5], 0.0)
+
+
+QUESTIONS = {
+    "rows in cells": lambda p, **engine: p.log_density(rows_to_ask(), **engine),
+    "rows at points": lambda p, **engine: p.log_density(rows_to_ask(), cells=False, **engine),
+    "each draw": lambda p, **engine: p.log_density(rows_to_ask(), per_draw=True, **engine),
+    "a condition": lambda p, **engine: p.condition({"colour": "x", "a": (0.0, 4.0)}).log_density(
+        rows_to_ask().drop(columns="colour"), **engine
+    ),
+    "a union": lambda p, **engine: p.condition("a > 2 or n < 3").log_density(rows_to_ask(), **engine),
+    "some columns": lambda p, **engine: p.marginal(["a", "n"]).log_density(rows_to_ask()[["a", "n"]], **engine),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_answers_are_those_of_numba(question, single):
+    ask = QUESTIONS[question]
+    found, expected = ask(sampled(), engine="jax"), ask(sampled())
+    assert found.dims == expected.dims
+    assert_agree(found, expected, SINGLE)
+
+
+def test_a_fit_has_the_answers_of_numba(single):
+    for question in ("rows in cells", "rows at points"):
+        assert_agree(QUESTIONS[question](fitted(), engine="jax"), QUESTIONS[question](fitted()), SINGLE)
+
+
+def test_blocks_of_rows_and_draws_are_put_together(single, monkeypatch):
+    from pymc_spn.networks.records import jax_blocks, jax_joints
+
+    post = sampled()
+    expected = post.log_density(rows_to_ask(), per_draw=True)
+    states = type(post._states)(post._states.record)
+    monkeypatch.setattr(states.blocks, "_size", 3)
+    monkeypatch.setattr(jax_blocks, "LEAST_ROWS", 32)
+    monkeypatch.setattr(jax_blocks, "MOST_ROWS", 32)
+    monkeypatch.setattr(jax_joints, "FEWEST", 4)
+    monkeypatch.setattr(jax_joints, "CHUNK", 8)
+    law = post._law.in_states(states).in_jax()
+    values = post._table(rows_to_ask(), "error").values
+    assert_agree(law.log_density(values, True), expected.values.reshape(10, -1), SINGLE)
+
+
+def test_in_float64_answers_are_right_to_rounding():
+    with jax.enable_x64(True):
+        for question in ("rows in cells", "rows at points"):
+            ask = QUESTIONS[question]
+            assert_agree(ask(sampled(), engine="jax"), ask(sampled()), 1e-11)
+
+
+def test_marks_say_what_float32_promises():
+    at_points = {"cells": False}
+    with jax.enable_x64(False):
+        found = sampled().log_density(mixed(), engine="jax", **at_points)
+        assert found.attrs["exactness"] == "numerical given the draws"
+        assert found.attrs["tolerance"] == SINGLE
+        assert sampled().log_density(mixed(), engine="jax", per_draw=True, cells=False).attrs["tolerance"] == SINGLE
+    with jax.enable_x64(True):
+        found = sampled().log_density(mixed(), engine="jax", **at_points)
+        assert found.attrs["exactness"] == "exact given the draws"
+    assert found.attrs.keys() == sampled().log_density(mixed(), **at_points).attrs.keys()
+
+
+@pytest.mark.parametrize("mistake", ["low digits", "terms that cancel", "rare gaps"])
+def test_a_planted_mistake_is_seen(mistake, single, monkeypatch):
+    from pymc_spn.networks.records import jax_draws, jax_joints
+
+    if mistake == "low digits":
+        whole = jax_draws.TwoNumbers.of
+
+        def rounded(x, dtype):
+            high, low = whole(x, dtype)
+            return jax_draws.TwoNumbers(high, 0.0 * low)
+
+        monkeypatch.setattr(jax_draws.TwoNumbers, "of", rounded)
+    elif mistake == "terms that cancel":
+        monkeypatch.setattr(jax_joints, "AMPLIFIED", np.inf)
+    else:
+        monkeypatch.setattr(jax_joints.JointFactors, "_logs_by_kernels", lambda *_: 0.0)
+    post = sampled()
+    states = type(post._states)(post._states.record)
+    values = post._table(mixed(), "error").values
+    found = post._law.in_states(states).in_jax().log_density(values)
+    with pytest.raises(AssertionError):
+        assert_agree(found, post._law.log_density(values), SINGLE)
+
+
+def test_what_has_no_form_in_jax_is_refused():
+    post = sampled()
+    with pytest.raises(ValueError, match=r"engine must be 'numba' or 'jax', got 'cuda'"):
+        post.log_density(mixed(), engine="cuda")
+
+
+def test_without_jax_the_extra_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pymc_spn.networks.records.jax_blocks", raising=False)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ImportError, match=r"pip install pymc-spn\[jax\]"):
+        sampled().log_density(mixed(), engine="jax")
+
+
+def test_the_kernels_do_not_load_jax():
+    code = (
+        "import sys\n"
+        "import pymc_spn.networks.recorded_law\n"
+        "assert not any(m == 'jax' or m.startswith('jax.') for m in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
