@@ -3,22 +3,28 @@
 import subprocess
 import sys
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.networks.records import draw_blocks
+from pymc_spn.networks.records.joint_predictives import JointPredictives
 from tests.hand_made_records import law_of
 from tests.reference import tiny_problems
 from tests.sampled_runs import draw
 
 jax = pytest.importorskip("jax")
 
-PROBLEMS = {name: p for name, p in tiny_problems().items() if name != "infinite_discrete"}  # levels that may be counts
+NAMES = ("mixed", "missing", "splits", "infinite_splits", "skewed", "infinite_skewed", "two_trees")
+PROBLEMS = {name: tiny_problems()[name] for name in NAMES}
+HALVES = 0.5 * np.arange(3.0)
 SINGLE = 1e-6  # what float32 promises, of the largest term of a row's log density
 
 
@@ -158,46 +164,78 @@ def test_in_float64_answers_are_right_to_rounding():
 
 
 def test_marks_say_what_float32_promises():
-    at_points = {"cells": False}
+    ask = QUESTIONS["rows at points"]
     with jax.enable_x64(False):
-        found = sampled().log_density(mixed(), engine="jax", **at_points)
+        found = ask(sampled(), engine="jax")
         assert found.attrs["exactness"] == "numerical given the draws"
         assert found.attrs["tolerance"] == SINGLE
-        assert sampled().log_density(mixed(), engine="jax", per_draw=True, cells=False).attrs["tolerance"] == SINGLE
     with jax.enable_x64(True):
-        found = sampled().log_density(mixed(), engine="jax", **at_points)
-        assert found.attrs["exactness"] == "exact given the draws"
-    assert found.attrs.keys() == sampled().log_density(mixed(), **at_points).attrs.keys()
+        found = ask(sampled(), engine="jax")
+    assert found.attrs["exactness"] == "exact given the draws"
+    assert found.attrs.keys() == ask(sampled()).attrs.keys()
 
 
-@pytest.mark.parametrize("mistake", ["low digits", "terms that cancel", "rare gaps"])
-def test_a_planted_mistake_is_seen(mistake, single, monkeypatch):
-    from pymc_spn.networks.records import jax_draws, jax_joints
+def test_narrow_leaves_lose_no_digits(single):
+    from pymc_spn.networks.records.jax_draws import JaxRows, TwoNumbers, ValueLeaves, logs_by_value
 
-    if mistake == "low digits":
-        whole = jax_draws.TwoNumbers.of
-
-        def rounded(x, dtype):
-            high, low = whole(x, dtype)
-            return jax_draws.TwoNumbers(high, 0.0 * low)
-
-        monkeypatch.setattr(jax_draws.TwoNumbers, "of", rounded)
-    elif mistake == "terms that cancel":
-        monkeypatch.setattr(jax_joints, "AMPLIFIED", np.inf)
-    else:
-        monkeypatch.setattr(jax_joints.JointFactors, "_logs_by_kernels", lambda *_: 0.0)
-    post = sampled()
-    states = type(post._states)(post._states.record)
-    values = post._table(mixed(), "error").values
-    found = post._law.in_states(states).in_jax().log_density(values)
+    centre, width = np.array([1.0 / 3.0, 100.0 / 7.0]), np.array([1e-5, 1e-4])
+    x = np.random.default_rng(1).normal(centre[:, None], width[:, None], (2, 50))
+    expected = 2.0 - 3.0 * np.log1p(((x - centre[:, None]) / width[:, None]) ** 2)
+    found = {}
+    for name, low in (("both", 1.0), ("planted mistake", 0.0)):
+        leaf_centre, values = (TwoNumbers.of(v, np.float32) for v in (centre, x))
+        each = np.arange(2, dtype=np.int32)
+        numbers = np.full(2, 2.0, np.float32), np.full(2, 3.0, np.float32), (1.0 / width).astype(np.float32)
+        leaf_centre = leaf_centre._replace(low=leaf_centre.low * low)
+        leaves = ValueLeaves(each, each, *numbers, leaf_centre, None, None)
+        rows = JaxRows(values._replace(low=values.low * low), values.high, np.zeros(x.shape, np.int32))
+        found[name] = logs_by_value(leaves, rows, np.zeros(2, np.float32))
+    assert_agree(found["both"], expected, SINGLE)
     with pytest.raises(AssertionError):
-        assert_agree(found, post._law.log_density(values), SINGLE)
+        assert_agree(found["planted mistake"], expected, SINGLE)
+
+
+def test_columns_that_nearly_determine_each_other_lose_no_digits(single, monkeypatch):
+    from pymc_spn.networks.records import jax_joints
+    from pymc_spn.networks.records.jax_draws import logs_of_joints
+
+    dof, location = np.array([7.0, 9.0]), np.array([[0.5, -0.5], [1.0, 2.0]])
+    scale = np.array([[[1.0, 1.0 - 1e-7], [1.0 - 1e-7, 1.0]], [[1.0, 0.3], [0.3, 2.0]]])
+    parameters = np.column_stack([dof, location, scale.reshape(2, 4)])
+    leaves = JointPredictives(
+        np.arange(2), np.arange(2), np.array([0, 2]), None, parameters, log_gamma_ratio(0.5 * dof[:, None], HALVES)
+    )
+    rng, compiled = np.random.default_rng(1), SimpleNamespace(centre=np.zeros(2), scale=np.ones(2))
+    values = stats.multivariate_t(location[0], scale[0], 7.0).rvs(60, random_state=rng)
+    values[50:, 0] = np.nan  # fewer than share a factor
+    expected = np.empty((2, 60))
+    for leaf in range(2):
+        whole = stats.multivariate_t(location[leaf], scale[leaf], dof[leaf])
+        expected[leaf, :50] = whole.logpdf(values[:50])
+        one = stats.t(dof[leaf], location[leaf, 1], np.sqrt(scale[leaf, 1, 1]))
+        expected[leaf, 50:] = one.logpdf(values[50:, 1])
+
+    def found():
+        factors = jax_joints.JointFactors(leaves, compiled, 3, np.dtype(np.float32))
+        return np.asarray(logs_of_joints(factors.rows(values, None, {}, 64)))[:2, :60]
+
+    assert_agree(found(), expected, SINGLE)
+    for name, mistake in (("AMPLIFIED", np.inf), ("FEWEST", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(jax_joints, name, mistake)
+            if name == "FEWEST":  # no mistake: rare gaps have a factor of their own
+                assert_agree(found(), expected, SINGLE)
+                continue
+            with pytest.raises(AssertionError):
+                assert_agree(found(), expected, SINGLE)
 
 
 def test_what_has_no_form_in_jax_is_refused():
     post = sampled()
     with pytest.raises(ValueError, match=r"engine must be 'numba' or 'jax', got 'cuda'"):
         post.log_density(mixed(), engine="cuda")
+    with pytest.raises(ValueError, match="engine='jax' answers for posteriors of sum-product networks alone"):
+        post.as_circuit(max_draws=1)._law.in_jax()
 
 
 def test_without_jax_the_extra_is_named(monkeypatch):
