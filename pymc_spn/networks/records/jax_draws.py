@@ -145,8 +145,8 @@ def log_predictives(layers: list[JaxLayer], roots: Any, rows: JaxRows, events: A
     joints : tuple of (J, M)
         Logs of the leaves over several columns, region by region.
     """
-    joint = jnp.concatenate(joints) if joints else None
-    below = None
+    joint: Any = jnp.concatenate(joints) if joints else None
+    below: Any = None
     for layer, event in zip(layers, events, strict=True):
         children = []
         if layer.product.size:

@@ -84,8 +84,11 @@ class JointFactors:
         gaps, taken, position = self._chunks(groups, rest, n_rows)
         coded = np.where(seen, (rows - self._centre) / self._scale, 0.0)
         in_chunks = np.moveaxis(coded[taken], 2, 1)  # (T, d, B)
+        factor, constant, power = self._stacked(b"".join(seen[at[0]].tobytes() for at in groups), factors)
         return JointRows(
-            *self._stacked(b"".join(seen[at[0]].tobytes() for at in groups), factors),
+            factor,
+            constant,
+            power,
             self._centres,
             gaps,
             TwoNumbers.of(in_chunks, self._dtype),
