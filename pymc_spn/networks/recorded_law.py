@@ -20,7 +20,7 @@ from pymc_spn.events.events import (
     points_of,
     spread_of,
 )
-from pymc_spn.laws.column_grids import Grid, divergence
+from pymc_spn.laws.column_grids import divergence
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
@@ -31,12 +31,12 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
+from pymc_spn.networks.draws_on_grids import DrawOnGrids
 from pymc_spn.networks.joint_rows import leaves_in_rows
 from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.draw_bounds import divergence_bound, entropy_bounds
 from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
@@ -424,41 +424,3 @@ class RecordedLaw(GridLaw):
         """See `Law`; of columns by themselves, whatever else is known."""
         logs = ((d, self._log_of({self.kept[d]: e})) for d, e in event.items())
         return next((d for d, log in logs if log.max() == -np.inf), None)
-
-
-class DrawOnGrids:
-    """One draw on grids of the columns of a law.
-
-    Parameters
-    ----------
-    laws : DrawLaws
-    kept : tuple of int
-        The column of the network that each is.
-    """
-
-    def __init__(self, laws: DrawLaws, kept: tuple[int, ...]) -> None:
-        self.laws, self.kept = laws, kept
-
-    def masses(self, d: int, grid: Grid) -> np.ndarray:
-        """See `CircuitOnGrids`."""
-        return self.laws.masses(self.kept[d], grid)
-
-    def single(self, d: int, on_d: np.ndarray) -> np.ndarray:
-        """See `CircuitOnGrids`."""
-        return self.laws.single(self.kept[d], on_d)
-
-    def pair(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> np.ndarray:
-        """See `CircuitOnGrids`."""
-        return self.laws.pair(self.kept[a], self.kept[b], on_a, on_b)
-
-    def factors(self, a: int, b: int, on_a: np.ndarray, on_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `CircuitOnGrids`."""
-        return self.laws.factors(self.kept[a], self.kept[b], on_a, on_b)
-
-    def entropy_bounds(self, grids: dict[int, Grid]) -> tuple[float, float]:
-        """See `CircuitOnGrids`."""
-        return entropy_bounds(self.laws, {self.kept[d]: grid for d, grid in grids.items()})
-
-    def divergence_bound(self, other: "DrawOnGrids", columns: Sequence[int]) -> float:
-        """Upper bound in nats of the divergence of the same draw's law from this one, over some columns."""
-        return divergence_bound(self.laws, other.laws, {self.kept[d] for d in columns})
