@@ -16,8 +16,8 @@ import pymc_spn as ps
 from pymc_spn.networks.variational import partitioned_fit
 from pymc_spn.numerics import cluster_clients
 from pymc_spn.numerics.cluster_clients import check_folder, check_workers, mapped
-from tests.networks.test_partitions import in_parts, mixed_rows, write  # noqa: F401  in_parts is a fixture
 from tests.sampled_runs import assert_same, bits_of_every_process
+from tests.tables_in_partitions import lower_limits, mixed_rows, write
 
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
@@ -37,6 +37,11 @@ def client():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    lower_limits(monkeypatch)
 
 
 def table():
