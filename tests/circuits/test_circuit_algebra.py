@@ -464,8 +464,12 @@ def test_errors_of_narrow_leaves_far_from_0_are_within_the_claim(first, second, 
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        (("gaussian", [[0, 1]]), ("gamma", [[2, 1]]), "product of gaussian and gamma leaves in column 'a' is no leaf"),
-        (("poisson", [[1]]), ("poisson", [[2]]), "product of poisson and poisson leaves in column 'a' is no leaf"),
+        (
+            ("gaussian", [[0, 1]]),
+            ("gamma", [[2, 1]]),
+            "product of gaussian and gamma leaves in column 'a' is not a leaf",
+        ),
+        (("poisson", [[1]]), ("poisson", [[2]]), "product of poisson and poisson leaves in column 'a' is not a leaf"),
         (("uniform", [[0, 1]]), ("uniform", [[1, 2]]), "supports that meet"),
     ],
 )

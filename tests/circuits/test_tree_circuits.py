@@ -209,7 +209,7 @@ BAD = {
     "no prior": (
         lambda: written_out(("sum", AB, AB), {"a": "student_t", "b": "gaussian"}),
         {},
-        r"leaves\['a'\] must be given: .* 'student_t', which has no conjugate prior",
+        r"leaves\['a'\] must be given: .* 'student_t', a family without a conjugate prior",
     ),
 }
 
@@ -233,7 +233,7 @@ def test_leaves_that_no_palette_deals_are_refused():
     families[of_a[:3]] = circuit.families.index("poisson")
     other = changed(circuit, leaf_family=families)
     df = table(np.random.default_rng(1))[["a", "b"]].round()
-    with pm.Model(), pytest.raises(ValueError, match=r"leaves\['a'\] must be given: the leaves .* below node"):
+    with pm.Model(), pytest.raises(ValueError, match=r"leaves\['a'\] must be given: below node .* has the leaves"):
         ps.SPN("x", other, observed=df)
     with pm.Model():  # leaves= decides
         assert ps.SPN("x", other, observed=df, leaves={"a": ps.leaves.Gaussian()}) is not None

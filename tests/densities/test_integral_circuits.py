@@ -281,7 +281,7 @@ def test_tensors_and_arrays_give_the_same_parameters_and_impossible_tensors_no_d
         ({"tree": {"n": None, "t": "n", "x": "n", "z": "n"}}, ValueError, "tree: 'z' is not a column"),
         ({"tree": {"n": None, "t": None, "x": "n"}}, ValueError, r"one root, .* got \['n', 't'\]"),
         ({"tree": {"n": "t", "t": "x", "x": "n"}}, ValueError, r"one root, .* got \[\]"),
-        ({"tree": {"n": None, "t": "x", "x": "t"}}, ValueError, r"to the root 'n', \['t', 'x'\] are on a circle"),
+        ({"tree": {"n": None, "t": "x", "x": "t"}}, ValueError, r"to the root 'n', \['t', 'x'\] are on a cycle"),
         ({"dependence": "pearson"}, ValueError, "dependence must be one of .* got 'pearson'"),
     ],
 )  # fmt: skip

@@ -141,7 +141,7 @@ def test_rows_may_be_rounded_and_are_then_normalised(row, expected):
         ("(no, low)", "(no)", r"row \('no'\) of 'wet' must name 2 states"),
         ("(no, high)", "(no, low)", "line 9: the table of 'wet' states values again that are given in line 8"),
         ("default 0.1, 0.3, 0.6;", "", r"line 7: the table of 'wet' has no row for \(rain=yes, cold=low\)"),
-        ("( cold | rain )", "( cold | snow )", "names 'snow', which is no variable"),
+        ("( cold | rain )", "( cold | snow )", "names 'snow', not a variable"),
         ("( cold | rain )", "( cold | rain, rain )", "line 12: the variables of a table must differ"),
         ("( cold | rain )", "( cold, wet | rain )", "one variable must stand before"),
         ("( cold | rain )", "cold | rain", r"must begin with '\( variable \| parents \)', got 'cold'"),

@@ -307,7 +307,7 @@ def refused(**changes):
         (
             {"observed": {"v": np.array([1, 2, 3], "M8[D]")}},
             TypeError,
-            r"observed\['v'\] must .*datetime64\[D\] is no num",
+            r"observed\['v'\] must .*datetime64\[D\] is not num",
         ),
         ({"observed": {"v": pd.to_timedelta([1, 2, 3])}}, TypeError, r"timedelta64.* is not numeric; .*, 'D'\)"),
         (

@@ -199,7 +199,7 @@ def test_errors_in_tails_are_within_the_claim(own, row, exact, most):
 
 def test_products_with_triangular_leaves_are_no_leaves():
     leaf = (LEAF, np.zeros(0), {"triangular": [SHAPES[0]]})
-    with pytest.raises(ValueError, match="product of triangular and triangular leaves in column 'a' is no leaf"):
+    with pytest.raises(ValueError, match="product of triangular and triangular leaves in column 'a' is not a leaf"):
         ps.circuits.multiply(leaf, leaf)
 
 
