@@ -10,7 +10,7 @@ from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
 from pymc_spn.dags.exact_queries import ASKING, ExactQueries
-from pymc_spn.dags.imputed_tables import Imputations, completed_tables
+from pymc_spn.dags.imputed_tables import Imputations, completed_tables, refuse_unlike
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
@@ -108,7 +108,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     def __init__(self, posteriors: Sequence[DagPosterior], log_shares: np.ndarray | None = None):
         self.posteriors = tuple(posteriors)
-        _refuse_unlike(self.posteriors)
+        refuse_unlike(self.posteriors)
         self.log_shares = np.zeros(len(self.posteriors)) if log_shares is None else log_shares
         self.scores, self.evidence = self.posteriors[0].scores, self.posteriors[0].evidence
 
@@ -533,22 +533,3 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         drawn = drawn.assign_coords(draw=np.arange(n), table=("draw", table))
         kept = {name: parts[0].attrs[name] for name in ("cause", "effect") if name in parts[0].attrs}
         return drawn.assign_attrs(self._answer("draws", 0.0, {}, SIMULATION, **kept).attrs)
-
-
-def _refuse_unlike(posteriors: Sequence[DagPosterior]) -> None:
-    """Refuse posteriors of tables that do not have the same variables, score, levels or evidence."""
-    if len(posteriors) < 2:
-        raise ValueError(f"posteriors must be at least two, one for each imputed table, got {len(posteriors)}")
-    first = posteriors[0]
-    for m, post in enumerate(posteriors):
-        for what, found, of_first in (
-            ("variables", post.names, first.names),
-            ("score", post.scores.score, first.scores.score),
-            ("evidence", post.evidence, first.evidence),
-            ("engine", post.engine, first.engine),
-            ("levels", getattr(post.scores.counts, "levels", None), getattr(first.scores.counts, "levels", None)),
-        ):
-            if found != of_first:
-                raise ValueError(
-                    f"imputed table {m} has another {what} than table 0: {quoted(found)} in place of {quoted(of_first)}"
-                )

@@ -77,3 +77,22 @@ def _check(place: str, table: Any, data: pd.DataFrame) -> None:
         changed = [row for row, (a, b) in zip(data.index[observed], pairs, strict=True) if a != b]
         if changed:
             raise ValueError(f"{place} must keep what is observed: column {name!r}, row {changed[0]!r} differs")
+
+
+def refuse_unlike(posteriors: Sequence[Any]) -> None:
+    """Refuse posteriors of tables that do not have the same variables, score, levels or evidence."""
+    if len(posteriors) < 2:
+        raise ValueError(f"posteriors must be at least two, one for each imputed table, got {len(posteriors)}")
+    first = posteriors[0]
+    for m, post in enumerate(posteriors):
+        for what, found, of_first in (
+            ("variables", post.names, first.names),
+            ("score", post.scores.score, first.scores.score),
+            ("evidence", post.evidence, first.evidence),
+            ("engine", post.engine, first.engine),
+            ("levels", getattr(post.scores.counts, "levels", None), getattr(first.scores.counts, "levels", None)),
+        ):
+            if found != of_first:
+                raise ValueError(
+                    f"imputed table {m} has another {what} than table 0: {quoted(found)} in place of {quoted(of_first)}"
+                )

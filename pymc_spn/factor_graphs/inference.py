@@ -9,7 +9,8 @@ import pandas as pd
 import xarray as xr
 from xarray.indexes import PandasIndex
 
-from pymc_spn.factor_graphs import log_messages, maxima
+from pymc_spn.factor_graphs import maxima
+from pymc_spn.factor_graphs.drawn_states import drawn_states
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.answer_steps import each
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree
 
 EXACT = {"exactness": "exact"}
-MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time when drawing
 MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
 ANSWERING = "Passing messages"  # what the bar says
 
@@ -171,7 +171,7 @@ class Inference(NotebookRepr):
         """
         return {name: self.marginal(name) for name in self.tree.graph.names}
 
-    def pairwise(self, first: str, second: str, progressbar: bool = True) -> xr.DataArray:
+    def pairwise(self, first: str, second: str) -> xr.DataArray:
         """Joint probabilities of two variables.
 
         Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
@@ -179,8 +179,6 @@ class Inference(NotebookRepr):
         Parameters
         ----------
         first, second : str
-        progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
@@ -205,10 +203,9 @@ class Inference(NotebookRepr):
         clique = self._clique_with((one, other))
         if clique is not None:
             return self._label(self._clique_marginal(clique, (one, other)), names, coords)
-        with counted(ANSWERING, progressbar):
-            if len(states) > len(other_states):
-                return self._label(self._clamped(other, one).transpose(0, 2, 1), names, coords)
-            return self._label(self._clamped(one, other), names, coords)
+        if len(states) > len(other_states):
+            return self._label(self._clamped(other, one).transpose(0, 2, 1), names, coords)
+        return self._label(self._clamped(one, other), names, coords)
 
     def _clamped(self, va: int, vb: int) -> np.ndarray:
         """(n_rows, states of a, states of b) of two variables. a is set to each of its states in turn, as many states
@@ -222,7 +219,7 @@ class Inference(NotebookRepr):
         observed = codes[:, va].copy()
         joint = np.zeros((n, n_states, int(of_b.stop - of_b.start)))
         block = max(1, MOST_BELIEFS // (n * int(start[-1])))
-        for s in each(range(0, n_states, block)):
+        for s in range(0, n_states, block):
             states = np.arange(s, min(s + block, n_states), dtype=np.int32)
             clamped = np.tile(codes, (states.size, 1))  # row i stands at i, n + i, ...: kernels read modulo n
             clamped[:, va] = np.repeat(states, n)
@@ -257,21 +254,15 @@ class Inference(NotebookRepr):
         self.tree.graph.scope_of(factor)
         return self._factor_marginals(np.array([int(factor)]))[0]
 
-    def factor_marginals(self, *, progressbar: bool = True) -> list[xr.DataArray]:
+    def factor_marginals(self) -> list[xr.DataArray]:
         """`factor_marginal` of all factors, in order.
-
-        Parameters
-        ----------
-        progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
 
         Examples
         --------
         >>> len(junction.infer().factor_marginals())
         2
         """
-        with counted(ANSWERING, progressbar):
-            return self._factor_marginals(np.arange(self.tree.graph.n_factors))
+        return self._factor_marginals(np.arange(self.tree.graph.n_factors))
 
     def _factor_marginals(self, factors: np.ndarray) -> list[xr.DataArray]:
         """`factor_marginal` of some factors, by a pass for as many cliques as there is room for."""
@@ -284,7 +275,7 @@ class Inference(NotebookRepr):
         found: list[xr.DataArray | None] = [None] * factors.size
         for i in np.flatnonzero(cliques < 0).tolist():
             found[i] = self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
-        for which in each(np.unique(block)):
+        for which in np.unique(block):
             beliefs = dict(zip(needed[block == which].tolist(), self._beliefs(needed[block == which]), strict=True))
             for i in np.flatnonzero(np.isin(cliques, list(beliefs))).tolist():
                 scope = tuple(flat[ptr[factors[i]] : ptr[factors[i] + 1]].tolist())
@@ -533,25 +524,10 @@ class Inference(NotebookRepr):
         refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
-        n_rows, n_cliques = self.evidence.n_rows, self.tree.plan.n_cliques
-        states = np.empty((n_rows, n, len(self.tree.graph.names)), np.int32)
-        draws = max(1, min(n, MOST_UNIFORMS // n_cliques))
-        rows = max(1, MOST_UNIFORMS // (n_cliques * draws))
         with counted(ANSWERING, progressbar):
-            for i in each(range(0, n_rows, rows)):
-                part = slice(i, min(i + rows, n_rows))
-                for j in each(range(0, n, draws)):
-                    some = slice(j, min(j + draws, n))
-                    states[part, some] = self._drawn(part, rng.random((part.stop - i, some.stop - j, n_cliques)))
+            states = drawn_states(self, n, rng)
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
         return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords, exactness="exact simulation")
-
-    def _drawn(self, part: slice, uniforms: np.ndarray) -> np.ndarray:
-        """States (rows, draws, variables) of a part of the rows from uniform numbers (rows, draws, cliques)."""
-        states = np.empty((*uniforms.shape[:2], len(self.tree.graph.names)), np.int32)
-        arrays, log_z, draw = self.tree.plan.arrays, np.empty(len(uniforms)), log_messages.draw_rows
-        self._over_rows(lambda r, *inputs: draw(arrays, *inputs, uniforms[r], states[r], log_z[r]), part)
-        return states
 
 
 def _indexed(labels: Any, name: str) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from pymc_spn.indian_chefs.belief_network_schema import (
     unpack_parameters,
 )
 from pymc_spn.indian_chefs.known_cells import Known, known_columns, told_cells
+from pymc_spn.indian_chefs.network_averages import error_over_chains, largest_root, shares_of_networks
 from pymc_spn.indian_chefs.network_rows import OneNetwork, complete, log_means, moments, outputs
 from pymc_spn.indian_chefs.process import check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
@@ -122,15 +123,15 @@ class RowQuestions:
         few = f"a few of the n_pool = {n_pool} draws in some rows"
         if per_draw:
             coords = {"chain": self.graphs.chains, "draw": np.asarray(self.graphs.draws)[chosen]}
-            attrs |= error_of_log(_root(errors[0] + errors[1] - 2.0 * errors[2]), few)
+            attrs |= error_of_log(largest_root(errors[0] + errors[1] - 2.0 * errors[2]), few)
             return self._labelled(every - known, frame.index, "log_density", attrs, coords)
-        log_every, a = _shares(every)
-        log_known, b = _shares(known)
+        log_every, a = shares_of_networks(every)
+        log_known, b = shares_of_networks(known)
         answer = log_every - log_known
         variance = (a * a * errors[0] + b * b * errors[1] - 2.0 * a * b * errors[2]).sum((0, 1))
-        attrs |= {"exactness": limited(mark, GIVEN_DRAWS)} | error_of_log(_root(variance), few)
+        attrs |= {"exactness": limited(mark, GIVEN_DRAWS)} | error_of_log(largest_root(variance), few)
         if len(a) > 1:
-            attrs["mcse_chain"] = float(_chain_error(np.where(answer > -np.inf, a - b, 0.0).sum(1)).max())
+            attrs["mcse_chain"] = float(error_over_chains(np.where(answer > -np.inf, a - b, 0.0).sum(1)).max())
         return self._labelled(answer, frame.index, "log_density", attrs, {})
 
     def predict(
@@ -184,14 +185,14 @@ class RowQuestions:
         with counted(ASKING, progressbar):
             for c, t, network in self._networks(chosen):
                 logs[c, t], mean[c, t], squares[:, c, t] = moments(rng, network, cells, d, n_pool)
-        _, share = _shares(logs)
+        _, share = shares_of_networks(logs)
         value = (share * mean).sum((0, 1))
         one, first, second = (share * share * squares).sum((1, 2))
         error = np.sqrt(np.maximum(second - 2.0 * value * first + value**2 * one, 0.0))
         # below four draws that count their spread says little of the error, as in `error_of_log`
         attrs: dict[str, Any] = {"mcse": np.where(one > LARGEST_LOG_ERROR**2, np.nan, error)}
         if len(share) > 1:
-            attrs["mcse_chain"] = _chain_error((share * (mean - value)).sum(1))
+            attrs["mcse_chain"] = error_over_chains((share * (mean - value)).sum(1))
         if self.schema.kind == SIGMOID:
             bits = (value > 0.5).astype(np.float64)
             attrs["probability"] = np.where(bits == 1.0, value, 1.0 - value)
@@ -468,22 +469,3 @@ class RowQuestions:
 
 def _name(columns: tuple[str, ...], d: int | None) -> str | None:
     return None if d is None else columns[d]
-
-
-def _shares(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log of the mean of exp over the first two axes (N,), and the share of each in the sum; equal where all are 0."""
-    top = logs.max((0, 1))
-    possible = top > -np.inf
-    relative = np.exp(logs - np.where(possible, top, 0.0))
-    relative = np.where(possible, relative, 1.0)
-    total = relative.sum((0, 1))
-    return top + np.log(total / logs[..., 0].size), relative / total
-
-
-def _root(variance: np.ndarray) -> float:
-    return float(np.sqrt(max(variance.max(), 0.0)))
-
-
-def _chain_error(parts: np.ndarray) -> np.ndarray:
-    """Standard error of a sum over chains, (C, N), of as many equal parts."""
-    return parts.std(0, ddof=1) * np.sqrt(len(parts))

@@ -328,8 +328,6 @@ FAMILIES = {
     "best": of_fields(lambda p, **k: p.kbest(3, **k)["log_value"].values),
     "states": of_fields(lambda p, **k: p.sample(5, random_seed=1, **k).values),
     "entropy": of_fields(lambda p, **k: p.entropy(**k).values),
-    "pair": of_fields(lambda p, **k: p.pairwise("z0", "z3", **k).values),
-    "factors": of_fields(lambda p, **k: p.factor_marginals(**k)[1].values),
     "hidden states": lambda **k: (
         ps.factor_graphs.recover_discrete(hidden_states()[0], model=hidden_states()[1], random_seed=1, **k)
         .z_samples.values
