@@ -13,6 +13,7 @@ from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_no
 from pymc_spn.indian_chefs.network_draws import draw_nodes, draw_parameters
 from pymc_spn.indian_chefs.network_rows import OneNetwork, log_means
 from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
+from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.regression_kernels import (
     NetworkPrior,
     draw_node_parameters,
@@ -127,9 +128,7 @@ class _ExactChain:
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Weights, biases and precisions in canonical order, without padding."""
-        n, d = int(self.state.count[0]), self.n_observed
-        hidden = np.arange(d, n)
-        order = np.concatenate([np.arange(d), hidden[np.argsort(self.state.reputations[hidden], kind="stable")]])
+        order = canonical_slots(self.state)
         both = np.ix_(order, order)
         return {
             "weights": self.weights[both] * self.state.parents[both],

@@ -23,6 +23,7 @@ from pymc_spn.indian_chefs.network_sweep import (
     sweep,
     sweep_work,
 )
+from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.pool_kernels import empty_pool
 from pymc_spn.indian_chefs.pooled_density import pooled_log_density
 from pymc_spn.indian_chefs.prior_density import log_density
@@ -201,15 +202,9 @@ class NetworkChain:
         """Log density of graph, parameters, hidden activations and data (as activations), in nats."""
         return self.log_graph(graph_prior) + self.log_network()
 
-    def canonical_order(self) -> np.ndarray:
-        """(n,) slots: observed nodes as given, then hidden ones by ascending reputation."""
-        hidden = np.arange(self.n_observed, self.n_nodes)
-        ranked = hidden[np.argsort(self.state.reputations[hidden], kind="stable")]
-        return np.concatenate([np.arange(self.n_observed), ranked])
-
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of parents, reputations, weights, biases and precisions in canonical order, without padding."""
-        order = self.canonical_order()
+        order = canonical_slots(self.state)
         both = np.ix_(order, order)
         net = self.network
         return {

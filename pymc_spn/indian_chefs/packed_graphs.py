@@ -32,7 +32,7 @@ def room_of(length: int) -> int:
 
 @kernel
 def pack(state, out):
-    """Write a graph into a packed vector; hidden nodes of one reputation keep the order of their slots."""
+    """Write a graph into a packed vector; its nodes stand as in `canonical_slots`."""
     room, n, n_observed = state.order.size, state.count[0], state.fixed.size
     words = -(-room // BITS)
     place = np.empty(n, np.int64)
@@ -50,6 +50,15 @@ def pack(state, out):
         for k in range(n):
             if state.parents[k, i]:
                 out[1 + room + place[i] * words + place[k] // BITS] += 2.0 ** (place[k] % BITS)
+
+
+def canonical_slots(state: GraphState) -> np.ndarray:
+    """(n,) slots in the order of the packed vector: observed nodes, then hidden ones as in the state's order.
+
+    That order alone says how hidden nodes of one reputation stand: a deletion moves the last slot elsewhere.
+    """
+    order = state.order[: state.count[0]]
+    return np.concatenate([np.arange(state.fixed.size), order[order >= state.fixed.size]])
 
 
 @kernel

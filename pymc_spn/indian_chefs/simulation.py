@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
+from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.process import (
     check_base,
@@ -113,8 +114,6 @@ def draw_graphs(rng: Any, prior: Any, theta: np.ndarray, draws: int) -> list[tup
                     f"alpha = {prior.alpha:g} and gamma = {prior.gamma:g} gave more than {MOST_NODES:,} nodes"
                 )
             continue
-        n = state.count[0]
-        hidden = [k for k in state.order[:n] if k >= len(theta)]
-        place = np.array([*range(len(theta)), *hidden])
+        place = canonical_slots(state)
         out.append((state.parents[np.ix_(place, place)].astype(bool), state.reputations[place]))
     return out

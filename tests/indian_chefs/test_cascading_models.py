@@ -22,6 +22,8 @@ from pymc_spn.indian_chefs.packed_graphs import pack_arrays, unpack_arrays
 from tests.indian_chefs.small_graphs import ring
 from tests.sampled_runs import recorded
 
+pytestmark = pytest.mark.filterwarnings("ignore:g. .* births were refused")
+
 Buffet = ps.indian_chefs.CascadingIndianBuffet
 FAMILIES = {False: ps.indian_chefs.CascadingIBP, True: ps.indian_chefs.ExtendedCascadingIBP}
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
@@ -141,7 +143,7 @@ def test_step_has_the_enumerated_prior(passes_layers):
 
 
 def test_a_planted_mistake_in_the_mass_is_seen():
-    assert z_of_run(*prior_run(True, mass=1.5 * MASS), True) > 6
+    assert z_of_run(*prior_run(True, mass=0.5 * MASS), True) > 6
 
 
 @pytest.mark.parametrize("passes_layers", [False, True])
@@ -154,9 +156,9 @@ def test_terms_of_the_graph_make_the_enumerated_posterior(passes_layers):
 
 def hyperparameter_run(named):
     with pm.Model() as model:
-        mass, beta = pm.Gamma.dist(4, 8), pm.Gamma.dist(6, 6)
+        mass, beta = pm.Gamma.dist(8, 24), pm.Gamma.dist(6, 6)
         if named:
-            mass, beta = pm.Gamma("g_mass", 4, 8), pm.Gamma("g_concentration", 6, 6)
+            mass, beta = pm.Gamma("g_mass", 8, 24), pm.Gamma("g_concentration", 6, 6)
         Buffet("g", mass=mass, concentration=beta, observed_nodes=2, passes_layers=True, max_nodes=40)
         return model, pm.sample(2_000, tune=200, chains=2, cores=1, random_seed=6, **QUIET)
 
@@ -164,7 +166,7 @@ def hyperparameter_run(named):
 def z_of_hyperparameters(idata):
     """Distance of first and second moments from those of their priors, in standard errors."""
     found = []
-    for name, law in (("g_mass", gamma_law(4, scale=1 / 8)), ("g_concentration", gamma_law(6, scale=1 / 6))):
+    for name, law in (("g_mass", gamma_law(8, scale=1 / 24)), ("g_concentration", gamma_law(6, scale=1 / 6))):
         draws = idata.posterior[name].values
         for power in (1, 2):
             mean = law.moment(power)
@@ -180,8 +182,9 @@ def test_hyperparameters_keep_their_prior_and_graphs_that_of_forward_draws(named
         prior = ps.GraphDraws.from_prior(pm.sample_prior_predictive(3_000, random_seed=1))
     found = ps.GraphDraws.from_idata(idata)
     assert set(found.hyperparameters) == {"mass", "concentration"} == set(prior.hyperparameters)
-    for of in (lambda draws: draws.counts, lambda draws: draws.parents.sum((-1, -2)), lambda draws: draws.counts > 2):
-        a, b = of(found).astype(float), of(prior).astype(float)
+    counts, edges = (lambda draws: draws.counts), (lambda draws: draws.parents.sum((-1, -2)))
+    for of, most in ((counts, 3), (counts, 6), (edges, 6)):  # bounded: the number of nodes has a long tail
+        a, b = (np.minimum(of(draws), most).astype(float) for draws in (found, prior))
         error = a.var() / float(np.asarray(az.ess(a))) + b.var() / b.size
         assert abs(a.mean() - b.mean()) < 4 * np.sqrt(error)
 
@@ -241,7 +244,7 @@ def test_networks_record_graphs_of_layers_with_their_log_density(network):
     model, idata = network
     with model:
         steps = pm.sampling.mcmc.instantiate_steppers(model, *pm.sampling.mcmc.assign_step_methods(model))
-    assert {type(s).__name__ for s in steps.methods} == {"NLGBNStep", "NUTS"}
+    assert {type(s).__name__ for s in steps} == {"NLGBNStep", "NUTS"}
     stats, draws = idata.sample_stats, ps.GraphDraws.from_idata(idata)
     total = stats["g_log_prior"] + stats["g_log_likelihood"]
     np.testing.assert_allclose(idata.posterior["g_log_joint"], total, rtol=1e-10)
@@ -311,7 +314,7 @@ def test_chains_start_where_they_are_told_and_each_graph_has_its_step():
         Buffet("g", mass=0.5, concentration=1.0, observed_nodes=["a", "b"], start=start)
         ps.IndianChefsProcess("h", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
         steps = pm.sampling.mcmc.instantiate_steppers(model, *pm.sampling.mcmc.assign_step_methods(model))
-        found = {s.graph_name: type(s).__name__ for s in steps.methods}
+        found = {s.graph_name: type(s).__name__ for s in steps}
         with pytest.raises(ValueError, match="'g' is a cascading IBP, which this step does not move"):
             ps.steps.IndianChefsStep([model["g_log_joint"]])
     assert found == {"g": "CascadingIndianBuffetStep", "h": "IndianChefsStep"}

@@ -90,6 +90,21 @@ def test_chains_apart_are_warned_of(drawn, monkeypatch, tmp_path):
         assert ps.BeliefNetworkPosterior.from_idata(gone).log_data is None
 
 
+def test_parameters_stand_by_their_nodes_where_nodes_share_a_reputation():
+    """A deletion moves the last slot elsewhere, so that nodes of one level do not stand by their slots."""
+    with pm.Model() as model:
+        levels = {0.25: 0.5, 0.75: 0.5}
+        ps.LinearGaussianNetwork("data", graph(gamma=3.0, base=levels, max_nodes=20), observed=ring())
+    idata = draw(model, draws=150, tune=10)
+    records = idata["sample_stats"]["data_parameters"].values
+    draws = ps.GraphDraws.from_idata(idata)
+    assert (draws.counts > 4).mean() > 0.2
+    for place in np.ndindex(draws.counts.shape):
+        n = draws.counts[place]
+        weights = unpack_parameters(records[place], 20)[0]
+        np.testing.assert_array_equal(weights != 0.0, draws.parents[place][:n, :n])
+
+
 def test_same_seed_same_draws_and_other_seed_others():
     one, again, other = (recorded(draw(nonlinear(), random_seed=s)) for s in (3, 3, 4))
     for name, value in one.items():
