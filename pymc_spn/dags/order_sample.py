@@ -37,7 +37,7 @@ def must_stand_before(tables: LeafTables) -> np.ndarray | None:
     return None if before.diagonal().any() else before
 
 
-class Tables(NamedTuple):
+class SharedByOrders(NamedTuple):
     """What all chains read: `OrderPaths` of the local scores, and what stands before each variable."""
 
     slots: np.ndarray
@@ -47,7 +47,7 @@ class Tables(NamedTuple):
     before: np.ndarray
 
 
-class Chain(NamedTuple):
+class RelocationChain(NamedTuple):
     """The state of a chain of orders: its own in the first row, those of its replicas below."""
 
     rng: np.random.Generator
@@ -55,7 +55,7 @@ class Chain(NamedTuple):
     n_draws: int
 
 
-def settled(chain: Chain, tables: Tables) -> Chain:
+def settled(chain: RelocationChain, tables: SharedByOrders) -> RelocationChain:
     """The chain after its first sweeps, from a start of its own."""
     states, nowhere = chain.states.copy(), np.empty((1, chain.states.shape[1]), np.int64)
     where = tables.slots, tables.offsets
@@ -64,7 +64,7 @@ def settled(chain: Chain, tables: Tables) -> Chain:
     return chain._replace(states=states)
 
 
-def drawn_on(chain: Chain, tables: Tables, thin: int) -> tuple[Chain, np.ndarray]:
+def drawn_on(chain: RelocationChain, tables: SharedByOrders, thin: int) -> tuple[RelocationChain, np.ndarray]:
     """The chain after its draws, and these (n, d); with its replicas if the tables have sums for them."""
     states, orders = chain.states.copy(), np.empty((chain.n_draws, chain.states.shape[1]), np.int64)
     arrays = tables.slots, tables.offsets, tables.sums, tables.before
@@ -99,9 +99,9 @@ def draw_orders(
     nothing = "scores: no order was found in which every variable has a possible parent set"
     if before is None:
         raise ValueError(nothing)
-    tables = Tables(scores.slots, scores.offsets, leaves.flat_log_sums(), leaves.flat_maxima(), before)
+    tables = SharedByOrders(scores.slots, scores.offsets, leaves.flat_log_sums(), leaves.flat_maxima(), before)
     states = np.empty((POWERS.size, scores.d), np.int64)
-    chains = [Chain(own, states, n_draws) for own in rng.spawn(n_chains)]
+    chains = [RelocationChain(own, states, n_draws) for own in rng.spawn(n_chains)]
     left = n_chains * sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
     with counted("Drawing orders", progressbar) as bar:
         bar.expect(left)
@@ -124,7 +124,7 @@ def draw_orders(
     return orders, log_weights, mixing
 
 
-def _advance(bar: Counter, steps: int, _: Chain) -> None:
+def _advance(bar: Counter, steps: int, _: RelocationChain) -> None:
     bar.advance(steps)
 
 
