@@ -113,6 +113,8 @@ LONG = [
     r"dags/test_(forward_draws|log_evidence|partition_mcmc|regular)\.py",
     r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
     r"densities/test_(circuit_density_tensors|wide_circuit_density)\.py",
+    r"test_cascading_models\.py::test_(log_density_is|gradient|step_has|terms_of_the_graph|a_warm_up)\w+\[True\]",
+    r"test_cascading_models\.py::test_(hyperparameters_keep_\w+\[nuts|one_and_two|powers_exchange)",
     r"indian_chefs/test_(cascading|cascading_networks|graph_variable|move_ratios)\.py",
     r"indian_chefs/test_(network_geweke|network_kernels|network_models|tempered_chains)\.py",
     r"indian_chefs/test_(published_posteriors|network_rows)\.py::test_joint_distribution_",

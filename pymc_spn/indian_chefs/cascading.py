@@ -287,5 +287,5 @@ def draw_layers(
 
 def rule_of_layers(passes_layers: bool) -> str:
     """What a graph must be for a cascade to make it, for messages."""
-    rule = "one of layers: no observed parents, a child for each hidden unit"
+    rule = "of layers: no observed parents, a child for each hidden unit"
     return rule if passes_layers else f"{rule}, all children of a unit in one layer"

@@ -158,7 +158,7 @@ class NetworkChain:
 
     def _fill_layers(self, cascade):
         if not fill_layers(self.state, cascade, self.layers):
-            raise ValueError(f"graph must be {rule_of_layers(bool(cascade.passes_layers))}")
+            raise ValueError(f"graph must be one {rule_of_layers(bool(cascade.passes_layers))}")
 
     def set_heat(self, power: float) -> None:
         """Power of the likelihood of the observed nodes; 1 for the posterior."""

@@ -332,7 +332,7 @@ BAD = [
     ({"observed_nodes": []}, ValueError, "at least one node"),
     ({"start": "middle"}, ValueError, 'start must be "prior", "empty" or the parents of a graph'),
     ({"start": np.zeros((2, 3))}, ValueError, r"start must be parents \(n, n\) with 2 <= n <= 32; got the shape"),
-    ({"start": np.zeros((3, 3))}, ValueError, "start must be a graph one of layers: .* a child for each hidden unit"),
+    ({"start": np.zeros((3, 3))}, ValueError, "start must be a graph of layers: .* a child for each hidden unit"),
     ({"start": np.tri(4, k=-1) * [[0], [0], [1], [1]]}, ValueError, "all children of a unit in one layer"),
     ({"start": 0.5 * np.eye(2)}, ValueError, "start must have parents of 0 and 1"),
 ]
