@@ -313,12 +313,22 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
     def counters(self) -> dict[str, int]:
         """Tables built, nodes expanded, stages and resampling steps of `fit_tree`.
 
+        Raises
+        ------
+        ValueError
+            If other trees than those of `fit_tree` were drawn.
+
         Examples
         --------
         >>> list(trees.counters)
         ['tables', 'expansions', 'stages', 'resampling_steps']
         """
         names = ("tables", "expansions", "stages", "resampling_steps")
+        if "counters" not in self._draws.notes:
+            raise ValueError(
+                "only ps.fit_tree counts tables, expansions and stages, with its particles; these trees were drawn "
+                "otherwise"
+            )
         return dict(zip(names, self._draws.notes["counters"], strict=True))
 
     # ---- predictions

@@ -233,3 +233,10 @@ def test_foreign_files(tmp_path):
     xr.DataTree(xr.Dataset({"x": 1.0})).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match=r"no trees; a file of TreePosterior\.save has the group"):
         ps.TreePosterior.load(tmp_path / "other.nc")
+
+
+def test_only_particles_are_counted():
+    assert min(ps.fit_tree(X, Y, particles=8, random_seed=1, progressbar=False).counters.values()) >= 0
+    exact = ps.fit_tree(X, Y, exact=True, draws=4, random_seed=1)
+    with pytest.raises(ValueError, match=r"only ps\.fit_tree counts .*; these trees were drawn otherwise"):
+        _ = exact.counters
