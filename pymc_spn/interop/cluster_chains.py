@@ -16,7 +16,7 @@ from pymc.util import RandomGeneratorState, get_random_generator, get_state_from
 
 from pymc_spn.interop.sent_models import bytes_of_model, model_of_bytes
 from pymc_spn.numerics.asked_numbers import checked_count
-from pymc_spn.numerics.cluster_clients import check_client, clear_failures, installed
+from pymc_spn.numerics.cluster_clients import check_client, clear_failures, installed, places
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -171,7 +171,8 @@ def _gathered(client: Any, sent: bytes, task: _Task, bar: ProgressBar) -> dict[i
     # a task of its own, not scattered data: it is held once, and sent again where the worker that had it is lost
     held = client.submit(_held, sent, key=f"{task.topic}-model", pure=False)
     futures = {
-        client.submit(_run_chain, held, i, task, key=f"{task.topic}-{i}", pure=False): i for i in range(task.chains)
+        client.submit(_run_chain, held, i, task, key=f"{task.topic}-{i}", pure=False, **place): i
+        for i, place in zip(range(task.chains), places(client), strict=False)
     }
     found: dict[int, Any] = {}
     try:

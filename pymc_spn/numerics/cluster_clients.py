@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
+from itertools import cycle, repeat
 from typing import Any
 
 from pymc_spn.numerics.quoted_values import quoted
@@ -77,6 +78,17 @@ def check_workers(client: Any, packages: Iterable[str] = PACKAGES) -> dict[str, 
     return own
 
 
+def places(client: Any) -> Iterator[dict[str, Any]]:
+    """Arguments of ``client.submit`` that give one worker after the other a task; it may go to another one.
+
+    Without them all tasks wait where the first one has what they share.
+    """
+    addresses = sorted(client.ncores())
+    if not addresses:
+        return repeat({})
+    return cycle([{"workers": [address], "allow_other_workers": True} for address in addresses])
+
+
 def mapped(client: Any, function: Callable[..., Any], tasks: Iterable[Any], *shared: Any) -> Iterator[Any]:
     """Results of a function of single tasks on the workers of a cluster, in order; a lost task runs again.
 
@@ -85,7 +97,11 @@ def mapped(client: Any, function: Callable[..., Any], tasks: Iterable[Any], *sha
     with clear_failures(client):
         # tasks of their own, not scattered data: these run again where the worker that held them is lost
         sent = [client.submit(_as_it_is, one, pure=False) for one in shared]
-        futures: list[Any] = [client.submit(function, task, *sent, pure=False) for task in tasks]
+        spread = places(client)
+        futures: list[Any] = [
+            client.submit(function, task, *sent, pure=False, **place)
+            for task, place in zip(tasks, spread, strict=False)
+        ]
     try:
         with clear_failures(client):
             for i, future in enumerate(futures):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any
@@ -28,8 +28,7 @@ def n_threads() -> int:
     return asked if asked > 0 else max(1, available + 1 + asked)
 
 
-@contextmanager
-def parallel_config(n_jobs: int | None) -> Iterator[None]:
+def parallel_config(n_jobs: int | None) -> AbstractContextManager[None]:
     """How many threads the answers and fits of this package use within a ``with`` block; all processors otherwise.
 
     No answer depends on it, to the last bit.
@@ -47,7 +46,7 @@ def parallel_config(n_jobs: int | None) -> Iterator[None]:
 
     See Also
     --------
-    joblib.parallel_config : the same for scikit-learn.
+    joblib.parallel_config : the same for scikit-learn, which may also be called without ``with``.
 
     Examples
     --------
@@ -58,6 +57,11 @@ def parallel_config(n_jobs: int | None) -> Iterator[None]:
         raise TypeError(f"n_jobs must be an integer or None, got {quoted(n_jobs)}")
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: a number of threads, -1 for all processors, or None; got 0")
+    return _limited(n_jobs)
+
+
+@contextmanager
+def _limited(n_jobs: int | None) -> Iterator[None]:
     token = _n_jobs.set(_n_jobs.get() if n_jobs is None else int(n_jobs))
     try:
         yield

@@ -17,6 +17,7 @@ from pymc_spn.tables.frame_kinds import pandas_frame, refuse_duplicates
 from pymc_spn.tables.table import Table
 
 AT_ONCE = 2**17  # rows of a parquet file that are read at a time
+SUFFIXES = ".parquet", ".parq", ".pq"  # of parquet files, in letters of any case
 
 
 class ParquetFiles:
@@ -33,12 +34,20 @@ class ParquetFiles:
         except ImportError as error:
             raise ImportError(f"df = {os.fspath(path)!r} is read by pyarrow: pip install pyarrow") from error
         self._parquet = pyarrow.parquet
+        if not os.fspath(path):
+            raise ValueError("df must name a file or folder, got ''")
         root = Path(path)
         if not root.exists():
             raise FileNotFoundError(f"df: there is no file or folder {os.fspath(path)!r}")
         self.files = [root]
         if root.is_dir():
-            self.files = sorted(f for f in root.rglob("*.parquet") if f.is_file() and f.name[0] not in "._")
+            self.files = sorted(f for f in root.rglob("*") if f.is_file() and f.name[0] not in "._")
+            other = next((f for f in self.files if f.suffix.lower() not in SUFFIXES), None)
+            if other is not None:
+                raise ValueError(
+                    f"df: the folder {os.fspath(path)!r} holds {str(other.relative_to(root))!r}, which by its name is "
+                    f"not a parquet file ({', '.join(SUFFIXES)}); move or rename it"
+                )
             if not self.files:
                 raise ValueError(f"df: the folder {os.fspath(path)!r} holds no file *.parquet")
             inside = [f.relative_to(root).parent for f in self.files]
@@ -84,7 +93,10 @@ class DaskPartitions:
 
     def frames(self, number: int) -> Iterator[pd.DataFrame]:
         """The one frame of a partition."""
-        frame = pandas_frame(self.frame.get_partition(number).compute())
+        computed = self.frame.get_partition(number).compute()
+        if not isinstance(computed, pd.DataFrame):
+            raise TypeError(f"it must be a DataFrame of pandas once it is computed, got {type(computed).__name__}")
+        frame = pandas_frame(computed)
         labels = [as_name(label) for label in frame.columns]
         refuse_duplicates(labels)
         yield frame.set_axis(pd.Index(labels, dtype=object), axis="columns")
@@ -115,13 +127,26 @@ class PartitionedTable(NamedTuple):
     sample: pd.DataFrame
 
     def tables(self, columns: tuple[Column, ...], bar: ProgressBar) -> Iterator[tuple[str | int, Table]]:
-        """All rows, coded by some columns, with the name of their partition; errors name it, too."""
+        """All rows, coded by some columns, with the name of their partition; errors name it, too.
+
+        Raises
+        ------
+        ValueError
+            If there are other rows than in the pass before.
+        """
+        n_rows = 0
         for number, name in enumerate(self.partitions.names):
             for frame in _named_frames(self.partitions, number, name):
                 with naming_partition(name):
                     table = Table.from_frame(frame, schema=columns)
+                n_rows += len(table.values)
                 yield name, table
             bar.advance()
+        if n_rows != self.n_rows:
+            raise ValueError(
+                f"df had {self.n_rows:,} rows when it was read first, and {n_rows:,} rows the second time: a table in "
+                "partitions must give the same rows each time"
+            )
 
 
 def read_partitions(
@@ -197,6 +222,21 @@ def _named_frames(partitions: Partitions, number: int, name: str | int) -> Itera
         yield frame
 
 
+def _of_one_dtype(frames: list[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The frames; columns of objects without a value have the dtype that the column has in other frames."""
+    frames = [frame.copy(deep=False) for frame in frames]
+    for name in frames[0].columns:
+        empty = [f for f in frames if f[name].dtype == object and f[name].isna().all()]
+        known = next((f[name].dtype for f in frames if f[name].dtype != object), None)
+        if known is None:
+            continue
+        if isinstance(known, np.dtype) and known.kind in "iub":
+            known = pd.Series(dtype=known).convert_dtypes().dtype  # one that has a missing value
+        for frame in empty:
+            frame[name] = pd.Series(None, index=frame.index, dtype=known)
+    return frames
+
+
 class _Sample:
     """The rows with the smallest keys so far; twice as many are held at most, and a part of the table."""
 
@@ -220,7 +260,7 @@ class _Sample:
     def frame(self) -> pd.DataFrame:
         """The rows in the order of the table."""
         self._shrink()
-        frames = [rows for _, rows in self.parts]
+        frames = _of_one_dtype([rows for _, rows in self.parts])
         frame = pd.concat(frames)
         apart = [name for name in frame.columns if isinstance(frames[0][name].dtype, pd.CategoricalDtype)]
         return frame.astype(dict.fromkeys(apart, "category"))  # parts with different categories have become objects

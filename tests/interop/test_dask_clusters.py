@@ -165,6 +165,21 @@ def test_a_posterior_is_loaded_once_by_each_worker(client, tmp_path):
     pd.testing.assert_frame_equal(client.compute(lazy).result(), lazy.compute(scheduler="synchronous"))
 
 
+def test_all_workers_have_something_to_do(client, tmp_path):
+    def build():
+        (tmp_path / str(os.getpid())).touch()
+        return network()
+
+    def worker_of(task, shared):
+        time.sleep(0.1 * shared)
+        return os.getpid()
+
+    own = set(client.run(os.getpid).values())
+    ps.sample_chains(build, 2, client, **RUN)
+    assert {int(file.name) for file in tmp_path.iterdir()} == own
+    assert set(mapped(client, worker_of, range(4), 1)) == own
+
+
 def test_islands_of_trees_are_grown_by_workers(client):
     rows = pd.DataFrame({"x": np.arange(20.0), "z": np.arange(20.0) % 3})
     options = {"particles": 20, "islands": 3, "random_seed": 1, "progressbar": False}

@@ -4,6 +4,7 @@ import sys
 import tempfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_spn as ps
@@ -183,6 +184,9 @@ def test_errors_name_the_partition(in_parts, monkeypatch, tmp_path):
     refused(FileNotFoundError, "df: there is no file or folder .*nowhere", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     refused(ValueError, r"df: the folder .*empty' holds no file \*.parquet", tmp_path / "empty")
+    (tmp_path / "empty" / "notes.csv").touch()
+    refused(ValueError, r"df: the folder .*empty' holds 'notes\.csv', which .* is not a parquet", tmp_path / "empty")
+    refused(ValueError, "df must name a file or folder, got ''", "")
     (tmp_path / "hive" / "year=2020").mkdir(parents=True)
     frame.to_parquet(tmp_path / "hive" / "year=2020" / "a.parquet")
     refused(ValueError, "df: the name of the folder 'year=2020'.*dask.dataframe.read_parquet", tmp_path / "hive")
@@ -220,8 +224,46 @@ def test_errors_name_the_partition(in_parts, monkeypatch, tmp_path):
     refused(ImportError, "is read by pyarrow: pip install pyarrow", tmp_path / "kinds")
 
 
+def test_a_column_may_be_missing_in_whole_files(in_parts, tmp_path):
+    frame = mixed_rows()
+    empty = ["b", "count", "text"]
+    first, rest = frame[:300], frame[300:].assign(**dict.fromkeys(empty))
+    posts = []
+    for name, parts in (("after", (first, rest)), ("before", (rest, first))):
+        (tmp_path / name).mkdir()
+        for number, part in enumerate(parts):
+            part.to_parquet(tmp_path / name / f"part{number}.parq", index=False)
+        posts.append(ps.fit_variational(tmp_path / name, random_seed=1, progressbar=False, max_steps=1))
+        columns = {c.name: c for c in posts[-1].columns}
+        assert [columns[c].kind for c in empty] == ["real", "count", "categorical"]
+        assert columns["text"].levels == ("blue", "green", "red")
+    small = tmp_path / "few"
+    small.mkdir()
+    frame[:90].to_parquet(small / "a.PQ", index=False)
+    frame[90:180].assign(b=None).to_parquet(small / "b.PQ", index=False)
+    given = {"random_seed": 1, "progressbar": False, "restarts": 1, "max_steps": 4}
+    one, other = (
+        ps.fit_variational(df, **given) for df in (small, pd.concat([frame[:90], frame[90:180].assign(b=np.nan)]))
+    )
+    assert one.bound == other.bound
+
+
+def test_a_table_gives_its_rows_each_time(in_parts, tmp_path):
+    dask, seen = pytest.importorskip("dask.dataframe"), []
+
+    def part(number):
+        seen.append(number)
+        return mixed_rows(300 if seen.count(number) < 2 else 20, seed=number)
+
+    with pytest.raises(ValueError, match="df had 600 rows when it was read first, and 40 rows the second time"):
+        ps.fit_variational(dask.from_map(part, range(2), meta=mixed_rows(1)[:0]), progressbar=False)
+
+
 def test_dask_errors_name_the_number(in_parts):
     dask = pytest.importorskip("dask.dataframe")
+    with pytest.raises(TypeError, match=r"partition 0: it must be a DataFrame of pandas .*, got ndarray"):
+        of_arrays = dask.from_map(lambda i: np.ones((2, 5)), range(1), meta=mixed_rows(1)[:0])
+        ps.fit_variational(of_arrays, progressbar=False)
     frame = mixed_rows()
     frame.loc[250, "a"] = np.inf
     with pytest.raises(ValueError, match=r"partition 1: column 'a', row 250.* got inf"):
