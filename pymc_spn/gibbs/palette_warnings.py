@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 
 MIN_TIES, MAX_TIE_EXCESS = 50, 30.0  # pairs of equal values; how many times what the grid explains
 # Recording grid in standard deviations of the column. Rounded normal values, 300 and 3,000 of them, keep the density of
@@ -104,4 +105,4 @@ def warn_of_ties(excess, steps):
 
 def _warn(message):
     """Warn at the place where a user made the network."""
-    warnings.warn(message, UserWarning, stacklevel=5)
+    warnings.warn(message, UserWarning, skip_file_prefixes=OWN_FILES)
