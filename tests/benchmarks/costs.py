@@ -9,12 +9,14 @@ own, which first does the same with a small table, so that nothing is compiled i
 all threads, memory is the peak beyond what the process held before, in megabytes. A slope is that of the logs, to the
 line above: 1 is proportional. A result that the file holds is not worked out again.
 
-``parquet`` fits files that no process reads as a whole; ``--rows`` says how many rows, 10 million by default.
+``parquet`` fits files that no process reads as a whole; ``--rows`` says how many rows, 10 million by default. ``--one
+divided all 10000`` compares a chain of all rows, of a tenth of them, and ten chains of a tenth each.
 """
 
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -140,7 +142,7 @@ def fitted(frame):
     return ps.fit_variational(frame, random_seed=1, progressbar=False)
 
 
-def sampled(frame, draws, tune=0):
+def sampled(frame, draws, tune=0, seed=1):
     """A chain of the default model."""
     import pymc as pm
 
@@ -150,7 +152,7 @@ def sampled(frame, draws, tune=0):
             draws,
             tune=tune,
             chains=1,
-            random_seed=1,
+            random_seed=seed,
             progressbar=False,
             quiet=True,
             compute_convergence_checks=False,
@@ -164,7 +166,7 @@ def a_posterior(n_columns, draws, n_rows=2_000):
 
 def timed_sweeps(frame):
     """Of one sweep: the difference of two runs of one start, so that the start and the records do not count."""
-    few, many = (3, 13) if len(frame) <= 10_000 else (2, 5)
+    few, many = (10, 210) if frame.size <= 50_000 else (3, 13) if frame.size <= 1_000_000 else (2, 5)
     found = {}
     for sweeps in (few, many):
         with Watch() as watch:
@@ -252,6 +254,25 @@ def parquet(n_rows):
     return found | {"chain": float(chain.log_density(test).mean())}
 
 
+def divided(n_rows):
+    """Log density of new rows, and CPU seconds: a chain of a tenth of the rows, ten such chains, one of all rows."""
+    table = Simulated(10)
+    frame, test = table.rows(n_rows, 1), table.rows(2_000, 2)
+    runs = {"thinned": [(frame[: n_rows // 10], 600, 1)], "whole": [(frame, 45, 1)]}
+    runs["divided"] = [(frame[s::10], 60, s) for s in range(10)]
+    sampled(frame[: n_rows // 10], 2, tune=2)
+    found = {"truth": table.log_density(test)}
+    for name, chains in runs.items():
+        logs, cpu = [], 0.0
+        for rows, draws, seed in chains:
+            with Watch() as watch:
+                idata = sampled(rows, draws, draws, seed)
+            cpu += watch.cpu
+            logs.append(ps.SPNPosterior.from_idata(idata, max_draws=50).log_density(test).to_numpy())
+        found |= {name: float((logsumexp(logs, axis=0) - math.log(len(logs))).mean()), f"{name} cpu": cpu}
+    return found
+
+
 def report(store):
     """A Markdown table for each part."""
     for part in (*WHATS, "parquet"):
@@ -282,7 +303,8 @@ def main():
     own = parser.parse_args()
     if own.one:
         part, what, size = own.one
-        print(json.dumps(parquet(int(size)) if part == "parquet" else measure(part, what, int(size))))
+        alone = {"parquet": parquet, "divided": divided}
+        print(json.dumps(alone[part](int(size)) if part in alone else measure(part, what, int(size))))
         return
     store = Store(own.out, KEY)
     if own.report:
@@ -294,7 +316,10 @@ def main():
                 if (part, what, size) in store or (part == "rows" and what == "sweep" and size > SWEPT):
                     continue
                 command = [sys.executable, "-m", "tests.benchmarks.costs", own.out, "--one", part, what, str(size)]
-                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+                own_threads = {"NUMBA_NUM_THREADS": "1"} if part == "workers" else {}  # a worker would take all cores
+                done = subprocess.run(
+                    command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | own_threads
+                )
                 store.add((part, what, size), json.loads(done.stdout.splitlines()[-1]))
                 print(part, what, size, store.records[part, what, size], flush=True)
 
