@@ -117,7 +117,8 @@ def fit_variational(
         Threads, as in `parallel_config`: by default all processors. The fit does not depend on it.
     client : distributed.Client, optional
         Of a table in partitions: workers of this cluster assign the rows in each pass. The fit has the same bits. All
-        workers must see the scratch folder of the Notes. Reading the table and the fit to the sample are done here.
+        workers must see the scratch folder of the Notes. Reading the table and the fit to the sample are done here, and
+        so is all of a table that is no larger than the sample.
     random_seed : int, Generator or None
         For the starts; ascent itself draws nothing.
     progressbar : bool

@@ -178,7 +178,7 @@ def tune_leaf_priors(
             for begin in range(0, n_trials, trials_at_once):
                 trials = [study.ask(ratios) for _ in range(min(trials_at_once, n_trials - begin))]
                 asked = [trial.params for trial in trials]
-                found = map(score, asked) if client is None else mapped(client, score, asked)
+                found = map(score, asked) if client is None else mapped(client, _scored, asked, score)
                 for trial, value in zip(trials, found, strict=True):
                     study.tell(trial, value)
                     bar.advance()
@@ -187,3 +187,8 @@ def tune_leaf_priors(
     ratio = {name: float(study.best_params[name]) for name in table.names}
     scores = np.array([trial.value for trial in study.trials], np.float64)
     return TunedLeafPriors(palettes(ratio), ratio, float(study.best_value), scores)
+
+
+def _scored(ratio: dict[str, float], score: Callable[[dict[str, float]], float]) -> float:
+    """On a worker, which is sent the tables within ``score`` once for all trials of a batch."""
+    return score(ratio)
