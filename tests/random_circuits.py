@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
-from tests.shared_circuits import build
 
 FAMILIES = ("gaussian", "exponential", "poisson", "categorical")
 WIDTHS = {"gaussian": 2, "exponential": 1, "poisson": 1, "categorical": 3}
@@ -72,32 +71,3 @@ def column_families(circuit):
         circuit.families[circuit.leaf_family[leaves[circuit.leaf_column[leaves] == d][0]]]
         for d in range(len(circuit.columns))
     ]
-
-
-DRAW = {
-    "gaussian": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
-    "laplace": lambda rng: [rng.normal(0, 2), np.exp(rng.normal(-0.5, 0.7))],
-    "gamma": lambda rng: [1.0 + np.exp(rng.normal(0, 1.2)), np.exp(rng.normal(0, 0.7))],
-    "weibull": lambda rng: [1.0 + np.exp(rng.normal(0, 0.8)), np.exp(rng.normal(0.5, 0.7))],
-    "beta": lambda rng: (1.0 + np.exp(rng.normal(0, 1.2, 2))).tolist(),
-    "uniform": lambda rng: np.sort(rng.normal(0, 2, 2)).tolist(),
-    "triangular": lambda rng: np.sort(rng.normal(0, 2, 3))[[0, rng.integers(0, 3), 2]].tolist(),  # two in three lean
-    "binomial": lambda rng: [int(rng.integers(3, 12)), rng.uniform(0.1, 0.9)],
-    "hypergeometric": lambda rng: [14, *rng.integers(2, 13, 2).tolist()],
-    "beta_binomial": lambda rng: [int(rng.integers(3, 12)), *np.exp(rng.normal(0.0, 1.0, 2))],
-}
-
-
-def random_mixture(rng, families, n_components=4):
-    """Products of one leaf of each column below a sum; families (D,) of tuples from which leaves are drawn."""
-    n = len(families)
-    nodes, rows = [("sum", [1 + k * (n + 1) for k in range(n_components)])], {}
-    for k in range(n_components):
-        nodes.append(("product", range(2 + k * (n + 1), 2 + k * (n + 1) + n)))
-        for d, of_column in enumerate(families):
-            name = str(rng.choice(of_column))
-            nodes.append(("leaf", d, name))
-            rows.setdefault(name, []).append(DRAW[name](rng))
-    circuit = build(nodes, [f"x{d}" for d in range(n)], tuple(rows))
-    weights = rng.dirichlet(np.ones(n_components))
-    return circuit, np.log(weights), {name: np.array(r, float) for name, r in rows.items()}

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit_builders import rat_spn as rat_spn
     from pymc_spn.circuits.structures.learned_tree import learn_tree as learn_tree
     from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit as ParameterisedCircuit
-    from pymc_spn.circuits.structures.piecewise_linear import piecewise_linear as piecewise_linear
     from pymc_spn.circuits.structures.region_trees import complete_tree as complete_tree
     from pymc_spn.circuits.structures.region_trees import skewed_tree as skewed_tree
     from pymc_spn.circuits.structures.regions import RegionTree as RegionTree
@@ -68,7 +67,6 @@ _PUBLIC = {
     "monotone_parts": "densities.monotone_parts",
     "multiply": "circuits.algebra.circuit_algebra",
     "network_parameters": "densities.dense_networks",
-    "piecewise_linear": "circuits.structures.piecewise_linear",
     "product_of": "circuits.algebra.composition",
     "prometheus": "circuits.estimation.prometheus",
     "rat_spn": "circuits.structures.circuit_builders",

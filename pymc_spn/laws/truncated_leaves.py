@@ -132,7 +132,7 @@ class ContinuousWithin(_Within, stats.rv_continuous):
         To ten digits of mean and variance; of SciPy's leaves no better than their densities and distribution functions.
         """
         whole = EXPLICIT[self.family].mean(self.parameters), EXPLICIT[self.family].variance(self.parameters)
-        mode = np.ravel(EXPLICIT[self.family].mode(self.parameters))  # where laplace and triangular leaves have a kink
+        mode = np.ravel(EXPLICIT[self.family].mode(self.parameters))
         low, high = (np.full(CUTS.shape, end) for end in self.ends)
         upper = smallest_reaching(lambda x: self._logsf(x) > CUTS, np.nextafter(low, -np.inf), high)
         inner = mode[(self.ends[0] < mode) & (mode < self.ends[1])]

@@ -1,22 +1,18 @@
 """The registry of leaf families: what a `Circuit` may hold, by name.
 
 Beside the conjugate families stand those of their leaves with the parameters integrated out (Student t, Lomax, negative
-binomial, ..), so that a posterior predictive is itself such a circuit. Other families have no place in the collapsed
-sampler. Of SciPy's distributions a row holds one in the place of parameters. Where two densities of positive values are
+binomial, ..), so that a posterior predictive is itself such a circuit. Any other family is a frozen distribution of
+SciPy, of which a row holds one in the place of parameters. Where two densities of positive values are
 integrated, the first of them in this order takes the derivative of x.
 """
 
-from pymc_spn.leaves.beta import BETA
 from pymc_spn.leaves.beta_binomial import BETA_BINOMIAL
 from pymc_spn.leaves.beta_geometric import BETA_GEOMETRIC
 from pymc_spn.leaves.binomial import BINOMIAL
 from pymc_spn.leaves.exponential import EXPONENTIAL
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
-from pymc_spn.leaves.gamma import GAMMA
 from pymc_spn.leaves.gaussian import GAUSSIAN
 from pymc_spn.leaves.geometric import GEOMETRIC
-from pymc_spn.leaves.hypergeometric import HYPERGEOMETRIC
-from pymc_spn.leaves.laplace import LAPLACE
 from pymc_spn.leaves.leaf_family import LeafFamily, UnivariateFamily
 from pymc_spn.leaves.levels import BERNOULLI, CATEGORICAL
 from pymc_spn.leaves.log_normal import LOG_NORMAL
@@ -28,14 +24,11 @@ from pymc_spn.leaves.negative_binomial import NEGATIVE_BINOMIAL
 from pymc_spn.leaves.poisson import POISSON
 from pymc_spn.leaves.scipy_leaves import SCIPY_LEAVES
 from pymc_spn.leaves.student_t import STUDENT_T
-from pymc_spn.leaves.triangular import TRIANGULAR
-from pymc_spn.leaves.uniform import UNIFORM
-from pymc_spn.leaves.weibull import WEIBULL
 
 _OWN: tuple[LeafFamily, ...] = (
-    GAUSSIAN, STUDENT_T, LOG_STUDENT_T, LOG_NORMAL, GAMMA, WEIBULL, LOMAX, EXPONENTIAL, LAPLACE, UNIFORM, TRIANGULAR,
-    BETA, POISSON, NEGATIVE_BINOMIAL, GEOMETRIC, BETA_GEOMETRIC, BINOMIAL, BETA_BINOMIAL, HYPERGEOMETRIC, BERNOULLI,
-    CATEGORICAL, *SCIPY_LEAVES, MULTIVARIATE_GAUSSIAN, MULTIVARIATE_STUDENT_T,
+    GAUSSIAN, STUDENT_T, LOG_STUDENT_T, LOG_NORMAL, LOMAX, EXPONENTIAL, POISSON, NEGATIVE_BINOMIAL, GEOMETRIC,
+    BETA_GEOMETRIC, BINOMIAL, BETA_BINOMIAL, BERNOULLI, CATEGORICAL, *SCIPY_LEAVES, MULTIVARIATE_GAUSSIAN,
+    MULTIVARIATE_STUDENT_T,
 )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from pymc_spn.leaves.family_pieces import (
     near_mean,
     sum_alone,
 )
-from pymc_spn.leaves.gamma import exponential_inner_product
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, all_positive, at_zero, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
@@ -226,6 +225,11 @@ def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         return (1.0 / mean)[:, None]
 
 
+def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    total = p[..., 0] + q[..., 0]
+    return np.log(p[..., 0] / total) + np.log(q[..., 0] / total) + np.log(total)
+
+
 def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
     (rate,) = jax.columns(theta)
     return jax.log(rate) - rate * u
@@ -249,7 +253,7 @@ EXPONENTIAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     products={"exponential": ("exponential", lambda p, q: p + q)},
-    inner_products={"exponential": exponential_inner_product},
+    inner_products={"exponential": _inner_product},
     features=lambda p, in_logs: (-np.log(p), np.ones_like(p)),
     of_log=lambda p, y: Exponential.leaf_log_density(p, np.exp(y)) + y,
     kernels=Kernels(

@@ -8,14 +8,12 @@ without a number are tabulated: NumPy works out their logs, which kernels read.
 NAMES = (
     "gaussian", "log_normal", "exponential", "poisson", "geometric", "bernoulli", "categorical",
     "student_t", "log_student_t", "lomax", "negative_binomial", "beta_geometric",
-    "laplace", "uniform", "gamma", "binomial", "hypergeometric", "beta_binomial", "triangular",
-    "beta", "weibull", "tabulated", "rounded_gaussian", "rounded_count",
+    "binomial", "beta_binomial", "tabulated", "rounded_gaussian", "rounded_count",
 )  # fmt: skip
 (
     GAUSSIAN, LOG_NORMAL, EXPONENTIAL, POISSON, GEOMETRIC, BERNOULLI, CATEGORICAL,
     STUDENT_T, LOG_STUDENT_T, LOMAX, NEGATIVE_BINOMIAL, BETA_GEOMETRIC,
-    LAPLACE, UNIFORM, GAMMA, BINOMIAL, HYPERGEOMETRIC, BETA_BINOMIAL, TRIANGULAR,
-    BETA, WEIBULL, TABULATED, ROUNDED_GAUSSIAN, ROUNDED_COUNT,
+    BINOMIAL, BETA_BINOMIAL, TABULATED, ROUNDED_GAUSSIAN, ROUNDED_COUNT,
 ) = range(len(NAMES))  # fmt: skip
 IN_CIRCUITS = [
     *NAMES[:TABULATED], "scipy_continuous", "scipy_discrete", "multivariate_gaussian", "multivariate_student_t",

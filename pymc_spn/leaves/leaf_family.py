@@ -177,14 +177,8 @@ class UnivariateFamily(LeafFamily):
         Whether the density has no bound towards 0, so slowly that there is no mass.
     has_one_peak : bool
         Whether masses fall on both sides of the mode.
-    within : callable, optional
-        Parameters (p,) of a leaf given that its value lies between two ends, where that is a leaf of the family.
     moments_within : callable, optional
         Mean and variance (n,) of parameters (n, p) between two ends, of families with power tails or long ones.
-    kinks : callable, optional
-        Places (n, k) at which densities jump or bend.
-    open_ends : (int, str), optional
-        How many parameters, from the first on, must be above 1 for the density to fall towards which ends.
     products, inner_products : mapping from names of families
         Family and parameters of the normalised product with a leaf of that family; log of the integral (sum) of both.
     exponent_at_zero : callable, optional
@@ -227,10 +221,7 @@ class UnivariateFamily(LeafFamily):
     is_of_logs: bool = False
     has_one_peak: bool = True
     grows_at_zero: bool = False
-    within: Callable[[np.ndarray, float, float], np.ndarray] | None = None
     moments_within: Callable[[np.ndarray, float, float], tuple[np.ndarray, np.ndarray]] | None = None
-    kinks: OfParameters | None = None
-    open_ends: tuple[int, str] | None = None
     products: Mapping[str, tuple[str, Pairwise]] = field(default_factory=dict)
     inner_products: Mapping[str, Pairwise] = field(default_factory=dict)
     exponent_at_zero: OfParameters | None = None

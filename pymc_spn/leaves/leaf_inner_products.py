@@ -6,16 +6,14 @@ from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_interval
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_integrals import log_integrals, log_sums
-from pymc_spn.leaves.share_integrals import log_share_integrals
 
 
 def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) -> tuple[np.ndarray, float]:
     """Log of the integral (sum over values) of the product of two leaves, for all pairs.
 
-    In closed form for two Gaussian, log-normal, gamma or exponential, beta, Laplace, uniform or triangular leaves,
-    Gaussian with exponential ones, and uniform ones with any density. So are two geometric or Poisson leaves, geometric
-    ones with Poisson, binomial and negative binomial ones, and leaves with finitely many values. Others are by
-    quadrature, or by sums until the rest is below the rounding.
+    In closed form for two Gaussian, log-normal or exponential leaves, and Gaussian with exponential ones. So are two
+    geometric or Poisson leaves, geometric ones with Poisson, binomial and negative binomial ones, and leaves with
+    finitely many values. Others are by quadrature, or by sums until the rest is below the rounding.
 
     Parameters
     ----------
@@ -45,12 +43,7 @@ def log_inner_products(family: str, p: np.ndarray, other: str, q: np.ndarray) ->
         logs = np.full(row.size, np.inf)
         finite = ~_diverges(own, p[row], others, q[column])
         pairs = p[row[finite]], q[column[finite]]
-        if own.highest == 1.0:
-            logs[finite], error = log_share_integrals(family, pairs[0], other, pairs[1])
-        elif others.highest == 1.0:
-            logs[finite], error = log_share_integrals(other, pairs[1], family, pairs[0])
-        else:
-            logs[finite], error = log_integrals(family, pairs[0], other, pairs[1])
+        logs[finite], error = log_integrals(family, pairs[0], other, pairs[1])
     else:
         n_values = min(np.inf if f.n_values is None else float(f.n_values(r)) for f, r in ((own, p), (others, q)))
         logs, error = log_sums(family, p[row], other, q[column], None if np.isinf(n_values) else int(n_values))

@@ -22,7 +22,7 @@ CONTINUOUS, DISCRETE = "scipy_continuous", "scipy_discrete"
 SCIPY = (CONTINUOUS, DISCRETE)
 FEW = 1_000  # whole numbers whose masses are added
 ROUNDING = 1e-7  # by which the share below a quantile of SciPy's may be off
-EXAMPLE = {CONTINUOUS: "stats.skewnorm(4.0)", DISCRETE: "stats.skellam(2.0, 1.0)"}
+EXAMPLE = {CONTINUOUS: "stats.gamma(2.0)", DISCRETE: "stats.skellam(2.0, 1.0)"}
 
 
 def family_of(distribution: Any) -> str:
@@ -107,8 +107,8 @@ def _broken_rule(family: str, item: Any) -> str | None:
 def log_density_at(distribution: Any, x: np.ndarray) -> np.ndarray:
     """Log density or mass of one distribution at values (n,), NaN at NaN.
 
-    A value that is infinite, or at which the density is, does not belong to the leaf: ``-inf``, as at the ends of Gamma
-    and Beta leaves.
+    A value that is infinite, or at which the density is, does not belong to the leaf: ``-inf``, as at the end of
+    ``stats.gamma(0.5)``.
 
     Raises
     ------

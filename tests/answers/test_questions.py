@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.answers.answers import Answers
@@ -153,8 +154,8 @@ def of_families():
     """A circuit of leaves that no network has."""
     parts = [
         ("gaussian", (0.7, 0.2), "poisson", (4.0,)),
-        ("uniform", (0.2, 1.1), "binomial", (9.0, 0.6)),
-        ("gamma", (2.0, 3.0), "geometric", (0.2,)),
+        ("log_normal", (0.2, 1.1), "binomial", (9.0, 0.6)),
+        ("exponential", (2.0,), "geometric", (0.2,)),
     ]
     leaf, x0, x2 = ps.circuits.leaf, ps.Column("x0", "real", None, "float64"), ps.Column("x2", "count", None, "int64")
     parts = [ps.circuits.product_of([leaf(x0, a, p), leaf(x2, b, q)]) for a, p, b, q in parts]
@@ -211,7 +212,7 @@ def test_counts_given_rows_are_sums(law):
 def test_quantiles_at_the_ends_of_leaves_given_rows():
     leaf, x, y = ps.circuits.leaf, ps.Column("x", "real", None, "float64"), ps.Column("y", "binary", (0, 1), "int64")
     ends = [((0.0, 1.0), 0.5), ((2.0, 3.0), 0.5), ((8.0, 9.0), 0.0)]
-    parts = [ps.circuits.product_of([leaf(x, "uniform", e), leaf(y, "bernoulli", (p,))]) for e, p in ends]
+    parts = [ps.circuits.product_of([leaf(x, stats.uniform(e[0], 1.0)), leaf(y, "bernoulli", (p,))]) for e, p in ends]
     circuit = ps.circuits.mixture_of(parts, [0.4, 0.4, 0.2])
     found = circuit.predict_quantile({"y": [1, 0]}, "x", [0.0, 0.4, 0.5, 0.75, 1.0])
     # half of what there is stands below 1, the smallest number where that is reached

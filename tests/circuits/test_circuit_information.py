@@ -34,9 +34,6 @@ def test_closed_forms():
     assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] < 1e-8
     for leaf, reference in (
         (ps.circuits.leaf("x", "exponential", (0.5,)), stats.expon(scale=2.0)),
-        (ps.circuits.leaf("x", "gamma", (0.4, 2.0)), stats.gamma(0.4, scale=0.5)),
-        (ps.circuits.leaf("x", "laplace", (1.0, 2.0)), stats.laplace(1, 2)),
-        (ps.circuits.leaf("x", "uniform", (1.0, 4.0)), stats.uniform(1, 3)),
         (ps.circuits.leaf("x", "log_normal", (0.5, 1.2)), stats.lognorm(1.2, scale=np.exp(0.5))),
         (ps.circuits.leaf("x", "poisson", (12.0,)), stats.poisson(12.0)),
         (ps.circuits.leaf("x", stats.skewnorm(4.0)), stats.skewnorm(4.0)),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
@@ -80,7 +81,7 @@ def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
 
 def test_a_mixture_weighs_the_densities_of_its_parts():
     """Columns in another order, shared nodes, one part with more families; the tolerance is rounding."""
-    parts = [of_numbers(0), of_numbers(1, ("n", "x", "y"), {"x": "laplace"}), of_numbers(2, ("y", "n", "x"))]
+    parts = [of_numbers(0), of_numbers(1, ("n", "x", "y"), {"x": "student_t"}), of_numbers(2, ("y", "n", "x"))]
     rows, weights = numbers(3), [0.5, 0.3, 0.2]
     frame = pd.DataFrame(rows, columns=NUMBERS)
     of_parts = np.array([log_density(p, frame[list(p[0].names)].to_numpy()) for p in parts])
@@ -194,10 +195,10 @@ def test_em_starts_at_a_composition_and_keeps_its_parts():
 
 
 def test_declared_supports_are_kept():
-    nodes = [("sum", [1, 2]), ("leaf", 0, "uniform"), ("leaf", 0, "uniform")]
-    plain = build(nodes, ["u"], ("uniform",))
+    nodes = [("sum", [1, 2]), ("leaf", 0, "scipy_continuous"), ("leaf", 0, "scipy_continuous")]
+    plain = build(nodes, ["u"], ("scipy_continuous",))
     circuit = ps.Circuit(*(getattr(plain, name) for name in ARGUMENTS), ((0.0, 1.0), (2.0, 3.0)))
-    part = circuit, np.log([0.5, 0.5]), {"uniform": np.array([[0.0, 1.0], [2.0, 3.0]])}
+    part = circuit, np.log([0.5, 0.5]), {"scipy_continuous": [stats.uniform(0.0, 1.0), stats.uniform(2.0, 1.0)]}
     found = ps.circuits.product_of([part, of_numbers(0)])
     assert found.circuit.leaf_support == ((0.0, 1.0), (2.0, 3.0), *[None] * 6)
     ps.circuits.product_of([part]).circuit.check_deterministic()

@@ -24,7 +24,7 @@ def test_a_leaf_is_drawn_within_its_interval(family):
     if family in ("bernoulli", "categorical"):  # of which the circuit knows that they are levels
         low, high = 0.0, 1.0
     else:
-        low, high = (0.3, 0.7) if family == "beta" else (1.0, 6.0)
+        low, high = 1.0, 6.0
     is_levels = family in ("bernoulli", "categorical")
     x = one.sample(N, random_seed=1, given={"x": {0, 1} if is_levels else (low, high)}).to_numpy()[:, 0]
     assert x.min() >= low

@@ -13,7 +13,7 @@ from tests.shared_circuits import FIT, fit_of
 
 @pytest.mark.parametrize("seed", range(5))
 def test_text_gives_the_same_fit_to_the_bit(seed):
-    fit = fit_of(("gaussian", "categorical", "gamma", "binomial"), seed)
+    fit = fit_of(("gaussian", "categorical", "log_normal", "binomial"), seed)
     text = json.dumps(fit.to_json(), allow_nan=False)
     again = ps.circuits.CircuitFit.from_json(json.loads(text))
     assert again.circuit == fit.circuit and again.leaf_parameters.keys() == fit.leaf_parameters.keys()
@@ -54,12 +54,12 @@ def test_a_fit_from_rows_answers_as_before():
         ({"epochs": -1}, ValueError, "epochs must be an integer of at least 0, got -1"),
         ({"log_likelihood": None}, ValueError, "log_likelihood must hold finite numbers .* got None"),
         ({"leaf_parameters": []}, TypeError, "leaf_parameters must be a mapping from families to rows"),
-        ({"leaf_parameters": {"gamma": 3}}, TypeError, r"leaf_parameters\['gamma'\] must be a list of rows, got 3"),
-        ({"leaf_parameters": {"gamma": [[1.0, 2.0]]}}, ValueError, "'gaussian' is missing"),
+        ({"leaf_parameters": {"poisson": 3}}, TypeError, r"leaf_parameters\['poisson'\] must be a list of rows, got 3"),
+        ({"leaf_parameters": {"log_normal": [[1.0, 2.0]]}}, ValueError, "'gaussian' is missing"),
         (
-            {"leaf_parameters": {"gamma": [[1.0, 2.0], [1.0]]}},
+            {"leaf_parameters": {"log_normal": [[1.0, 2.0], [1.0]]}},
             ValueError,
-            r"leaf_parameters\['gamma'\] must have rows of one length, got 1 numbers at row 1, 2 at 0",
+            r"leaf_parameters\['log_normal'\] must have rows of one length, got 1 numbers at row 1, 2 at 0",
         ),
     ],
 )

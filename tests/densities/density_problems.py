@@ -18,8 +18,6 @@ def problem(families, seed=0, n_columns=3, n_rows=7):
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, n_columns, flat.begin, flat.width)
     values = rng.gamma(2.0, 1.0, (n_rows, n_columns)) + 0.1
-    if families == ("beta",):
-        values = values / (1.0 + values)
     if families[0] in MASSES:
         values = np.minimum(np.floor(values), 1.0 if "bernoulli" in families else 2.0)
     values[rng.random(values.shape) < 0.2] = np.nan

@@ -14,10 +14,9 @@ from tests.toy_families import toys
 RNG = np.random.default_rng(0)
 PARAMETERS = {
     "gaussian": (0.5, 2.0), "student_t": (0.5, 2.0, 5.0), "log_student_t": (0.5, 0.4, 5.0), "log_normal": (0.5, 0.4),
-    "gamma": (2.0, 1.5), "weibull": (1.7, 2.0), "lomax": (3.0, 2.0), "exponential": (0.7,), "laplace": (0.5, 2.0),
-    "uniform": (-1.0, 2.0), "triangular": (-1.0, 0.5, 2.0), "beta": (2.0, 3.0), "poisson": (3.0,),
-    "negative_binomial": (2.0, 0.5), "geometric": (0.3,), "beta_geometric": (3.0, 2.0), "binomial": (7.0, 0.3),
-    "beta_binomial": (7.0, 2.0, 3.0), "hypergeometric": (12.0, 5.0, 4.0), "bernoulli": (0.3,),
+    "lomax": (3.0, 2.0), "exponential": (0.7,), "poisson": (3.0,), "negative_binomial": (2.0, 0.5),
+    "geometric": (0.3,), "beta_geometric": (3.0, 2.0), "binomial": (7.0, 0.3), "beta_binomial": (7.0, 2.0, 3.0),
+    "bernoulli": (0.3,),
     "categorical": (0.2, 0.5, 0.3), "scipy_continuous": stats.skewnorm(4.0), "scipy_discrete": stats.poisson(2.0),
 }  # fmt: skip
 
@@ -137,8 +136,8 @@ def test_the_registry_has_each_family_once():
     assert set(EXPLICIT) == set(PARAMETERS) == set(IN_CIRCUITS) - wide
     assert wide == {name for name, family in LEAF_FAMILIES.items() if family.n_columns == 0}
     assert set(KERNELS) == set(range(TABULATED))
-    with pytest.raises(ValueError, match="family must have a name of its own, 'gamma' is known"):
-        register(EXPLICIT["gamma"])
+    with pytest.raises(ValueError, match="family must have a name of its own, 'lomax' is known"):
+        register(EXPLICIT["lomax"])
 
 
 def test_branches_keep_their_own_names():

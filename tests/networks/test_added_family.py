@@ -87,7 +87,7 @@ def test_a_copy_of_the_exponential_family_gives_the_same_chains(tmp_path):
     (leaves / "waiting.py").write_text(text)
     edited(
         leaves / "explicit_leaves.py",
-        ("import WEIBULL\n", "import WEIBULL\nfrom pymc_spn.leaves.waiting import WAITING, WAITING_LOMAX\n"),
+        ("import STUDENT_T\n", "import STUDENT_T\nfrom pymc_spn.leaves.waiting import WAITING, WAITING_LOMAX\n"),
         ("    GAUSSIAN, STUDENT_T,", "    WAITING, WAITING_LOMAX, GAUSSIAN, STUDENT_T,"),
     )
     edited(

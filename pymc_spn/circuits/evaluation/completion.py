@@ -177,19 +177,6 @@ def refuse_impossible(logs: np.ndarray) -> None:
         raise ValueError(f"values: row {int(np.argmax(np.isneginf(logs)))} has density 0 in its observed cells")
 
 
-def refuse_leaves_without_a_mode(given: Parameterised, asked: np.ndarray) -> None:
-    """Refuse leaves that are largest at an end that they do not take, in the columns (D,) that are asked about."""
-    for family in given.circuit.families:
-        n_shapes, ends = (EXPLICIT[family].open_ends if family in EXPLICIT else None) or (0, "")
-        for row, leaf in enumerate(given.circuit.leaves_of(family) if n_shapes else ()):
-            d, shape = given.circuit.leaf_column[leaf], given.parameters[family][row, :n_shapes].min()
-            if asked[d] and shape <= 1.0:
-                raise ValueError(
-                    f"leaf_parameters[{family!r}] must have shapes above 1 for a most probable value, others do not "
-                    f"fall towards {ends}; got {shape:g} at row {row}, leaf {leaf} of {given.circuit.names[d]!r}"
-                )
-
-
 def complete(given: Parameterised, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Rows with their missing cells drawn from the circuit given the observed ones."""
     leaf, logs = given.draw_leaves(values, rng)
@@ -251,7 +238,6 @@ def best_found(given: Parameterised, values: np.ndarray, tolerance: float = CERT
     then along the gradient, until the bound is within the tolerance. The bound puts every leaf of a missing column at
     its largest value. Where the missing columns have few joint levels, all completions are tried.
     """
-    refuse_leaves_without_a_mode(given, np.isnan(values).any(axis=0))
     modes = given.of_leaves("mode")
     peaks = given.peaks(modes)
     evaluator = given.evaluator

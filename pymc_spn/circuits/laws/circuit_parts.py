@@ -266,9 +266,6 @@ def _likelihoods(event: ColumnEvent, values: np.ndarray) -> np.ndarray:
 
 def _within(family: str, own: np.ndarray, low: float, high: float) -> Own:
     """A leaf's law within an interval, which is the leaf where the interval holds all of it."""
-    closed = EXPLICIT[family].within
-    if closed is not None:
-        return family, closed(own, low, high)
     outside = (-np.inf, np.nextafter(low, -np.inf)), (np.nextafter(high, np.inf), np.inf)
     is_bounded = low > -np.inf, high < np.inf
     if not any(log_interval(family, own, *ends) > -np.inf for ends in compress(outside, is_bounded)):

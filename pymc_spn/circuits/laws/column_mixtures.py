@@ -261,7 +261,7 @@ class ColumnMixture:
         return out
 
     def _cuts(self, far: bool) -> np.ndarray:
-        """Ends of the first panels: quantiles of the mixture, and where densities jump or bend."""
+        """Ends of the first panels: quantiles of the mixture, and where densities jump."""
         q = np.concatenate([TAIL, np.linspace(BULK, 1.0 - BULK, 13), 1.0 - np.array(TAIL)[::-1]])
         cuts = np.concatenate([self.quantile(q), self._kinks(), *([self._far_ends()] if far else [])])
         cuts = self._representable(cuts)
@@ -284,15 +284,11 @@ class ColumnMixture:
         return np.concatenate([lower, upper])
 
     def _kinks(self) -> np.ndarray:
-        """Where the density jumps or bends, as far as the families say."""
+        """Where the density may jump: at the ends of supports."""
         out = []
         for leaves in self.leaves:
             ends = np.concatenate(leaves.support)
             out.append(np.unique(ends[np.isfinite(ends)]))
-            kinks = EXPLICIT[leaves.family].kinks
-            if kinks is not None:
-                at = np.unique(kinks(leaves.parameters))
-                out.append(at[(at > leaves.low) & (at < leaves.high)])
         return np.concatenate(out)
 
     @cached_property

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.completion import Parameterised, best_found, refuse_leaves_without_a_mode
+from pymc_spn.circuits.evaluation.completion import Parameterised, best_found
 from pymc_spn.circuits.evaluation.parameters import families_in_use, names_of_leaf
 from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvent,
@@ -101,7 +101,6 @@ def _search_row(
     """Box search over the missing cells of one row within events."""
     circuit = given.circuit
     points = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
-    refuse_leaves_without_a_mode(given, np.isnan(row))
     packed = packed_from_circuit(circuit, given.log_weights, given.parameters, points)
     discrete = masses_of(circuit)
     allowed = allowed_values(inside, discrete, columns_of(circuit))

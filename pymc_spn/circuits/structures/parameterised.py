@@ -68,16 +68,9 @@ class ParameterisedCircuit(Answers):
     lomax                     shape, scale
     negative_binomial         alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
     beta_geometric            alpha, beta: geometric with a Beta(alpha, beta) probability
-    laplace                   location, scale
-    gamma                     shape, rate
-    weibull                   shape, scale: P(X > x) = exp(-(x / scale)^shape)
-    beta                      alpha, beta; 0 and 1 do not belong to it
-    uniform                   low, high; both ends belong to it
-    triangular                lower, mode, upper; the mode may be at an end, which then belongs to it
     binomial                  number of trials, probability of success
-    hypergeometric            population, successes in it, draws without replacement
     beta_binomial             number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
-    scipy_continuous          a frozen distribution of `scipy.stats`: ``stats.skewnorm(4.0)``
+    scipy_continuous          a frozen distribution of `scipy.stats`: ``stats.gamma(2.0)``
     scipy_discrete            the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
     multivariate_gaussian[d]  mean (d,), covariance (d, d) row by row, over d >= 2 columns
     multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
@@ -93,10 +86,6 @@ class ParameterisedCircuit(Answers):
     position. In a Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log
     density of a row is exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs
     where that would lose anything.
-
-    Derivatives of a Laplace leaf's log density, in its value and its parameters, jump at the location. Those of a
-    triangular leaf jump at the mode and at both ends. The density itself jumps at the ends of uniform leaves, and of
-    triangular ones whose mode is there.
 
     Examples
     --------
