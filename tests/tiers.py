@@ -23,14 +23,13 @@ REST = {
     """,
     "networks": """
         added_family alternation bottom_up calibration chain_runs chain_weights changed_models distributions
-        jax_engine
         draw_averages geweke hyperparameters draw_blocks joint_cells joint_distribution leaf_kernels leaf_priors
         gap_indicators joint_leaves joint_posteriors left_out log_space missing_cells mixed_counts
         predictive_checks published recorded_cells rounded_cells start_race statistics step_methods
         partitions stored_starts sweep_costs variational_joints whole_numbers
     """,
     "densities": """
-        circuit_density circuit_density_jax circuit_density_loo circuit_density_tensors conditional_circuits
+        circuit_density circuit_density_loo circuit_density_tensors conditional_circuits
         dense_networks discriminative_circuits integral_circuits monotone_parts sums_of_squares
         wide_circuit_density
     """,

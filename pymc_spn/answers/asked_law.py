@@ -74,12 +74,6 @@ class AskedLaw(NotebookRepr):
         """Who answers: an object with all circuits, if an answer of each of them is wanted."""
         return self
 
-    def _by_engine(self, engine: str) -> Self:
-        """Who answers with densities worked out by "numba" or "jax"."""
-        if engine not in ("numba", "jax"):
-            raise ValueError(f"engine must be 'numba' or 'jax', got {quoted(engine)}")
-        return self if engine == "numba" else self._of(self._law.in_jax())
-
     @property
     def columns(self) -> tuple[Column, ...]:
         """Columns that the answers are about: not those marginalised or fixed at a value.
@@ -305,7 +299,7 @@ class AskedLaw(NotebookRepr):
 
         Masses of cells of rounded columns are integrals.
         """
-        off = max(tolerance, self._law.rounding, (self._law.cell_tolerance or 0.0) if cells else 0.0)
+        off = max(tolerance, (self._law.cell_tolerance or 0.0) if cells else 0.0)
         return {"exactness": "numerical", "tolerance": off} if off else {}
 
     def _draws_mark(self, n: int) -> dict[str, Any]:

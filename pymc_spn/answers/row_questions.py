@@ -33,7 +33,6 @@ def log_density(
     cells: bool = True,
     *,
     unseen: str = "error",
-    engine: str = "numba",
 ) -> "xr.DataArray":
     """Log density of the predictive at new rows, missing cells summed out.
 
@@ -50,10 +49,6 @@ def log_density(
         at the point.
     unseen : {"error", "missing"}
         What to do with a level that the training table does not have.
-    engine : {"numba", "jax"}
-        What works the densities out. With "jax" (``pip install pymc-spn[jax]``) they are worked out in blocks on the
-        default device of JAX, a GPU for instance. JAX uses float32 unless ``jax_enable_x64`` is set. The answer is then
-        numerical: it is off by up to 1e-6 of the largest term of a row's log density. For posteriors of networks.
 
     Returns
     -------
@@ -63,24 +58,15 @@ def log_density(
 
     Raises
     ------
-    ImportError
-        If `engine` is "jax" and JAX is not installed.
     ValueError
-        If `engine` is another name, or "jax" for anything but a posterior of a network; data that the schema refuses.
-
-    Notes
-    -----
-    With ``engine="jax"`` Numba still works out, on the processor, tables of the values of levels, counts and cells, and
-    leaves over several columns in rows with cells, in rows whose gaps fewer than 16 others of a block share, and where
-    columns nearly determine one another. Whether JAX is quicker depends on the device and on how much of that there is:
-    compare both on some rows of yours. Each new shape of the network is compiled at its first use, which takes seconds.
+        For data that the schema refuses.
 
     Examples
     --------
     >>> post.log_density(df.head(2)).dims
     ('row',)
     """
-    self = self._each_draw(per_draw)._by_engine(engine)
+    self = self._each_draw(per_draw)
     law, table = self._law, self._table(df, unseen)
     rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
     if per_draw:

@@ -1,13 +1,10 @@
 """Row-wise log density of an explicit circuit as PyTensor operations, value and gradient in one pass."""
 
-from importlib import import_module
-
 import pytensor.tensor as pt
-from pytensor.compile.mode import optdb
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
+from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.rewriting.basic import register_specialize
@@ -101,16 +98,6 @@ def rows_from_the_gradient_pass(fgraph, node):
         if client.outputs[0] not in set(ancestors([node.inputs[4]])):
             return {client.outputs[0]: node.outputs[0]}
     return False
-
-
-@node_rewriter([CircuitRows, CircuitRowsAndGradient])
-def load_jax_functions(fgraph, node):
-    """Register the functions for JAX: here, since JAX mode alone runs this, and to register them is to import JAX."""
-    import_module("pymc_spn.densities.circuit_ops_in_jax")
-    return False
-
-
-optdb.register("load_circuit_rows_in_jax", dfs_rewriter(load_jax_functions), "jax", position=100)
 
 
 @register_funcify_default_op_cache_key(CircuitRows)

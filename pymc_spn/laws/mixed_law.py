@@ -1,7 +1,6 @@
 """A mixture of laws of the same circuits, given disjoint events: what a union of events is."""
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -87,13 +86,6 @@ class MixedLaw(GridLaw):
     def fewer(self, n: int) -> "MixedLaw":
         """See `Law`."""
         return MixedLaw([part.fewer(n) for part in self.parts])
-
-    def in_jax(self) -> "MixedLaw":
-        """See `Law`."""
-        law = copy(self)
-        law._parts = tuple(part.in_jax() for part in self.parts)
-        law.rounding = max(part.rounding for part in law.parts)
-        return law
 
     # ---- densities and probabilities
 

@@ -1,7 +1,6 @@
 """Beta-binomial leaves: binomial ones whose probability of success is integrated out."""
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -13,10 +12,9 @@ from pymc_spn.leaves.binomial import (
     BetaTrials,
     Binomial,
     are_trials,
-    trials_in_jax,
 )
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
@@ -142,16 +140,6 @@ def _reach(p: np.ndarray) -> tuple[float, float]:
     """Leaves with two peaks are largest at both ends."""
     two = p[(p[:, 0] < 1.0) & (p[:, 1] < 1.0)]
     return (0.0, float(two[:, 2].max())) if len(two) else (np.inf, -np.inf)
-
-
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    n, a, b = jax.columns(theta)
-    lead = jax.gammaln(n + 1.0) + jax.gammaln(a + b) - jax.gammaln(a) - jax.gammaln(b) - jax.gammaln(a + b + n)
-
-    def rising(u: Any) -> Any:
-        return lead + jax.gammaln(a + u) + jax.gammaln(b + n - u) - jax.gammaln(n - u + 1.0)
-
-    return jax.chosen(u <= n, rising, u, zero)
 
 
 def _draw_within(params: BetaTrials, low: float, high: float, u: np.ndarray) -> np.ndarray:
@@ -336,6 +324,5 @@ BETA_BINOMIAL = UnivariateFamily(
         turns=_box_turns,
         reach=_reach,
     ),
-    symbols=Symbols(in_jax=_in_jax, are_valid=lambda jax, p: (p > 0.0) & trials_in_jax(jax, p[:, 0])[:, None]),
     predictive=PREDICTIVE,
 )

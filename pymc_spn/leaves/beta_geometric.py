@@ -1,7 +1,6 @@
 """Beta-geometric leaves: geometric ones whose probability is integrated out."""
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -119,12 +118,6 @@ def box_rows(params: BetaProbability) -> np.ndarray:
 
 def _box_log(a, b, c, e, x):
     return c + math.lgamma(b + x) - math.lgamma(a + b + x + 1.0) if x >= 0.0 else IMPOSSIBLE
-
-
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    a, b = jax.columns(theta)
-    lead = jax.log(a) + jax.gammaln(a + b) - jax.gammaln(b)
-    return lead + jax.gammaln(b + u) - jax.gammaln(a + b + 1.0 + u)
 
 
 def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarray:
@@ -261,7 +254,6 @@ BETA_GEOMETRIC = UnivariateFamily(
         is_one_sided=True,
     ),
     symbols=Symbols(
-        in_jax=_in_jax,
         n_outputs=2,
         link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
     ),

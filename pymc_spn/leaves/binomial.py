@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, counts, mean_alone, near_mean
+from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, counts, mean_alone, near_mean
 from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, fourth
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
 from pymc_spn.leaves.leaf_statistics import (
@@ -348,18 +348,6 @@ def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.column_stack([variance, mean / variance])
 
 
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    n, p = jax.columns(theta)
-    lead = jax.gammaln(n + 1.0) + n * jax.log1p(-p)
-    log_odds = jax.log(p) - jax.log1p(-p)
-    return jax.chosen(u <= n, lambda u: lead + log_odds * u - jax.gammaln(n - u + 1.0), u, zero)
-
-
-def trials_in_jax(jax: Any, n: Any) -> Any:
-    """Whether numbers are such of trials."""
-    return (n >= 1.0) & (n <= LARGEST_TRIALS) & (n == jax.floor(n))
-
-
 BINOMIAL = UnivariateFamily(
     name="binomial",
     n_parameters=2,
@@ -390,9 +378,5 @@ BINOMIAL = UnivariateFamily(
         near=near_mean(_leaves),
         kept="the numbers of trials",
         is_bounded_by_kept=True,
-    ),
-    symbols=Symbols(
-        in_jax=_in_jax,
-        are_valid=lambda jax, p: trials_in_jax(jax, p[:, 0]) & (p[:, 1] > 0.0) & (p[:, 1] < 1.0),
     ),
 )

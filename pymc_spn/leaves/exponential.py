@@ -230,11 +230,6 @@ def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return np.log(p[..., 0] / total) + np.log(q[..., 0] / total) + np.log(total)
 
 
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    (rate,) = jax.columns(theta)
-    return jax.log(rate) - rate * u
-
-
 def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
     total = p + q
     return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
@@ -277,7 +272,6 @@ EXPONENTIAL = UnivariateFamily(
         near=near_mean(_leaves),
     ),
     symbols=Symbols(
-        in_jax=_in_jax,
         location=lambda pt, p: 1.0 / p[:, 0],
         n_outputs=1,
         link=lambda pt, o, at: (pt.exp(-o[0]) / at.size,),

@@ -135,14 +135,10 @@ class Fit(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """The family in other tools than NumPy, each of which hands over itself as the first argument.
+    """The family in PyTensor.
 
     Parameters
     ----------
-    in_jax : callable (jax, theta, u, zero)
-        The form for parameters (L, p) and inputs (L, N), see `jax_leaves`.
-    are_valid : callable (jax, theta), optional
-        Whether parameters (L, p) are those of leaves; without it whether they are positive.
     is_located : bool
         Whether the first parameter is any number.
     location : callable (tensors, p), optional
@@ -155,8 +151,6 @@ class Symbols(NamedTuple):
         Open interval of each parameter; of levels one for all, closed.
     """
 
-    in_jax: Any
-    are_valid: Any = None
     is_located: bool = False
     location: Any = None
     n_outputs: int = 0

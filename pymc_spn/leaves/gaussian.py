@@ -386,12 +386,6 @@ def _near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.n
     return leaves(centre, variance)
 
 
-def in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    location, scale = jax.columns(theta)
-    z = (u - location) / scale
-    return jax.chosen(jax.abs(z) < math.sqrt(-zero), lambda z: -0.5 * z * z - jax.log(scale) - HALF_LOG_2PI, z, zero)
-
-
 def product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
     variance = p[:, 1] ** 2 + q[:, 1] ** 2
     mean = p[:, 0] + p[:, 1] ** 2 / variance * (q[:, 0] - p[:, 0])
@@ -426,8 +420,6 @@ GAUSSIAN = UnivariateFamily(
         near=_near,
     ),
     symbols=Symbols(
-        in_jax=in_jax,
-        are_valid=lambda jax, p: p[:, 1] > 0.0,
         is_located=True,
         n_outputs=2,
         link=located_link,

@@ -251,11 +251,6 @@ def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.nd
     return np.log(own[:, 0]) + mean * np.log1p(-own[:, 0])
 
 
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    (p,) = jax.columns(theta)
-    return jax.log(p) + jax.log1p(-p) * u
-
-
 def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
     total = p + q - p * q
     return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
@@ -293,8 +288,6 @@ GEOMETRIC = UnivariateFamily(
         near=near_mean(_leaves),
     ),
     symbols=Symbols(
-        in_jax=_in_jax,
-        are_valid=lambda jax, p: (p > 0.0) & (p < 1.0),
         n_outputs=1,
         link=lambda pt, o, at: (pt.sigmoid(-o[0] - np.log(at.size)),),
         product=_product_of_tensors,

@@ -328,17 +328,6 @@ def _are_shares(theta):
     return abs(total - 1.0) < TOLERANCE
 
 
-def _table_in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    logs = jax.chosen(theta > 0.0, jax.log, theta, zero)
-    levels = jax.arange(theta.shape[1])
-    logs = jax.where(u[:, :, None] == levels, logs[:, None, :], 0.0).sum(axis=2)
-    return jax.where(u < theta.shape[1], logs, zero)
-
-
-def _switch_in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    return _table_in_jax(jax, jax.concatenate([1.0 - theta, theta], axis=1), u, zero)
-
-
 def _product_of_tables(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
     """Of leaves that never agree the product is -inf, with any parameters."""
     both = p * q
@@ -386,8 +375,6 @@ BERNOULLI = UnivariateFamily(
         near=near_mean(_one_column),
     ),
     symbols=Symbols(
-        in_jax=_switch_in_jax,
-        are_valid=lambda jax, p: (p >= 0.0) & (p <= 1.0),
         n_outputs=1,
         link=lambda pt, o, at: (pt.sigmoid(o[0] + np.log(at.share) - np.log1p(-at.share)),),
         product=_product_of_switches,
@@ -444,8 +431,6 @@ CATEGORICAL = UnivariateFamily(
     products={"categorical": ("categorical", _product)},
     kernels=Kernels(TABLE, LEVEL, _table, _table_coefficients, _add_table_gradient, _draw_level, _are_shares),
     symbols=Symbols(
-        in_jax=_table_in_jax,
-        are_valid=lambda jax, p: (p >= 0.0).all(axis=1) & (jax.abs(p.sum(axis=1) - 1.0) < TOLERANCE),
         product=_product_of_tables,
         bounds=((0.0, 1.0),),
     ),

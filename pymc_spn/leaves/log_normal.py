@@ -346,8 +346,6 @@ LOG_NORMAL = UnivariateFamily(
         near=_near,
     ),
     symbols=Symbols(
-        in_jax=of_logs.in_jax,
-        are_valid=lambda jax, p: p[:, 1] > 0.0,
         is_located=True,
         location=lambda pt, p: pt.exp(p[:, 0]),
         n_outputs=2,

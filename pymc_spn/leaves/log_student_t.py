@@ -288,8 +288,6 @@ LOG_STUDENT_T = UnivariateFamily(
         reach=lambda p: (0.0, -np.inf),  # it may be large at 0
     ),
     symbols=Symbols(
-        in_jax=of_logs.in_jax,
-        are_valid=lambda jax, p: p[:, 1:] > 0.0,
         is_located=True,
         location=lambda pt, p: pt.exp(p[:, 0]),
         n_outputs=3,

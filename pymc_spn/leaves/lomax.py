@@ -145,11 +145,6 @@ def _pull(p, x, share):
     return -share * (p[0] + 1.0) / (p[1] + x), 0.0
 
 
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    shape, scale = jax.columns(theta)
-    return jax.log(shape) - jax.log(scale) - (shape + 1.0) * jax.log1p(u / scale)
-
-
 def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
     """E X^k = k! beta^k / ((alpha - 1) .. (alpha - k))."""
     own = np.ones((params.alpha.size, order + 1))
@@ -355,7 +350,6 @@ LOMAX = UnivariateFamily(
         pull=_pull,
     ),
     symbols=Symbols(
-        in_jax=_in_jax,
         location=lambda pt, p: p[:, 1] / p[:, 0],
         n_outputs=2,
         link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),

@@ -1,7 +1,6 @@
 """Negative binomial leaves: Poisson ones whose rate is integrated out."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -126,12 +125,6 @@ def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
 def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     alpha, beta = own.T
     return -alpha * np.log1p(1.0 / beta) - mean * np.log1p(beta)
-
-
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    shape, rate = jax.columns(theta)
-    lead = -shape * jax.log1p(1.0 / rate) - jax.gammaln(shape)
-    return lead - jax.log1p(rate) * u + jax.gammaln(shape + u)
 
 
 BOXES = Boxes(row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]), log_value=_box_log, mode=fourth, is_one_sided=True)
@@ -277,7 +270,6 @@ NEGATIVE_BINOMIAL = UnivariateFamily(
         kept="alpha",
     ),
     symbols=Symbols(
-        in_jax=_in_jax,
         n_outputs=2,
         link=lambda pt, o, at: (pt.exp(o[0]), pt.exp(o[0] - o[1]) / at.size),
     ),

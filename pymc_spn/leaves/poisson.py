@@ -5,7 +5,7 @@ Formulas: Yokoi and Sato (2024), Table 8.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -299,11 +299,6 @@ def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return mean[:, None]
 
 
-def _in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    (mean,) = jax.columns(theta)
-    return jax.log(mean) * u - mean
-
-
 POISSON = UnivariateFamily(
     name="poisson",
     n_parameters=1,
@@ -330,5 +325,5 @@ POISSON = UnivariateFamily(
         log_prior=lambda own, mean, variance: mean * np.log(own[:, 0]) - own[:, 0],
         near=near_mean(_leaves),
     ),
-    symbols=Symbols(in_jax=_in_jax, n_outputs=1, link=lambda pt, o, at: (pt.exp(o[0]) * at.size,)),
+    symbols=Symbols(n_outputs=1, link=lambda pt, o, at: (pt.exp(o[0]) * at.size,)),
 )

@@ -183,13 +183,6 @@ def _pull(p, x, share):
     return -stiff * away, stiff
 
 
-def in_jax(jax: Any, theta: Any, u: Any, zero: float) -> Any:
-    location, scale, dof = jax.columns(theta)
-    lead = jax.gammaln(0.5 * dof + 0.5) - jax.gammaln(0.5 * dof) - 0.5 * jax.log(math.pi * dof) - jax.log(scale)
-    z = (u - location) / (scale * jax.sqrt(dof))
-    return jax.chosen(jax.abs(z) < math.sqrt(-zero), lambda z: lead - 0.5 * (dof + 1.0) * jax.log1p(z * z), z, zero)
-
-
 def link(pt: Any, o: Any, at: Any) -> tuple[Any, ...]:
     return (*located_link(pt, o, at), DOF * pt.exp(o[2]))
 
@@ -423,8 +416,6 @@ STUDENT_T = UnivariateFamily(
         pull=_pull,
     ),
     symbols=Symbols(
-        in_jax=in_jax,
-        are_valid=lambda jax, p: p[:, 1:] > 0.0,
         is_located=True,
         n_outputs=3,
         link=link,

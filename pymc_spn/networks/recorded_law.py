@@ -1,7 +1,6 @@
 """Recorded draws, or the one state of a variational fit, as a tractable law: each draw is a circuit."""
 
 from collections.abc import Sequence
-from copy import copy
 from functools import cached_property
 from typing import Any, NoReturn
 
@@ -61,8 +60,6 @@ class RecordedLaw(GridLaw):
     chosen : (S,) float64, optional
         Log weight of each draw before the evidence, by default equal.
     """
-
-    _by_jax = False  # whether JAX works log densities of rows out
 
     def __init__(
         self,
@@ -149,18 +146,6 @@ class RecordedLaw(GridLaw):
         chosen = np.repeat(of_chains, len(states.record.draws))
         return RecordedLaw(states, self.kept, self.evidence, chosen)
 
-    def in_jax(self) -> "RecordedLaw":
-        """See `Law`."""
-        try:
-            from pymc_spn.networks.records.jax_blocks import rounding_in_jax
-        except ImportError as error:
-            if (error.name or "").partition(".")[0] not in ("jax", "jaxlib"):
-                raise
-            raise ImportError("engine='jax' needs JAX: pip install pymc-spn[jax]") from None
-        law = copy(self)
-        law._by_jax, law.rounding = True, rounding_in_jax()
-        return law
-
     def mixed(self, parts: Sequence[Law]) -> MixedLaw:
         """See `Law`."""
         return MixedLaw(parts)
@@ -190,7 +175,7 @@ class RecordedLaw(GridLaw):
 
     def _log_density(self, values: np.ndarray, cells: bool) -> np.ndarray:
         rounded = self.cells(values) if cells else None
-        logs = self.states.log_densities(values, spread_of(self.evidence), rounded, self._by_jax)
+        logs = self.states.log_densities(values, spread_of(self.evidence), rounded)
         return self._less_known(logs, self._possible(values, rounded))
 
     def _less_known(self, logs: np.ndarray, possible: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
-from pymc_spn.densities.circuit_ops import circuit_rows, circuit_rows_and_gradient
+from pymc_spn.densities.circuit_ops import circuit_rows
 from tests.densities.density_problems import problem
 from tests.modes import PLAIN, REWRITTEN
 from tests.shared_circuits import APART, APART_PARAMETERS, build, random_parameters
@@ -223,20 +223,6 @@ def test_batches_bring_their_covariates():
     found = [np.abs(possible - logp({})).argmin() for _ in range(10)]
     assert len(set(found)) > 3
     assert min(np.abs(possible - logp({}))) < 1e-12
-
-
-def test_in_jax_value_and_gradient_are_those_of_the_kernels():
-    pytest.importorskip("jax")
-    _, given, packed, values = conditional(("poisson", "categorical"), n_rows=12)
-    weights, theta = np.stack([w for w, _, _ in given]), np.stack([t for _, _, t in given])
-    theta[7, 1] = -1.0
-    cotangent = np.random.default_rng(1).normal(size=12)
-    for w, t in [(weights, theta), (weights[0], theta)]:
-        inputs = [pt.as_tensor(a).type() for a in (values, w, t, cotangent)]
-        run = pytensor.function(inputs, circuit_rows_and_gradient(packed, *inputs), mode="JAX", trust_input=True)
-        expected = rows_and_gradient_given(packed, values, w, t, cotangent)
-        for found, other in zip(run(values, w, t, cotangent), expected, strict=True):
-            np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-11)  # as in test_circuit_density_jax
 
 
 def leaves_of(*shape):

@@ -395,18 +395,6 @@ def test_rows_are_those_of_the_given_cells():
                 pm.sample_prior_predictive(2, var_names=["y"], **how)
 
 
-def test_in_jax_value_and_gradient_are_those_of_the_kernels():
-    pytest.importorskip("jax")
-    circuit, log_weights, parameters, _, _, values = problem(("gaussian", "gamma"), n_rows=6)
-    values[:3, 1] = 0.5, -1.0, np.nan
-    model, point = free_parameters(circuit, log_weights, parameters, values, [0, 2])
-    arguments = {"inputs": model.value_vars}
-    expected = model.compile_fn([model.logp(sum=False)[-1], model.dlogp()], mode=PLAIN, **arguments)(point)
-    found = model.compile_fn([model.logp(sum=False)[-1], model.dlogp()], mode="JAX", **arguments)(point)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11)  # as in test_circuit_density_jax
-
-
 X, Y = np.array([0.0, 1.0, 2.0]), np.array([[0.0], [1.0], [1.0]])
 FRAME = pd.DataFrame({"x": X}, index=["u", "v", "w"])
 

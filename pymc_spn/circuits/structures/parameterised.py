@@ -173,7 +173,6 @@ class ParameterisedCircuit(Answers):
         cells: bool = True,
         *,
         unseen: str = "error",
-        engine: str = "numba",
         dtype: npt.DTypeLike = np.float64,
     ) -> "xr.DataArray":
         """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
@@ -182,8 +181,6 @@ class ParameterisedCircuit(Answers):
         ----------
         df, per_draw, cells, unseen
             As for a posterior; there is one draw.
-        engine : {"numba"}
-            "jax" answers for posteriors of networks alone.
         dtype : {float64, float32}
             float32 is about twice as fast from eight rows on. Its error is some 1e-6 in the log density of rows within
             a few standard deviations of Gaussian leaves of one place and size. In general it is 6e-8 of the largest
@@ -201,7 +198,7 @@ class ParameterisedCircuit(Answers):
         array([-1.207])
         """
         asked = AskedLaw(self._law.in_precision(dtype))
-        return log_density(asked, self._table(df, unseen), per_draw, cells, engine=engine)
+        return log_density(asked, self._table(df, unseen), per_draw, cells)
 
     def log_probability_of_rows(self, event: EventLike, given: EventLike | None = None) -> "xr.DataArray":
         """Log of `probability` for many rows in one pass, each with values and intervals of its own.

@@ -82,7 +82,6 @@ class DrawBlocks:
         self._lock = Lock()  # for what is below
         self._kept: dict[int, PackedDraws] = {}
         self._bytes = 0
-        self._in_jax: Any = None
 
     def log_densities(self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None) -> np.ndarray:
         """Log predictives (S, M) of rows (M, D) in coded units; NaN of those that must be asked one by one."""
@@ -95,17 +94,6 @@ class DrawBlocks:
 
         self._ask(ask, values, events, cells, out)
         return out
-
-    def log_densities_in_jax(
-        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None
-    ) -> np.ndarray:
-        """As `log_densities`, by JAX."""
-        from pymc_spn.networks.records.jax_blocks import JaxBlocks
-
-        with self._lock:
-            if self._in_jax is None:
-                self._in_jax = JaxBlocks(self, self._states)
-        return self._in_jax.log_densities(values, events, cells)
 
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None

@@ -6,8 +6,7 @@ from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
 from pymc_spn.gibbs.leaf_kernels import log_predictive
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.networks.records.block_children import BY_TABLE
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 POINTS, INTERVALS = range(2)  # what the values of a table are
 LOG2_E = 1.0 / math.log(2.0)
@@ -62,18 +61,3 @@ def fill_log_table(pack, s, rows, c, base, width, table):
                 table[at + v] = log
             table[at + n_values] = rows.event_log[event + i - base] if is_event else EMPTY_LEAF
             table[at + n_values + 1] = 0.0
-
-
-@bare_kernel
-def log_tables_of_draws(pack, rows, begin, out):
-    """Log tables of the leaves of all draws, column by column; that of a column by table starts at ``begin`` (D,)."""
-    for c in range(rows.mode.size):
-        if rows.mode[c] != BY_TABLE:
-            continue
-        width = rows.value_ptr[c + 1] - rows.value_ptr[c] + 2
-        first = pack.leaf_first[0, pack.palette.place_ptr[c]]
-        for s in range(pack.top.shape[0]):
-            base = pack.leaf_first[s, pack.palette.place_ptr[c]]
-            at = begin[c] + (base - first) * width
-            table = out[at : at + (leaf_end(pack, s, c) - base) * width]
-            fill_log_table(pack, s, rows, c, base, width, table)

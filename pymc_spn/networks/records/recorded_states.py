@@ -308,14 +308,13 @@ class RecordedStates:
         return cells if cells.columns.size else None
 
     def log_densities(
-        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None, in_jax: bool = False
+        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
     ) -> np.ndarray:
         """Log predictive (S, M) of rows (M, D) with NaN where there is no point, together with events.
 
         With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
         """
-        ask_blocks = self.blocks.log_densities_in_jax if in_jax else self.blocks.log_densities
-        out = ask_blocks(values, events, cells)
+        out = self.blocks.log_densities(values, events, cells)
         jacobian = self.log_jacobian(values) if cells is None else cells.log_jacobians.sum(axis=1)
         out += jacobian
 
