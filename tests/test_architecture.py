@@ -33,14 +33,11 @@ INSIDE = {
 }
 
 LARGEST_CIRCLE = 3
-LARGEST_ROOM = 0.2  # of the lines
 
 WITHOUT_PYMC = {room for room, imports in MAY_IMPORT.items() if "steps" not in imports} - {"steps", "plots", "interop"}
 SHOWS_BARS = "numerics.progress_bars"  # asks for PyMC's bar when it first draws one; nothing is computed by it
 NOT_IN_KERNELS = {"pymc", "pytensor", "xarray", "pandas"}
 EMPTY_NAMES = {"utils", "helpers", "common", "misc", "core", "base"}
-LONGEST_MODULE = 450
-EXAMPLES = re.compile(r"\n\n *Examples\n *-{8}\n(?: *\S(?!\"\").*\n)+(?: *\n(?= *References\n))?")
 ROLES = {  # of the table's rows that begin with the name of a file
     name
     for row in table_rows(CONTRIBUTING, "| File | Holds |")
@@ -57,9 +54,6 @@ def violations(package: Path) -> list[str]:
     doors = doors_of(imports, root)
     for path in sorted(package.rglob("*.py")):
         place = path.relative_to(package)
-        n_lines = lines_without_examples(path.read_text(encoding="utf-8"))
-        if n_lines > LONGEST_MODULE:
-            found.append(f"{place}: {n_lines} lines, more than {LONGEST_MODULE}")
         found += [
             f"{place}: the name '{part}' says nothing" for part in place.with_suffix("").parts if part in EMPTY_NAMES
         ]
@@ -88,11 +82,6 @@ def violations(package: Path) -> list[str]:
             elif other == room and part and part_of(name) not in {part, *(f"{room}/{p}" for p in INSIDE[part])}:
                 found.append(f"{place}: '{part}' may not import this file of its room ({name})")
     return found + circle_violations(imports, root) + kernel_violations(imports, root) + alike(package)
-
-
-def lines_without_examples(source: str) -> int:
-    """Lines of a module, those of ``Examples`` in its docstrings not counted: they are for readers of the reference."""
-    return len(EXAMPLES.sub("", source).splitlines())
 
 
 def module_of(name: str, imports: dict[str, set[str]]) -> str:
@@ -189,14 +178,6 @@ def plant(folder: Path, files: dict[str, str]) -> Path:
 
 def test_the_package_keeps_its_rules():
     assert violations(PACKAGE) == []
-
-
-def test_no_room_holds_more_than_a_fifth():
-    lines = dict.fromkeys(MAY_IMPORT, 0)
-    for path in PACKAGE.rglob("*/*.py"):
-        lines[path.relative_to(PACKAGE).parts[0]] += len(path.read_text(encoding="utf-8").splitlines())
-    total = sum(lines.values())
-    assert {room: n for room, n in lines.items() if n > LARGEST_ROOM * total} == {}
 
 
 def test_the_documents_name_the_rooms_that_there_are():
@@ -373,7 +354,6 @@ def test_a_sound_house_passes(tmp_path):
             "plots/fit_circuit.py: the file has the name of circuits/laws/circuit_fits.py",
         ),
         ({"dags/core.py": ""}, "the name 'core' says nothing"),
-        ({"dags/kernels.py": "x = 1\n" * 451}, "dags/kernels.py: 451 lines, more than 450"),
     ],
 )
 def test_a_planted_mistake_is_found(tmp_path, files, sentence):
