@@ -1,8 +1,8 @@
-"""Drawings of decision trees: one tree, importance and inclusion of features, partial dependence, convergence."""
+"""Drawings of decision trees: one tree, and partial dependence."""
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,16 +10,11 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.fingerprints import BY_LISTS
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.tree_files import with_sample_dimensions
 from pymc_spn.trees.effects import dimension_of
 from pymc_spn.trees.leaf_summaries import leaf_words, rule_of
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import class_masses
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 _CLASSES = "tab10"
 _INK = "black"  # on boxes that are light whatever the style
@@ -113,52 +108,6 @@ def _leaf_colour(draws: Any, node: int) -> Any:
     return tuple(1.0 - strength * (1.0 - rgb))
 
 
-def variable_importance(
-    post: TreePosterior,
-    X: TableLike | None = None,
-    y: npt.ArrayLike | None = None,
-    *,
-    max_features: int | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Mean log predictive of submodels that see more and more features; see `TreePosterior.variable_importance`.
-
-    Examples
-    --------
-    >>> ax = ps.plots.variable_importance(trees)
-    """
-    table = post.variable_importance(X, y, max_features=max_features)
-    ax = _axes(ax, (5.0, 1.0 + 0.3 * len(table)))
-    at = np.arange(len(table))
-    ax.plot(table["log_predictive"], at, "o-", color="C0", ms=4)
-    ax.set_yticks(at, [("+ " if i else "") + f for i, f in enumerate(table["feature"])])
-    ax.invert_yaxis()
-    ax.set_xlabel("mean log predictive (nats)")
-    ax.locator_params(axis="x", nbins=5)
-    return ax
-
-
-def variable_inclusion(post: TreePosterior, *, ax: Axes | None = None) -> Axes:
-    """Probability that a feature is used, and its expected share of the splits.
-
-    Examples
-    --------
-    >>> ax = ps.plots.variable_inclusion(trees)
-    """
-    table = post.variable_inclusion()
-    order = np.argsort(table.sel(statistic="share").values)
-    names = table["feature"].values[order]
-    ax = _axes(ax, (5.0, 1.0 + 0.28 * len(names)))
-    at = np.arange(len(names))
-    ax.barh(at + 0.2, table.sel(statistic="probability").values[order], 0.4, label="probability of use", color="C0")
-    ax.barh(at - 0.2, table.sel(statistic="share").values[order], 0.4, label="share of splits", color="C1")
-    ax.set_yticks(at, names)
-    ax.set_xlim(0.0, 1.02)
-    ax.set_xlabel("posterior expectation")
-    ax.legend(loc="lower right", fontsize=8)
-    return ax
-
-
 def plot_pdp(
     post: TreePosterior,
     feature: str,
@@ -213,9 +162,11 @@ def plot_pdp(
     curves = post.partial_dependence(feature, grid, X, per_draw=True)
     chosen = rng.choice(len(post.weights), n_draws, p=post.weights.values)
     low, high = np.quantile(curves.values[chosen], [0.5 - mass / 2, 0.5 + mass / 2], axis=0)
-    ax = _axes(ax, (5.0, 3.2))
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.0, 3.2), layout="constrained")
     x, ticks = _positions(mean[dimension_of(feature)].values)
-    _refuse_classes("classes", classes, mean)
+    if classes is not None and "level" not in mean.dims:
+        raise ValueError(f"classes is for a response of classes, this one is of numbers; got {quoted(classes)}")
     if "level" in mean.dims:
         levels = mean["level"].values.tolist()
         unknown = [level for level in ([] if classes is None else classes) if level not in levels]
@@ -233,104 +184,6 @@ def plot_pdp(
     _ticks(ax, x, ticks)
     ax.set_xlabel(feature)
     return ax
-
-
-def plot_ice(
-    post: TreePosterior,
-    feature: str,
-    *,
-    level: object | None = None,
-    grid: npt.ArrayLike | None = None,
-    X: TableLike | None = None,
-    n_rows: int = 50,
-    random_seed: int | np.random.Generator | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Curves of single rows, and their mean.
-
-    Parameters
-    ----------
-    post : TreePosterior
-    feature : str
-    level : optional
-        For a response of classes: the class whose probability is drawn, by default the last.
-    grid, X : optional
-        As in `TreePosterior.ice`.
-    n_rows : int
-        Rows drawn at random whose curves are shown; all where there are not so many.
-    random_seed : int or Generator, optional
-    ax : Axes, optional
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ValueError
-        For what `TreePosterior.ice` refuses, for a level that the response does not have, and for a negative number
-        of rows.
-
-    Examples
-    --------
-    >>> ax = ps.plots.plot_ice(trees, "age", random_seed=1)
-    """
-    if not isinstance(n_rows, int | np.integer) or n_rows < 0:
-        raise ValueError(f"n_rows must be an integer of at least 0, got {quoted(n_rows)}")
-    curves = post.ice(feature, grid, X)
-    _refuse_classes("level", level, curves)
-    if "level" in curves.dims:
-        levels = curves["level"].values.tolist()
-        level = levels[-1] if level is None else level
-        if level not in levels:
-            raise ValueError(f"level must be one of {levels}, got {quoted(level)}")
-        curves = curves.sel({"level": level})
-    ax = _axes(ax, (5.0, 3.2))
-    x, ticks = _positions(curves[dimension_of(feature)].values)
-    n = min(n_rows, len(curves))
-    rows = np.random.default_rng(random_seed).choice(len(curves), n, replace=False)
-    along = np.argsort(x)  # a grid comes in any order
-    ax.plot(x[along], curves.values[rows].T[along], marker=_dot(x), color="0.6", lw=0.6, alpha=0.7)
-    ax.plot([], [], color="0.6", lw=0.6, label=f"{n} rows")
-    ax.plot(x[along], curves.values.mean(0)[along], marker=_dot(x), color="C0", lw=2, label="mean of all rows")
-    _ticks(ax, x, ticks)
-    ax.set_xlabel(feature)
-    ax.set_ylabel("prediction" if level is None else f"probability of {level}")
-    ax.legend(fontsize=8)
-    return ax
-
-
-def plot_tree_convergence(idata: "xr.DataTree", name: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Trace of the log joint of each chain of ``pm.sample``.
-
-    Examples
-    --------
-    >>> ax = ps.plots.plot_tree_convergence(tree_idata)
-    """
-    from pymc_spn.trees.record import tree_names
-
-    names = tree_names(idata)
-    if name is None and len(names) != 1:
-        raise ValueError(f"name must be given, one of {quoted(names)}")
-    name = names[0] if name is None else name
-    if name not in names:
-        raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
-    idata = with_sample_dimensions(idata)
-    for dim in ("chain", "draw"):
-        if dim not in idata["posterior"].dims:
-            raise ValueError(f"idata must have the dimension {dim!r}: {BY_LISTS}")
-    ax = _axes(ax, (6.0, 2.8))
-    values = idata["posterior"].dataset[f"{name}_log_joint"].transpose("chain", "draw")
-    for chain, trace in zip(values["chain"].values, values.values, strict=True):
-        ax.plot(values["draw"].values, trace, marker=_dot(trace), lw=0.7, label=f"chain {chain}")
-    ax.set_xlabel("draw")
-    ax.set_ylabel(f"log joint of {name} (nats)")
-    ax.legend(fontsize=8, ncols=4)
-    return ax
-
-
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def _positions(grid: np.ndarray) -> tuple[np.ndarray, list[str] | None]:
@@ -361,8 +214,3 @@ def _ticks(ax: Axes, x: np.ndarray, labels: list[str] | None) -> None:
     if labels is not None:
         is_long = sum(map(len, labels)) > 40
         ax.set_xticks(x, labels, rotation=45 if is_long else 0, ha="right" if is_long else "center")
-
-
-def _refuse_classes(argument: str, asked: Any, curves: Any) -> None:
-    if asked is not None and "level" not in curves.dims:
-        raise ValueError(f"{argument} is for a response of classes, this one is of numbers; got {quoted(asked)}")

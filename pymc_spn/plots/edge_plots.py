@@ -80,7 +80,6 @@ def plot_graph(
     title: str | None = None,
     positions: Mapping[str, tuple[float, float]] | None = None,
     probabilities: "xr.DataArray | None" = None,
-    **more: object,
 ) -> "Axes":
     """Drawing of a graph or of an equivalence class: arrows are directed, lines may point either way.
 
@@ -95,8 +94,6 @@ def plot_graph(
     probabilities : DataArray, optional
         (parent, child), as from `OrderSPN.edge_probabilities`: edges are as wide as they are probable, and say how
         probable. A line that may point either way has the probability of both directions together.
-    **more
-        Further positions by name.
 
     Returns
     -------
@@ -121,7 +118,7 @@ def plot_graph(
         raise TypeError(f"graph must be a ps.DAG or ps.CPDAG; got {type(graph).__name__}")
     if not isinstance(positions, Mapping | None):
         raise TypeError(f"positions must be a mapping from names to (x, y); got {quoted(positions)}")
-    given = {**by_name("positions", positions or {}), **more}
+    given = by_name("positions", positions or {})
     for name, at in given.items():
         if name not in graph.names:
             raise ValueError(f"positions name {name!r}, which is not a variable; they are {quoted(list(graph.names))}")

@@ -1,9 +1,8 @@
 """Figure 5 of the paper from the numbers of `indian_chefs_architectures`: numbers, reputations, example networks."""
 
 import matplotlib.pyplot as plt
+import networkx as nx
 import numpy as np
-
-import pymc_spn as ps
 
 NUMBERS = {
     "accuracy": "test accuracy",
@@ -138,7 +137,12 @@ def draw_examples(draws, posterior, places):
     figure, axes = plt.subplots(1, 3, figsize=(12, 4.6), layout="constrained")
     for ax, place in zip(axes, places, strict=True):
         one = {k: float(posterior[k].values[place]) for k in ("nodes", "depth", "width", "accuracy")}
-        ps.plots.plot_chefs_graph(draws.to_networkx(*(int(i) for i in place)), ax=ax)
+        graph = draws.to_networkx(*(int(i) for i in place))
+        across = nx.spring_layout(graph, seed=1)
+        at = {node: (across[node][0], reputation) for node, reputation in graph.nodes("reputation")}
+        nx.draw_networkx(graph, at, ax=ax, node_color="white", edgecolors="black", font_size=7)
+        ax.set_ylabel("reputation")
+        ax.tick_params(left=True, labelleft=True)
         ax.set_title(
             f"{one['nodes']:.0f} nodes in use, depth {one['depth']:.0f}, width {one['width']:.0f}, "
             f"accuracy {one['accuracy']:.3f}",

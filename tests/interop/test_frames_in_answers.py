@@ -270,14 +270,9 @@ def test_schemas_of_pandas_are_those_of_earlier_files():
 
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])
 def test_pictures_take_the_tables_that_answers_give(kind):
-    numbers, p = (
-        of_kind(TABLE[["x", "z"]], kind),
-        xr.DataArray(np.full((N, 2), 0.5), {"column": ["x", "z"]}, ["row", "column"]),
-    )
+    p = xr.DataArray(np.full((N, 2), 0.5), {"column": ["x", "z"]}, ["row", "column"])
     p = p.assign_coords(row=np.arange(N))
     axes = ps.plots.plot_pairs(of_kind(TABLE, kind), of_kind(TABLE, kind), columns=["x", "g", "s"])
     assert axes.shape == (3, 3)
     ps.plots.plot_cells(p, of_kind(TABLE, kind))
-    ps.plots.plot_cluster_profile(of_kind(TABLE, kind), np.arange(N) % 2)
-    ps.plots.plot_fantasies(numbers, numbers)
     plt.close("all")

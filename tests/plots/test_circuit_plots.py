@@ -8,8 +8,7 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn import plots
-from tests.hand_made_records import problem_of, sampled_tree
-from tests.random_circuits import random_circuit
+from tests.hand_made_records import sampled_tree
 
 mpl.use("Agg")
 
@@ -120,71 +119,8 @@ def test_levels_that_only_draws_have_keep_their_share():
         (lambda d: plots.plot_pairs(d, d, columns="ab"), ValueError, "columns must be a sequence of names, got 'ab'"),
         (lambda d: plots.plot_pairs(d, d, columns=[]), ValueError, r"columns must be a sequence of names, got \[\]"),
         (lambda d: plots.plot_pairs(d * np.nan, d), ValueError, "in every column that is drawn; 'a' has none"),
-        (lambda d: plots.plot_cluster_profile(d * np.nan, [0, 1]), ValueError, "in every column; 'a' has none"),
-        (
-            lambda d: plots.plot_cluster_profile(d, [0, 1], max_clusters=0),
-            ValueError,
-            "max_clusters must be at least 1",
-        ),
-        (lambda d: plots.plot_log_joint(d), ValueError, "with a group 'posterior'; got DataFrame"),
-        (
-            lambda d: plots.plot_log_joint(sampled_tree("missing").isel(chain=0, drop=True)),
-            ValueError,
-            "results must have the dimension 'chain'",
-        ),
-        (
-            lambda d: plots.plot_circuit(ps.circuits.complete_tree(["a"])),
-            TypeError,
-            "must be a ps.Circuit; got RegionTree$",
-        ),
-        (
-            lambda d: plots.plot_circuit(ps.SPNPosterior.from_idata(sampled_tree("missing")).as_circuit(1)),
-            TypeError,
-            r"got PosteriorCircuit; draw its \.circuit and \.log_weights",
-        ),
     ],
 )
 def test_what_cannot_be_drawn_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call(pd.DataFrame({"a": [1.0, 2.0]}))
-
-
-def test_cluster_profile_shows_standardised_means():
-    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
-    data = pd.DataFrame(problem_of("missing").X, columns=["x0", "x1", "x2"])
-    clusters = post.top_clusters()
-    shown = plots.plot_cluster_profile(data, clusters).images[0].get_array()
-    rows = clusters.values == 0
-    x = data["x0"]
-    expected = np.nanmean(x[rows] - x.mean()) / x.std(ddof=0)
-    assert shown[0, 0] == pytest.approx(expected)
-    again = plots.plot_cluster_profile(data, clusters.values).images[0].get_array()
-    np.testing.assert_array_equal(again, shown)
-    with pytest.raises(ValueError, match="clusters must label the 2 rows of data"):
-        plots.plot_cluster_profile(data.iloc[:2], clusters)
-
-
-def test_traces_by_start():
-    trees = {"a": sampled_tree("missing"), "b": sampled_tree("missing")}
-    rng = np.random.default_rng(0)
-    for tree in trees.values():
-        tree["posterior"]["x_log_joint"][:] = rng.normal(size=tree["posterior"]["x_log_joint"].shape)
-    ax = plots.plot_log_joint(trees)
-    assert len(ax.lines) == 4 and "R-hat of 4 chains" in ax.get_title()
-    assert [t.get_text() for t in ax.get_legend().get_texts()] == ["a", "b"]
-    assert len(plots.plot_log_joint(trees["a"]).lines) == 2
-    with pytest.raises(ValueError, match="results must hold one network"):
-        plots.plot_log_joint(trees["a"], name="y")
-
-
-def test_a_circuit_is_drawn_node_by_node():
-    circuit, log_weights, _ = random_circuit(np.random.default_rng(0), 3, mixed=False)
-    ax = plots.plot_circuit(circuit, log_weights)
-    assert len(ax.lines) == circuit.n_edges and len(ax.collections) == circuit.n_nodes
-    names = [t.get_text() for t in ax.texts]
-    assert names.count("+") == circuit.n_sum and names.count("×") == circuit.n_product
-    with pytest.raises(ValueError, match="log_weights must have shape"):
-        plots.plot_circuit(circuit, log_weights[1:])
-    many = random_circuit(np.random.default_rng(0), 12, mixed=False)[0]
-    with pytest.raises(ValueError, match="at most 400 nodes"):
-        plots.plot_circuit(many)

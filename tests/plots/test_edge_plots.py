@@ -44,7 +44,7 @@ def test_cells_and_frames_are_found_by_name():
     with pytest.raises(ValueError, match="edges must have the dimensions parent and child, got"):
         plot_edge_probabilities(edges.expand_dims("draw"))
     with pytest.raises(ValueError, match="positions name 'z', which is not a variable"):
-        plot_graph(GRAPH, z=(0.0, 0.0))
+        plot_graph(GRAPH, positions={"z": (0.0, 0.0)})
     with pytest.raises(TypeError, match="edges must be a DataArray with the names of its nodes; got ndarray"):
         plot_edge_probabilities(values)
     with pytest.raises(TypeError, match=r"graph must be a ps\.DAG or ps\.CPDAG; got dict"):
@@ -87,7 +87,7 @@ def test_arrows_and_lines():
     assert kinds(plot_graph(GRAPH)) == ["CurveFilledB"] * 3
     chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")]).cpdag()
     _, ax = plt.subplots()
-    assert plot_graph(chain, ax, a=(0.0, 5.0)) is ax
+    assert plot_graph(chain, ax, positions={"a": (0.0, 5.0)}) is ax
     assert kinds(ax) == ["Curve"] * 2
     assert {t.get_text(): t.get_position() for t in ax.texts}["a"] == (0.0, 5.0)
 

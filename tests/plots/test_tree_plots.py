@@ -7,7 +7,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 
 import pymc_spn as ps
@@ -43,10 +42,7 @@ def test_axes_in_axes_out(post):
     _, ax = plt.subplots()
     for draw in (
         lambda: plots.plot_tree(post, 0, ax=ax),
-        lambda: plots.variable_inclusion(post, ax=ax),
-        lambda: plots.variable_importance(post, ax=ax),
         lambda: plots.plot_pdp(post, "a", ax=ax, n_draws=10, random_seed=1),
-        lambda: plots.plot_ice(post, "a", ax=ax, random_seed=1),
     ):
         assert draw() is ax
 
@@ -59,10 +55,6 @@ def test_labels_and_curves(post):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), curve.values[:, 0])
     levels = plots.plot_pdp(post, "c", classes=["q"], n_draws=20, random_seed=1)
     assert [t.get_text() for t in levels.get_xticklabels()] == ["u", "v", "w"]
-    ice = plots.plot_ice(post, "a", level="q", n_rows=7, random_seed=1)
-    assert ice.get_ylabel() == "probability of q" and len(ice.lines) == 9
-    with pytest.raises(ValueError, match="level must be one of"):
-        plots.plot_ice(post, "a", level="z")
     for arguments, message in (
         ({"mass": 2.0}, r"mass must lie in \(0, 1\)"),
         ({"n_draws": 0}, "n_draws must be an integer of at least 1"),
@@ -70,10 +62,6 @@ def test_labels_and_curves(post):
     ):
         with pytest.raises(ValueError, match=message):
             plots.plot_pdp(post, "a", **arguments)
-    bars = plots.variable_inclusion(post)
-    assert {t.get_text() for t in bars.get_yticklabels()} == {"a", "c"}
-    steps = plots.variable_importance(post)
-    assert [t.get_text() for t in steps.get_yticklabels()] == ["(none)", "+ a", "+ c"]
 
 
 def test_grids_in_any_order_and_classes_where_there_are_none(post):
@@ -82,15 +70,13 @@ def test_grids_in_any_order_and_classes_where_there_are_none(post):
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), sorted(values))
     expected = post.partial_dependence("a", values).values[[1, 2, 0], 0]
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), expected)
-    one = plots.plot_ice(post, "a", grid=[0.0], random_seed=1)
+    one = plots.plot_pdp(post, "a", grid=[0.0], n_draws=5, random_seed=1)
     assert {line.get_marker() for line in one.lines if len(line.get_xdata())} == {"o"}
     x = np.arange(8.0)
     numbers = ps.fit_tree(pd.DataFrame({"a": x}), x, "real", particles=2, islands=1, random_seed=1)
     for call, message in (
-        (lambda: plots.plot_ice(numbers, "a", level="q"), "level is for a response of classes, .* got 'q'"),
-        (lambda: plots.plot_pdp(numbers, "a", classes=["q"]), "classes is for a response of classes"),
+        (lambda: plots.plot_pdp(numbers, "a", classes=["q"]), r"classes is for a response of classes, .* got \['q'\]"),
         (lambda: plots.plot_pdp(post, "a", classes="pq"), "classes must be a sequence of classes, got 'pq'"),
-        (lambda: plots.plot_ice(post, "a", n_rows=-1), "n_rows must be an integer of at least 0, got -1"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -99,29 +85,6 @@ def test_grids_in_any_order_and_classes_where_there_are_none(post):
 def test_words_on_light_boxes_are_dark(post):
     with plt.style.context("dark_background"):
         assert {t.get_color() for t in plots.plot_tree(post).texts} == {"black"}
-
-
-def test_convergence_of_chains():
-    x = np.arange(8.0)[:, None]
-    with pm.Model():
-        ps.TreeResponse("y", ps.DecisionTree("t", x), observed=[0, 0, 0, 0, 1, 1, 1, 1])
-        idata = pm.sample(
-            10,
-            tune=5,
-            chains=2,
-            cores=1,
-            random_seed=1,
-            progressbar=False,
-            compute_convergence_checks=False,
-            quiet=True,
-        )
-    ax = plots.plot_tree_convergence(idata)
-    assert ax.get_ylabel() == "log joint of t (nats)" and len(ax.lines) == 2
-    with pytest.raises(ValueError, match="name must be one of"):
-        plots.plot_tree_convergence(idata, "u")
-    with pytest.raises(ValueError, match="idata must have the dimension 'chain'"):
-        plots.plot_tree_convergence(idata.isel(chain=0, drop=True))
-    assert len(plots.plot_tree_convergence(idata.isel(chain=0)).lines) == 1
 
 
 def test_unknown_drawing():
