@@ -61,9 +61,6 @@ REST = {
     "numerics": """
         progress_bars
     """,
-    "benchmarks": """
-        tables_side_by_side
-    """,
     "plots": """
         circuit_plots tree_plots
     """,
@@ -143,7 +140,6 @@ LONG = [
     r"test_gap_indicators\.py::test_a_structure_over_names_holds_the_mark",
     r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
     r"trees/test_predictive_quantiles\.py",
-    r"plots/test_(circuit|tree)_plots\.py",
     r"test_imputed_posterior\.py::test_(standard_errors|sampled_orders)_",
     r"test_expected_edges_are_those_of_the_penalty\[0.3\]",
     r"test_joint_cells\.py::test_rows_are_cells_in_every_question\[variational\]",
