@@ -1,42 +1,24 @@
 """Kernel A: bottom-up blocked Gibbs on the explicit network, the baseline of Vergari et al. and Trapp et al.
 
-One sweep draws all weights and all leaf parameters given the trees (`bottom_up_parameters`), then every row's tree
-given these. For a tree it works out the values of all sum nodes from the leaves up, and draws the 2D - 1 digits from
-the root down. Nothing is integrated out, so rows are independent given the parameters and are worked out in blocks, one
-vector lane per row. Vergari et al. (2019), arXiv:1807.09306; Trapp et al. (2019), arXiv:1905.10884.
+One sweep draws all weights and all leaf parameters given the trees, then every row's tree given these. For a tree it
+works out the values of all sum nodes from the leaves up, and draws the 2D - 1 digits from the root down. Nothing is
+integrated out, so rows are independent given the parameters, and NumPy works them out in blocks. Vergari et al. (2019),
+arXiv:1807.09306; Trapp et al. (2019), arXiv:1905.10884.
 """
-
-import math
 
 import numpy as np
 
-from pymc_spn.gibbs.bottom_up_parameters import (
-    LOG2_E,
-    install_priors,
-    make_parameters,
-    redraw_parameters,
-)
-from pymc_spn.gibbs.bottom_up_values import (
-    BLOCK,
-    edge_bits,
-    evaluate_block,
-    evaluate_row_by_logs,
-    family_term,
-    fast_exp2,
-    make_points,
-    move_points,
-    tabulate_column,
-)
-from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.gibbs.network import spread
+from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, reached_digits
+from pymc_spn.gibbs.family_kernels import posteriors
+from pymc_spn.gibbs.network import EMPTY_LEAF, spread
 from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.gibbs.statistics import entry_priors
+from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.leaves.kernel_forms import LOGARITHM, REAL
+from pymc_spn.numerics.gamma_draws import log_dirichlet
 
-# Terms below 2^-1020 count as 2^-1020; a root value above this one has then lost at most 1e-26 of itself.
-SAFE = 1e-280
+BLOCK = 256  # rows at a time
 
 
 class BottomUpSampler:
@@ -49,8 +31,6 @@ class BottomUpSampler:
     compiled : CompiledPalette
     coded : (N, D) float64
         Table in the units of the palette, NaN where missing.
-    moving : sequence of int
-        Places of the columns that `set_table` changes.
 
     Raises
     ------
@@ -58,21 +38,16 @@ class BottomUpSampler:
         If a region has infinitely many children.
     """
 
-    def __init__(self, structure, compiled, coded, moving=()):
+    def __init__(self, structure, compiled, coded):
         self.compiled = compiled
         self.layout = explicit_layout(structure, compiled, coded, "bottom_up")
-        self.placed, self.entry_source = spread(compiled, structure.leaf_column)
-        self.parameters = make_parameters(self.layout, self.placed)
-        self.moving = np.asarray(moving, np.int64)
-        self.points = make_points(self.layout, self.placed, place_columns(structure, coded), self.moving)
-        n_nodes = int(self.layout.n_nodes.sum())
-        self.value = np.ones((n_nodes, BLOCK))
-        self.value_bits = np.zeros((n_nodes, 1))
+        self.palette, self.entry_source = spread(compiled, structure.leaf_column)
+        self.coded = place_columns(structure, coded)
         self._digits = np.full((len(coded), structure.n_regions), -1, np.int32)
 
     def set_table(self, placed):
-        """Take the values of the columns that move from a coded table (N, P)."""
-        move_points(self.points, self.placed, placed, self.moving)
+        """Take a coded table (N, P) for the present one."""
+        self.coded = placed
 
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each."""
@@ -80,8 +55,8 @@ class BottomUpSampler:
 
     def set_priors(self, concentration, prior):
         """Install concentrations (2,) and the prior parameters (E, 4) of palette entries, in coded units."""
-        shares = child_shares(self.layout, self.compiled, concentration)
-        install_priors(self.parameters, self.layout, self.placed, shares, np.asarray(prior)[self.entry_source])
+        self.shares = child_shares(self.layout, self.compiled, concentration)
+        self.prior = np.asarray(prior, np.float64)[self.entry_source]
 
     def set_digits(self, digits):
         """Start from digits (N, R); what they hold off the trees is ignored."""
@@ -103,140 +78,113 @@ class BottomUpSampler:
         float
             Fraction of rows that moved.
         """
-        moved = bottom_up_sweep(
-            rng,
-            self.parameters,
-            self.layout,
-            self.placed,
-            self.points,
-            self.value,
-            self.value_bits,
-            self._digits,
-        )
+        edge = self.edges()
+        log_weights, leaves = self.draw_weights(rng, edge), self.draw_leaves(rng, edge)
+        moved = 0
+        for first in range(0, len(self._digits), BLOCK):
+            rows = slice(first, first + BLOCK)
+            digits = draw_trees(rng, self.layout, *self.log_values(log_weights, leaves, rows))
+            moved += (digits != self._digits[rows]).any(axis=1).sum()
+            self._digits[rows] = digits
         return moved / max(len(self._digits), 1)
 
+    def edges(self):
+        """Edge (R, N) that each row takes in each region, numbered within the region, -1 off the tree."""
+        layout, digits = self.layout, self._digits.T
+        edge = np.full(digits.shape, -1, np.int64)
+        for r in range(len(edge)):
+            node = nodes_below(layout, r, edge[layout.parent[r]]) if r > 0 else 0
+            edge[r] = np.where(digits[r] >= 0, node * layout.width[r] + digits[r], -1)
+        return edge
 
-@kernel
-def bottom_up_sweep(rng, par, layout, palette, points, value, value_bits, digits):
-    """One sweep of blocked Gibbs; returns the number of rows that moved.
+    def draw_weights(self, rng, edge):
+        """Logs of the weights (nodes, width) of each region given the trees."""
+        drawn = []
+        for r, share in enumerate(self.shares):
+            size = self.layout.n_nodes[r] * share.size
+            counts = np.bincount(edge[r][edge[r] >= 0], minlength=size)
+            drawn.append(log_dirichlet(rng, counts.reshape(-1, share.size) + share))
+        return drawn
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    par : Parameters
-    layout : ExplicitLayout
-    palette : CompiledPalette
-    points : Points
-    value : (S, BLOCK) float64
-        Scratch space: values of the sum nodes for the rows of a block.
-    value_bits : (S, 1) float64
-        Scratch space: their logs for one row that underflows.
-    digits : (N, R) int32
-        State, changed in place.
-    """
-    redraw_parameters(rng, par, layout, palette, points.y, digits)
-    for d in range(points.tabulated.size):
-        if points.tabulated[d]:
-            tabulate_column(par, layout, palette, points, d)
-    moved = 0
-    child = np.empty(digits.shape[1], np.int64)
-    root = layout.node_begin[0]
-    unchecked = np.zeros(1, np.int64)
-    for first in range(0, digits.shape[0], BLOCK):
-        if must_stop_after(4 * BLOCK * (par.weight.size + digits.shape[1]), unchecked):
-            return moved
-        evaluate_block(par, layout, palette, points, value, layout.missing, first)
-        for n in range(first, min(first + BLOCK, digits.shape[0])):
-            if layout.missing[n, 0]:
-                continue
-            if value[root, n - first] > SAFE:
-                moved += draw_tree(rng, par, layout, palette, points, value, n - first, n, child, digits)
-            else:
-                evaluate_row_by_logs(par, layout, palette, points, value_bits, n)
-                moved += draw_tree_by_logs(rng, par, layout, palette, points, value_bits, n, child, digits)
-    return moved
-
-
-@kernel
-def draw_tree(rng, par, layout, palette, points, value, j, n, child, digits):
-    """Draw the digits of one row from the root down; returns whether any digit changed.
-
-    Parameters
-    ----------
-    value : (S, BLOCK) float64
-        Values of all sum nodes, the row's in column ``j``.
-    child : (R,) int64
-        Scratch space: the edge taken in each region, numbered within the region.
-    """
-    changed = False
-    for r in range(child.size):
-        child[r] = -1
-        node = follow(layout, r, child)
-        if layout.missing[n, r] or node < 0:
-            changed |= digits[n, r] >= 0
-            digits[n, r] = -1
-            continue
-        d = layout.column[r]
-        width = layout.width[r]
-        edge = layout.edge_begin[r] + node * width
-        u = rng.random() * value[layout.node_begin[r] + node, j]
-        digit = width - 1  # what rounding leaves of u belongs to the last child
-        if d < 0:
-            parts = layout.part_ptr[r]
-            for c in range(width - 1):
-                product = par.weight[edge + c]
-                for p in range(parts, layout.part_ptr[r + 1]):
-                    q = layout.parts[p]
-                    below = node_below(layout, q, node * width + c)
-                    if below >= 0:
-                        product *= value[layout.node_begin[q] + below, j]
-                u -= product
-                if u < 0.0:
-                    digit = c
-                    break
-        else:
-            y = points.y[d, n]
-            for c in range(width - 1):
-                i = edge + c
-                family = palette.family[par.entry[i]]
+    def draw_leaves(self, rng, edge):
+        """Parameters of all leaves given the trees: of each place a list of (leaves, family, parameters)."""
+        drawn, palette = [], self.palette
+        for d, r in enumerate(self.layout.leaf_region):
+            n_leaves = self.layout.n_nodes[r] * self.layout.width[r]
+            first, last = palette.entry_ptr[d : d + 2]
+            entry = first + np.arange(n_leaves) % self.layout.width[r] % (last - first)
+            drawn.append([])
+            for e in range(first, last):
+                own, family = np.flatnonzero(entry == e), palette.family[e]
+                rows = np.flatnonzero((edge[r] >= 0) & (entry[edge[r]] == e))
+                leaf, y = np.searchsorted(own, edge[r, rows]), self.coded[rows, d]
+                part = PREDICTIVES[int(family)]
                 if family == CATEGORICAL:
-                    u -= par.level_value[par.cell_begin[d] + (node * width + c) * palette.n_levels[d] + int(y)]
+                    learned = np.full((own.size, palette.n_levels[d]), self.prior[e, 0])
+                    np.add.at(learned, (leaf, y.astype(np.int64)), 1.0)
                 else:
-                    logs = points.logs[d, n]
-                    lead, centre, curvature, slope = par.lead[i], par.centre[i], par.curvature[i], par.slope[i]
-                    u -= fast_exp2(family_term(family, lead, centre, curvature, slope, y, logs))
-                if u < 0.0:
-                    digit = c
-                    break
-        child[r] = node * width + digit
-        changed |= digits[n, r] != digit
-        digits[n, r] = digit
-    return changed
+                    reading = part.conjugate.reading
+                    x = y if reading == REAL else y + palette.offset[d]
+                    x = np.log(x) if reading == LOGARITHM else x
+                    cell = palette.cell_variance[d] if reading == REAL else 0.0
+                    n, s1, s2 = (np.bincount(leaf, w, own.size) for w in (np.ones(leaf.size), x, x * x + cell))
+                    learned = np.empty((own.size, 4))
+                    posteriors(np.full(own.size, family), n, s1, s2, np.tile(self.prior[e], (own.size, 1)), learned)
+                drawn[d].append((own, family, part.prior.draw_parameters(part.posterior(learned), rng)))
+        return drawn
+
+    def leaf_logs(self, leaves, d, rows):
+        """Log densities (L, n) of some rows in all leaves of a place, NaN where the cell is missing."""
+        y, palette = self.coded[rows, d], self.palette
+        out = np.empty((sum(own.size for own, *_ in leaves), y.size))
+        for own, family, parameters in leaves:
+            if family == CATEGORICAL:
+                with np.errstate(divide="ignore"):
+                    out[own] = np.log(parameters)[:, np.nan_to_num(y).astype(np.int64)]
+                continue
+            part = PREDICTIVES[int(family)]
+            is_real = part.conjugate.reading == REAL
+            out[own] = part.prior.leaf_log_density(parameters[:, None], y if is_real else y + palette.offset[d])
+            if is_real and palette.cell_variance[d] > 0.0:  # the mean over the cell of a whole number
+                out[own] -= 0.5 * palette.cell_variance[d] / parameters[:, 1:] ** 2
+        return np.maximum(out, EMPTY_LEAF)
+
+    def log_values(self, log_weights, leaves, rows):
+        """Of each region the logs (nodes, width, n) of weight times child for some rows; which (R, n) are missing."""
+        layout = self.layout
+        missing = layout.missing[rows].T
+        edges, nodes = [None] * len(missing), [None] * len(missing)
+        for r in range(len(missing) - 1, -1, -1):
+            d = layout.column[r]
+            if d >= 0:
+                child = self.leaf_logs(leaves[d], d, rows)
+            else:
+                child = np.zeros((log_weights[r].size, missing.shape[1]))
+                for q in layout.parts[layout.part_ptr[r] : layout.part_ptr[r + 1]]:
+                    below = nodes_below(layout, q, np.arange(len(child)))
+                    child[below >= 0] += nodes[q][below[below >= 0]]
+            edges[r] = child.reshape(*log_weights[r].shape, -1) + log_weights[r][:, :, None]
+            top = edges[r].max(axis=1)
+            nodes[r] = top + np.log(np.exp(edges[r] - top[:, None]).sum(axis=1))
+            nodes[r][:, missing[r]] = 0.0
+        return edges, missing
 
 
-@kernel
-def draw_tree_by_logs(rng, par, layout, palette, points, value, n, child, digits):
-    """`draw_tree` from logs in bits (S, 1)."""
-    changed = False
-    for r in range(child.size):
-        child[r] = -1
-        node = follow(layout, r, child)
-        if layout.missing[n, r] or node < 0:
-            changed |= digits[n, r] >= 0
-            digits[n, r] = -1
-            continue
-        d = layout.column[r]
-        width = layout.width[r]
-        total = value[layout.node_begin[r] + node, 0]
-        u = rng.random()
-        digit = width - 1
-        for c in range(width - 1):
-            bits = edge_bits(par, layout, palette, points, value, r, d, node * width + c, n)
-            u -= math.exp((bits - total) / LOG2_E)
-            if u < 0.0:
-                digit = c
-                break
-        child[r] = node * width + digit
-        changed |= digits[n, r] != digit
-        digits[n, r] = digit
-    return changed
+def draw_trees(rng, layout, edges, missing):
+    """Digits (n, R) of some rows from the root down, from what `BottomUpSampler.log_values` gives."""
+    digits, taken = np.full(missing.shape, -1, np.int32), np.full(missing.shape, -1, np.int64)
+    for r, logs in enumerate(edges):
+        node = nodes_below(layout, r, taken[layout.parent[r]]) if r > 0 else np.zeros(missing.shape[1], np.int64)
+        rows = np.flatnonzero(~missing[r] & (node >= 0))
+        own = logs[node[rows], :, rows]
+        digits[r, rows] = np.argmax(own + rng.gumbel(size=own.shape), axis=1)
+        taken[r, rows] = node[rows] * layout.width[r] + digits[r, rows]
+    return digits.T
+
+
+def nodes_below(layout, r, edge):
+    """`explicit_layout.node_below` of many edges; -1 stays -1."""
+    above = layout.parent[r]
+    n_splits, width = layout.n_splits[above], layout.width[above]
+    c = edge % width
+    return np.where((edge >= 0) & (c % n_splits == layout.split[r]), edge // width * layout.uses[r] + c // n_splits, -1)

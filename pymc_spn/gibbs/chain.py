@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pymc_spn.gibbs.alternation import WORTH_IT, Turns, bottom_up_nodes, how_much_cheaper, n_turns
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.gibbs.chain_runs import ChainRuns, n_runs_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
@@ -12,15 +11,12 @@ from pymc_spn.gibbs.network import LARGEST_LOG
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.published import PublishedSampler
 from pymc_spn.gibbs.sampler import Sampler, place_columns
-from pymc_spn.gibbs.start_race import StartRace, race_of
 from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 
-USUAL_FRONTIER = 5
-LEAVES_PER_COLUMN = 350  # above this many occupied leaves a column, "auto" uses the frontier kernel
-KERNELS = ("auto", "exact", "frontier", "induced_tree", "alternating", "published", "bottom_up")
+KERNELS = ("exact", "published", "bottom_up")
 
 
 class Chain:
@@ -33,40 +29,27 @@ class Chain:
         The table in its own units, levels as integers, NaN where missing.
     kernel : str
         One of `KERNELS`.
-    frontier : int, optional
-        Largest region that the frontier kernel sums out; half the columns, at most 5, by default.
     rounding : RoundedSweeps, optional
         Sweeps over exact values where recorded ones stand for cells (`records.rounded_sweeps`).
     """
 
-    def __init__(self, schema, values, kernel="auto", frontier=None, rounding=None):
+    def __init__(self, schema, values, kernel="exact", rounding=None):
         self.schema, self.values, self.kernel = schema, np.array(values, np.float64), kernel
         coded = schema.code(self.values)
         self._sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
         self.rounding = rounding
         self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
-        self.frontier = min(max(len(schema.columns) // 2, 1), USUAL_FRONTIER) if frontier is None else frontier
         self.explicit = None
-        self.turns = None  # bottom-up sweeps, made when they are first wanted
-        self.n_nodes = bottom_up_nodes(schema.structure, schema.compiled)
-        self.n_bottom_up = np.inf  # such sweeps since the last collapsed one; a chain begins with a collapsed one
-        self.planned = None  # collapsed kernel and bottom-up sweeps to each of its sweeps
-        self.is_settled = False  # whether that plan is kept
-        self.race = None  # of several starts, while it lasts
+        self.is_settled = False  # whether the columns whose exact values are integrated stay as they are
         self.runs = None  # if the chain has several
-        if kernel == "alternating" and not np.isfinite(self.n_nodes):
-            raise ValueError('kernel "alternating" makes bottom-up sweeps, which need finite n_children in all regions')
-        if kernel not in ("auto", "exact") and self._sampler.net.joints is not None:
+        if kernel != "exact" and self._sampler.net.joints is not None:
             raise ValueError(
-                f'kernel must be "auto" or "exact" where leaves are over several columns, got "{kernel}"; '
+                f'kernel must be "exact" where leaves are over several columns, got "{kernel}"; '
                 "ps.SPN(..., joint_leaves=None) has no such leaves"
             )
-        if kernel in ("published", "bottom_up"):
-            if kernel == "published":
-                self.explicit = PublishedSampler(schema.structure, schema.compiled, coded)
-            else:
-                moving = () if rounding is None else rounding.moving
-                self.explicit = BottomUpSampler(schema.structure, schema.compiled, coded, moving)
+        if kernel != "exact":
+            kind = PublishedSampler if kernel == "published" else BottomUpSampler
+            self.explicit = kind(schema.structure, schema.compiled, coded)
 
     @property
     def sampler(self):
@@ -79,24 +62,18 @@ class Chain:
     def start(self, rng, hyperparameters, tune=0, draws=0):
         """Install hyperparameters (five vectors) and the schema's start; nothing of an earlier chain remains.
 
-        ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. "auto" chains
-        that start from k-means and have leaves over several columns are divided into several runs (`chain_runs`).
-        Others begin the tuning at several starts where they make bottom-up sweeps (`start_race`).
+        ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. Chains that
+        start from k-means and have leaves over several columns are divided into several runs (`chain_runs`).
         """
-        self.race = self.runs = None
+        self.runs = None
         self.begin(rng, hyperparameters)
-        if self.kernel != "auto" or self.schema.start != "kmeans":
-            return
-        n_starts, heat = race_of(tune)
         n_runs = n_runs_of(tune, draws)
-        if self.sampler.net.joints is not None and n_runs > 1:
+        if self.schema.start == "kmeans" and self.sampler.net.joints is not None and n_runs > 1:
             self.runs = ChainRuns(n_runs, tune, draws, hyperparameters)
-        elif self.sampler.net.joints is None and n_starts > 1:
-            self.race = StartRace(n_starts, heat, hyperparameters)
 
     def start_at(self, rng, hyperparameters, digits):
         """Install hyperparameters and digits (n, R) of the first rows; place the others by their conditionals."""
-        self.race = self.runs = None
+        self.runs = None
         self._forget(hyperparameters)
         self._sampler.seat(rng, digits)
         self.set_digits(self._sampler.digits())
@@ -107,11 +84,11 @@ class Chain:
         if self.rounding is not None:
             self.set_table(self.rounding.cells.exact(values=self.values))
         self._sampler.reset()
-        self.n_bottom_up, self.planned, self.is_settled = np.inf, None, False
+        self.is_settled = False
         self.set_hyperparameters(hyperparameters)
 
     def begin(self, rng, hyperparameters):
-        """One start, without a race."""
+        """One start."""
         self._forget(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
@@ -126,8 +103,6 @@ class Chain:
         self._sampler.set_digits(digits)
         if self.explicit is not None:
             self.explicit.set_digits(digits)
-        if self.turns is not None:
-            self.turns.is_behind = True
 
     def set_table(self, placed):
         """Install a coded table (N, P) before the assignments to it: exact values of what is recorded in cells."""
@@ -142,7 +117,6 @@ class Chain:
         if self.rounding is not None:
             placed[:, self.rounding.moving] = self.sampler.coded[:, self.rounding.moving]
         self.sampler.coded = placed
-        self.turns = None
 
     def set_hyperparameters(self, hyperparameters):
         """Install concentrations (2,), leaf scale, shape, precision ratio and covariance scale (D,) each."""
@@ -152,8 +126,6 @@ class Chain:
 
     def sweep(self, rng):
         """One sweep of the assignments; returns the fraction of rows that moved."""
-        if self.race is not None and not self.race.before_sweep(self, rng):
-            self.race = None
         if self.runs is not None:
             self.runs.before_sweep(self, rng)
         if self.explicit is not None:
@@ -163,74 +135,26 @@ class Chain:
                 self.rounding.draw_exact(rng, self.sampler)
                 self.explicit.set_table(self.sampler.coded)
             return moved
-        kernel = self.chosen_kernel()
-        if kernel == "bottom_up":
-            if self.turns is None:
-                moving = () if self.rounding is None else self.rounding.moving
-                coded = self.schema.code(self.values)
-                self.turns = Turns(self.schema.structure, self.schema.compiled, coded, moving)
-            self.n_bottom_up += 1
-            moved = self.turns.sweep(rng, self._sampler)
-            self.ahead = self.turns.sampler
-            return moved
-        self.n_bottom_up = 0
-        if self.turns is not None:
-            self.turns.is_behind = True
-        if self.rounding is None:
-            moved = self.sampler.sweep(rng, kernel, self.frontier)
-        else:
-            moved = self.rounding.sweep(rng, self.sampler, kernel, self.frontier)
         if not self.is_settled:
-            self.planned = None
-        return moved
-
-    def chosen_kernel(self):
-        """The kernel of the next sweep."""
-        if self.planned is None:
-            self.planned = self.plan()
-        collapsed, turns = self.planned
-        return "bottom_up" if self.n_bottom_up < turns else collapsed
+            self.plan()
+        return self.sampler.sweep(rng) if self.rounding is None else self.rounding.sweep(rng, self.sampler)
 
     def settle(self):
-        """Keep the plan for the present state until the next start; a race of starts is over, too.
+        """Keep what suits the present state until the next start.
 
         A choice that follows the state is no longer a draw from kernels that keep the posterior, so it ends with the
-        tuning. Before that, a chain that has grown or shrunk is given what suits it, after each collapsed sweep.
+        tuning. Before that, a chain that has grown or shrunk is given what suits it, before each sweep.
         """
-        if self.race is not None:
-            self.race.finish(self)
-            self.race = None
         if self.runs is not None:
             self.runs.begin_draws(self)
         if not self.is_settled:
-            self.planned, self.is_settled = self.plan(), True
+            self.plan()
+            self.is_settled = True
 
     def plan(self):
-        """Collapsed kernel, and bottom-up sweeps to each of its sweeps, that suit the present state.
-
-        From counts alone, so a seed gives the same draws on any machine. "auto" makes bottom-up sweeps in turns with
-        collapsed ones where they are much cheaper (`alternation`); "alternating" does so everywhere. Between the
-        collapsed kernels both choose by the cost of a row. The exact kernel needs 5 to 8 ns for each occupied leaf. The
-        frontier kernel needs 0.6 us for each column where leaves are few, and 1.4 to 1.8 where there are 150 to 220
-        (abalone, cpu_small, ailerons). So they cost the same near 350 leaves a column. Up to 290 leaves the exact
-        kernel also stands higher after as many seconds. Of rounded columns those with narrow leaves are integrated
-        (`RoundedSweeps.plan`).
-        """
-        n_rows, n_columns = self.values.shape
+        """Choose the rounded columns whose exact values are integrated out, those with narrow leaves."""
         if self.rounding is not None:
             self.rounding.plan(self.sampler)
-        if self.sampler.net.joints is not None:
-            return "exact", 0
-        if self.kernel not in ("auto", "alternating"):
-            return ("exact" if self.kernel == "frontier" and self.frontier >= n_columns else self.kernel), 0
-        n_leaves = self.sampler.n_occupied_leaves()
-        fits = n_leaves <= LEAVES_PER_COLUMN * n_columns or self.frontier >= n_columns
-        turns = 0
-        is_given = self.rounding is None or not self.rounding.integrated.any()  # all exact values are
-        if is_given and self.schema.missing != "draw" and np.isfinite(self.n_nodes):
-            ratio = how_much_cheaper(n_rows, n_columns, n_leaves, self.n_nodes)
-            turns = n_turns(ratio) if self.kernel == "alternating" or ratio >= WORTH_IT else 0
-        return ("exact" if fits else "frontier"), turns
 
     def update_hyperparameters(self, rng, owned, priors):
         """Slice updates of the owned hyperparameters; returns the five vectors."""

@@ -70,7 +70,7 @@ class ChainRuns:
             if self.is_drawing:
                 if run < len(self.states):
                     restore(chain, self.states[run])
-                    chain.planned = chain.plan()
+                    chain.plan()
             else:
                 self.states.append(state_of(chain))
                 chain.begin(rng, self.first)

@@ -341,7 +341,7 @@ def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slot
                 option = draw_kind(rng, tree, edges, scratch, r, logs)
             else:
                 option = (
-                    draw_split(rng, tree, edges, nodes, r, node, FRESH)
+                    draw_split(rng, tree, edges, nodes, r, node)
                     if free_mass(tree, masses, nodes, r, node) > 0.0
                     else FRESH
                 )

@@ -30,19 +30,13 @@ def _which(name, holds):
     return by_family(name, "family", codes, bare_called_kernel, __file__, otherwise=_no)
 
 
-def _term_alone(term, u, centre):
-    return term
-
-
 is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA_PRIOR)
 is_real = _which("is_real", lambda part: part.reading == REAL)
 is_of_logs = _which("is_of_logs", lambda part: part.reading == LOGARITHM)
 takes_factorials = _which("takes_factorials", lambda part: part.reading == FACTORIAL)
 is_not_negative = _which("is_not_negative", lambda part: part.reading == NOT_NEGATIVE)
 is_of_probabilities = _which("is_of_probabilities", lambda part: part.prior_form in (BETA_PRIOR, DIRICHLET_PRIOR))
-takes_two_variates = _which("takes_two_variates", lambda part: part.prior_form == BETA_PRIOR)
 has_base = _which("has_base", lambda part: part.log_base is not None)
-has_peaks = _which("has_peaks", lambda part: part.peak is not None)
 has_cells = _which("has_cells", lambda part: part.log_cell is not None)
 has_whole_numbers = _which("has_whole_numbers", lambda part: part.log_whole_number is not None)
 
@@ -58,10 +52,6 @@ add_slopes = by_family("add_slopes", "family", _pieces("add_slopes"), inner_kern
 expected_of = by_family("expected_of", "family", _pieces("expected"), inner_kernel, __file__)
 log_base_of = by_family("log_base_of", "family", _pieces("log_base"), *_BARE)
 draw_of = by_family("draw_of", "family", _pieces("draw"), *_BARE)
-growth_of = by_family("growth_of", "family", _pieces("growth"), *_BARE)
-terms_of = by_family("terms_of", "family", _pieces("terms"), inner_kernel, __file__)
-peak_of = by_family("peak_of", "family", _pieces("peak"), *_BARE)
-with_base = by_family("with_base", "family", _pieces("add_base"), *_BARE, otherwise=_term_alone)
 log_cell_of = by_family("log_cell_of", "family", _pieces("log_cell"), *_BARE)
 draw_in_cell_of = by_family("draw_in_cell_of", "family", _pieces("draw_in_cell"), *_BARE)
 draw_parameters_of = by_family("draw_parameters_of", "family", _pieces("draw_parameters"), *_BARE)

@@ -87,10 +87,10 @@ def free_entry_mass(palette, masses, nodes, d, e, node):
 
 
 @bare_inner_kernel
-def draw_split(rng, tree, edges, nodes, r, node, alone):
+def draw_split(rng, tree, edges, nodes, r, node):
     """Split of a fresh product: uniform over the unoccupied children of the node, or over splits at infinite width.
 
-    ``node`` is local, below zero for an unoccupied node; ``alone`` is an edge that counts as unoccupied, else FRESH.
+    ``node`` is local, below zero for an unoccupied node.
     """
     n_splits = tree.n_splits[r]
     if n_splits == 1:
@@ -100,14 +100,14 @@ def draw_split(rng, tree, edges, nodes, r, node, alone):
     k = nodes.begin[r] + node
     free = tree.width[r]
     if node >= 0:
-        free += (alone != FRESH) - nodes.n_edges[k]
+        free -= nodes.n_edges[k]
     u = rng.random() * free
     chosen = 0
     for s in range(n_splits):
         free = (tree.width[r] - s - 1) // n_splits + 1
         slot = nodes.first[k] if node >= 0 else -1
         while slot >= 0:
-            free -= edges.split[edges.begin[r] + slot] == s and slot != alone
+            free -= edges.split[edges.begin[r] + slot] == s
             slot = edges.following[edges.begin[r] + slot]
         if free > 0:
             chosen = s

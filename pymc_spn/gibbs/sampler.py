@@ -5,8 +5,6 @@ import numpy as np
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
 from pymc_spn.gibbs.component_moves import move_components
 from pymc_spn.gibbs.exact import exact_sweep
-from pymc_spn.gibbs.frontier import frontier_sweep, make_frontier_work
-from pymc_spn.gibbs.induced_tree import induced_tree_sweep
 from pymc_spn.gibbs.joint_leaves import n_kinds, rebuild_joints, refresh_joints
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.joint_sweep import joint_sweep
@@ -72,7 +70,6 @@ class Sampler:
         self.net = build_network(self.structure, self.compiled, len(self.coded))
         if self.net.joints is not None:
             self.filled = np.where(np.isnan(self.table), self.compiled.joint_constants[:, 0], self.table)
-        self.work = make_frontier_work(self.net)
 
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale=None):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each; without covariance scales they are 1."""
@@ -140,7 +137,7 @@ class Sampler:
             if self.net.edges.full[0]:
                 self.compact()
             self.coded[row] = coded[row]
-            self._sweep_rows(rng, "exact", None, row, row + 1)
+            self._sweep_rows(rng, row, row + 1)
         self.coded = coded
 
     def compact(self):
@@ -185,7 +182,6 @@ class Sampler:
 
     def _resize(self, capacity):
         self.net = resized(self.net, self.structure, self.compiled, capacity)
-        self.work = make_frontier_work(self.net)
 
     def begin_sweep(self):
         """Count a sweep, and compact the state from time to time."""
@@ -207,20 +203,16 @@ class Sampler:
         tables = self.coded, self.table, self.filled, self.slots
         while move_components(rng, *self.net, *tables, self.moves):
             self.net = grown(self.net, self.structure, self.compiled, enlarged_capacity(self.net))
-            self.work = make_frontier_work(self.net)
             number = np.zeros(self.net.edges.n_data.size, self.slots.dtype)
             move_blocks(edges.begin, self.net.edges.begin, edges.capacity, [(self.moves.number, number)])
             self.moves, edges = self.moves._replace(number=number), self.net.edges
 
-    def sweep(self, rng, kernel="exact", frontier=None):
+    def sweep(self, rng):
         """One sweep over all rows.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-        kernel : {"exact", "frontier", "induced_tree"}
-        frontier : int, optional
-            For the frontier kernel: regions of at most this many columns are summed out.
 
         Returns
         -------
@@ -228,25 +220,20 @@ class Sampler:
             Fraction of rows that moved.
         """
         self.begin_sweep()
-        moved = self._sweep_rows(rng, kernel, frontier, 0, len(self.coded))
+        moved = self._sweep_rows(rng, 0, len(self.coded))
         self.move_components(rng)
         return moved / max(len(self.coded), 1)
 
-    def _sweep_rows(self, rng, kernel, frontier, row, last):
+    def _sweep_rows(self, rng, row, last):
         """A sweep over the rows from one to another; returns how many moved."""
         moved = 0
         while row < last:
             end = min(row + ROWS_AT_A_TIME, last)
-            arguments = (rng, *self.net.of_columns, self.coded[:end], self.slots[:end], row)
             if self.net.joints is not None:
                 tables = self.coded[:end], self.table[:end], self.filled[:end], self.slots[:end]
                 row, changed = joint_sweep(rng, *self.net, *tables, row)
-            elif kernel == "exact":
-                row, changed = exact_sweep(*arguments)
-            elif kernel == "induced_tree":
-                row, changed = induced_tree_sweep(*arguments)
             else:
-                row, changed = frontier_sweep(*arguments, frontier, self.work)
+                row, changed = exact_sweep(rng, *self.net.of_columns, self.coded[:end], self.slots[:end], row)
             moved += changed
             if row < end:
                 self.compact()  # a region ran full: make room and go on

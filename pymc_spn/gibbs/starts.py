@@ -2,14 +2,24 @@
 
 import numpy as np
 
-from pymc_spn.gibbs.induced_tree import propose_tree
 from pymc_spn.gibbs.joint_leaves import joint_regions
-from pymc_spn.gibbs.occupancy import FRESH, attach, mark_missing, new_edge
+from pymc_spn.gibbs.occupancy import (
+    FRESH,
+    MISSING,
+    attach,
+    draw_split,
+    free_entry_mass,
+    free_mass,
+    mark_missing,
+    n_prior_slots,
+    new_edge,
+    reaches,
+)
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -46,7 +56,6 @@ def among_kinds(structure, compiled, digits):
     for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
         label, split = np.divmod(digits[:, r], structure.n_splits[r])
         digits[:, r] = np.where(digits[:, r] < 0, -1, label * (structure.n_splits[r] + 1) + split)
-    return digits
     return digits
 
 
@@ -115,9 +124,7 @@ def prior_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, sl
         if edges.full[0]:
             return n
         mark_missing(tree, scratch, y[n])
-        for r in range(slots.shape[1]):
-            scratch.old[r] = FRESH
-        propose_tree(rng, tree, palette, masses, edges, nodes, leaves, scratch, scratch.old, scratch.new)
+        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, scratch.new)
         for r in range(slots.shape[1]):
             slot = scratch.new[r]
             if slot <= FRESH:
@@ -135,3 +142,62 @@ def prior_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, sl
             slots[n, r] = slot
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
     return y.shape[0]
+
+
+@bare_inner_kernel
+def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, new):
+    """Draw the edges of one more row from the assignments of the others; FRESH - p is a new one, of option p."""
+    following = 0
+    for r in range(new.size):
+        if r < following:
+            continue
+        node = new[tree.parent[r]] if r > 0 else 0
+        following = r + 1
+        if scratch.missing[r] or (r > 0 and not reaches(tree, edges, r, node)):
+            following = tree.subtree_end[r]
+            new[r:following] = MISSING
+            continue
+        last = FRESH
+        if node > FRESH:
+            begin = edges.begin[r]
+            k = nodes.begin[r] + node
+            u = rng.random() * (nodes.n_data[k] + masses.total[r])
+            slot = nodes.first[k]
+            while slot >= 0 and u >= 0.0:
+                last = slot
+                u -= edges.weight[begin + slot]
+                slot = edges.following[begin + slot]
+            if u < 0.0:
+                new[r] = last
+                continue
+        node = max(node, -1)  # below zero for an edge that is new itself
+        option = FRESH
+        if tree.column[r] >= 0:
+            option = draw_entry_by_mass(rng, palette, masses, nodes, tree.column[r], node)
+        elif node < 0 or free_mass(tree, masses, nodes, r, node) > 0.0:
+            option = draw_split(rng, tree, edges, nodes, r, node)
+        new[r] = FRESH - option if option != FRESH else last
+
+
+@bare_inner_kernel
+def draw_entry_by_mass(rng, palette, masses, nodes, d, node):
+    """Palette entry (within the place) of a new leaf by free mass, FRESH if none is free."""
+    first = palette.entry_ptr[d]
+    last = palette.entry_ptr[d + 1]
+    total = 0.0
+    for e in range(first, last):
+        total += masses.entry[e] if node < 0 else free_entry_mass(palette, masses, nodes, d, e, node)
+    if total <= 0.0:
+        return FRESH
+    if n_prior_slots(palette, d) == 1:
+        return 0
+    u = rng.random() * total
+    chosen = FRESH
+    for e in range(first, last):
+        free = masses.entry[e] if node < 0 else free_entry_mass(palette, masses, nodes, d, e, node)
+        if free > 0.0:
+            chosen = e - first
+            u -= free
+            if u < 0.0:
+                break
+    return chosen

@@ -5,7 +5,6 @@ import math
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from pymc_spn.leaves.beta_geometric import log_probabilities
 from pymc_spn.leaves.binomial import (
     LARGEST_TRIALS,
     TRIALS_RULE,
@@ -13,7 +12,7 @@ from pymc_spn.leaves.binomial import (
     Binomial,
     are_trials,
 )
-from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
@@ -245,22 +244,6 @@ def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int
     return rng.binomial(int(prior[2]), p, n) - offset
 
 
-def _growth(u, trials):
-    return u, trials - u
-
-
-def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
-    """The centre is what `_add_base` needs: the number of trials, coded."""
-    log_success, log_failure = log_probabilities(log_first, log_second)
-    most = p2 - offset
-    logs = log_success * offset + log_failure * most
-    return LOG2_E * (math.lgamma(p2 + 1.0) + logs), most, 0.0, LOG2_E * (log_success - log_failure)
-
-
-def _add_base(term, u, centre):
-    return term - LOG2_E * math.lgamma(centre - u + 1.0) if u <= centre else -math.inf
-
-
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
     prior_form=BETA_PRIOR,
@@ -276,9 +259,6 @@ CONJUGATE = Conjugate(
     log_base=_log_base,
     draw=_draw_predictive,
     simulate=_simulate,
-    growth=_growth,
-    terms=_terms,
-    add_base=_add_base,
 )
 PREDICTIVE = Predictive(
     prior=Binomial,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import gammaln
 
-from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
 from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
@@ -15,7 +15,6 @@ from pymc_spn.leaves.tail_probabilities import log_beta_ratio
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
-from pymc_spn.numerics.kernel_options import inner_kernel
 
 LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
 ONE_BY_ONE = 4096  # counts; beyond, the mass is smooth at their scale and goes by panels
@@ -184,23 +183,6 @@ def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int
     return np.minimum(k, LARGEST_COUNT) - offset
 
 
-def _growth(u, trials):
-    return 1.0, u
-
-
-@inner_kernel
-def log_probabilities(log_first, log_second):
-    """Log of a beta variate and of what it leaves of 1, from the logs of two gamma variates."""
-    largest = max(log_first, log_second)
-    log_sum = largest + math.log(math.exp(log_first - largest) + math.exp(log_second - largest))
-    return log_first - log_sum, log_second - log_sum
-
-
-def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
-    log_success, log_failure = log_probabilities(log_first, log_second)
-    return LOG2_E * (log_success + log_failure * offset), 0.0, 0.0, LOG2_E * log_failure
-
-
 CONJUGATE = Conjugate(
     reading=COUNT,
     prior_form=BETA_PRIOR,
@@ -215,8 +197,6 @@ CONJUGATE = Conjugate(
     expected=_expected,
     draw=_draw_predictive,
     simulate=_simulate,
-    growth=_growth,
-    terms=_terms,
 )
 PREDICTIVE = Predictive(
     prior=Geometric,

@@ -5,10 +5,7 @@ parameters, p0 .. p3. Values are coded, as the sampler sees them: ``y + offset``
 column. Families of logs are functions of u = log(y + offset) instead of y; the kernels take the log and the Jacobian.
 """
 
-import math
 from typing import Any, NamedTuple
-
-LOG2_E = 1.0 / math.log(2.0)
 
 # priors: of mean and precision, of a rate, of a probability, of the probabilities of levels
 NORMAL_GAMMA_PRIOR, GAMMA_PRIOR, BETA_PRIOR, DIRICHLET_PRIOR = range(4)
@@ -17,10 +14,8 @@ NORMAL_GAMMA_PRIOR, GAMMA_PRIOR, BETA_PRIOR, DIRICHLET_PRIOR = range(4)
 class Conjugate(NamedTuple):
     """Pieces of compiled functions, as `family_pieces.Kernels`: their bodies become branches.
 
-    Of its predictive a leaf keeps five numbers: ``log_scale``, ``power``, ``centre``, ``curvature`` and ``slope``. The
-    bottom-up sampler draws parameters, given which the log density in bits is ``lead - (u - centre)^2 curvature +
-    u slope`` plus the log of a base measure, less the log or log x! that the reading says. Leaves on levels count
-    levels: they have no more than a prior and a posterior.
+    Of its predictive a leaf keeps five numbers: ``log_scale``, ``power``, ``centre``, ``curvature`` and ``slope``.
+    Leaves on levels count levels: they have no more than a prior and a posterior.
 
     Parameters
     ----------
@@ -62,14 +57,6 @@ class Conjugate(NamedTuple):
         Values from what `draw` gave: what Numba cannot draw, NumPy does.
     simulate : callable (rng, prior, offset, n)
         So many coded values of one leaf with parameters from the prior (4,), or their logs.
-    growth : function (u, trials)
-        How much a value adds to the shapes of the two gamma variates from which parameters are drawn.
-    terms : function (log_first, log_second, n, s1, p0, p1, p2, p3, offset), optional
-        (lead, centre, curvature, slope) from the logs of these variates; all normal-gamma priors have theirs.
-    peak : function (lead, centre, curvature, slope, offset), optional
-        The highest log density, of densities.
-    add_base : function (term, u, centre), optional
-        A log density in bits with the log base measure added.
     log_cell : function (low, high, offset, log_scale, power, centre, curvature, slope), optional
         Log predictive mass of a cell, of densities; may be below `IMPOSSIBLE`.
     draw_in_cell : function (rng, low, high, offset, power, centre, curvature, slope), optional
@@ -98,10 +85,6 @@ class Conjugate(NamedTuple):
     draw: Any = None
     finish: Any = None
     simulate: Any = None
-    growth: Any = None
-    terms: Any = None
-    peak: Any = None
-    add_base: Any = None
     log_cell: Any = None
     draw_in_cell: Any = None
     draw_parameters: Any = None

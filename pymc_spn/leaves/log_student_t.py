@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves import student_t as of_logs
-from pymc_spn.leaves.conjugate_pieces import LOG2_E
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
@@ -229,16 +228,10 @@ def _add(s1, s2, sign, u, offset, cell, trials):
     return s1 + sign * u, s2 + sign * u * u
 
 
-def _peak(lead, centre, curvature, slope, offset):
-    """With mean m and variance v of the log densest at exp(m - v), where the log density is lead - m + v / 2."""
-    variance = 0.5 * LOG2_E / curvature
-    return lead + LOG2_E * min(0.5 * variance - centre, HIGHEST)
-
-
 PREDICTIVE = Predictive(
     prior=LogNormal,
     leaves="log_student_t",
-    conjugate=of_logs.CONJUGATE._replace(reading=LOGARITHM, add=_add, peak=_peak, log_whole_number=None),
+    conjugate=of_logs.CONJUGATE._replace(reading=LOGARITHM, add=_add, log_whole_number=None),
     posterior=of_logs.posterior,
     leaf_rows=of_logs.leaf_rows,
     moments=_raw_moments,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.exponential import Exponential
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
 from pymc_spn.leaves.interval_moments import (
@@ -20,7 +20,6 @@ from pymc_spn.leaves.interval_moments import (
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, NOT_NEGATIVE, POWER, all_positive, at_zero
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.leaf_statistics import GammaRate
-from pymc_spn.leaves.student_t import highest_at_origin
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
 from pymc_spn.numerics.gamma_ratios import log_rising_from
 from pymc_spn.numerics.kernel_options import inner_kernel
@@ -244,16 +243,6 @@ def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int
     return rng.exponential(1.0 / rate, n) - offset
 
 
-def _growth(u, trials):
-    return 1.0, 0.0
-
-
-def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
-    log_rate = log_first - math.log(p1 + s1)
-    rate = math.exp(log_rate)
-    return LOG2_E * (log_rate - rate * offset), 0.0, 0.0, -LOG2_E * rate
-
-
 def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
     alpha = power - 1.0
     start = math.log1p(max(low + offset, 0.0) * slope)
@@ -299,9 +288,6 @@ CONJUGATE = Conjugate(
     expected=_expected,
     draw=_draw_predictive,
     simulate=_simulate,
-    growth=_growth,
-    terms=_terms,
-    peak=highest_at_origin,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
     draw_parameters=_draw_parameters,

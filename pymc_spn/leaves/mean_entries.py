@@ -57,7 +57,7 @@ class CountEntry(MeanEntry):
     kinds: ClassVar[tuple[str, ...]] = ("count",)
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
-        """Counts whose log masses lose digits, as do those of the bottom-up kernels, sums of terms k log k."""
+        """Counts whose log masses lose digits."""
         largest = np.max(values, where=~np.isnan(values), initial=0.0)
         if largest > LARGEST_COUNT:
             raise ValueError(

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, LOG2_E, Conjugate
+from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols, counts, mean_alone, near_mean
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, RISING, all_positive, fourth
@@ -202,16 +202,6 @@ def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int
     return rng.poisson(rng.gamma(prior[0]) / prior[1], n).astype(np.float64) - offset
 
 
-def _growth(u, trials):
-    return u, 0.0
-
-
-def _terms(log_first, log_second, n, s1, p0, p1, p2, p3, offset):
-    log_rate = log_first - math.log(p1 + n)
-    rate = math.exp(log_rate)
-    return LOG2_E * (log_rate * offset - rate), 0.0, 0.0, LOG2_E * log_rate
-
-
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
     prior_form=GAMMA_PRIOR,
@@ -227,8 +217,6 @@ CONJUGATE = Conjugate(
     draw=_draw_rate,
     finish=lambda rng, rates: rng.poisson(rates),
     simulate=_simulate,
-    growth=_growth,
-    terms=_terms,
 )
 PREDICTIVE = Predictive(
     prior=Poisson,

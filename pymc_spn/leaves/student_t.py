@@ -313,15 +313,6 @@ def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int
     return drawn
 
 
-def _growth(u, trials):
-    return 0.5, 0.0
-
-
-def highest_at_origin(lead, centre, curvature, slope, offset):
-    """Densest at the mean, where the slope is 0, or at the value 0."""
-    return lead - offset * slope
-
-
 def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
     root = math.sqrt(curvature)
     z_low = (low - centre) * root
@@ -371,8 +362,6 @@ CONJUGATE = Conjugate(
     expected=_expected,
     draw=_draw_predictive,
     simulate=_simulate,
-    growth=_growth,
-    peak=highest_at_origin,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
     draw_parameters=_draw_parameters,

@@ -183,7 +183,7 @@ def SPN(
         and has infinitely many children. Whole components then move as well as rows. "auto" has them where possible:
         over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says. If
         `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or whole numbers in cells
-        (`rounded`). A line reports them. None has none; kernels other than "auto" and "exact" need that.
+        (`rounded`). A line reports them. None has none; kernels other than "exact" need that.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
         Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
         LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
@@ -197,7 +197,7 @@ def SPN(
         real or positive numbers with Gaussian leaves alone and a grid on which values repeat. That means two rows or
         more to each distinct value on average, or equal values so frequent that the column would be warned of. True
         takes all columns with a grid and Gaussian or log-normal leaves, a list those it names. Whole numbers among them
-        have cells of width 1 and need the kernels "auto" or "exact". With ``missing="draw"`` whole numbers, and columns
+        have cells of width 1 and need the kernel "exact". With ``missing="draw"`` whole numbers, and columns
         with missing cells, stay exact.
     missing : {"marginal", "draw"}
         What happens to missing cells: they are summed out, or drawn. Drawn ones are the free vector ``<name>_missing``,

@@ -1,7 +1,7 @@
 """Circuits with explicit weights and leaf parameters, drawn given a state: Algorithm 2 of the paper."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.numerics.gamma_draws import log_dirichlet
 from pymc_spn.numerics.own_names import own_names
-
-if TYPE_CHECKING:
-    pass
 
 MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
 
@@ -231,7 +229,7 @@ class _Drawing:
 
     def finish(self, rng: np.random.Generator) -> DrawnCircuit:
         """Draw all weights and parameters."""
-        log_weights = np.concatenate([_log_dirichlet(rng, np.array(m)) for m in self.mass if m])
+        log_weights = np.concatenate([log_dirichlet(rng, np.array(m)) for m in self.mass if m])
         parameters = {name: self.draw_parameters(name, rng) for name in self.families}
         record = self.states.record
         chain, draw = divmod(self.s, len(record.draws))
@@ -250,7 +248,7 @@ class _Drawing:
         if name == "categorical":
             out = np.zeros((len(rows), max(map(len, rows), default=0)))
             for i, alpha in enumerate(rows):
-                out[i, : alpha.size] = np.exp(_log_dirichlet(rng, alpha))
+                out[i, : alpha.size] = np.exp(log_dirichlet(rng, alpha))
             return out
         if isinstance(rows, NormalInverseWishart):
             return draw_leaves(rows, rng)
@@ -271,10 +269,3 @@ class _Drawing:
             step = np.add if kind == SUM else np.multiply
             value[nodes] = step.reduceat(weight[edges] * value[circuit.children[edges]], starts)
         return float(1.0 - value[0])
-
-
-def _log_dirichlet(rng: np.random.Generator, alpha: np.ndarray) -> np.ndarray:
-    """Log of one Dirichlet draw; small shapes do not underflow, Gamma(a) = Gamma(a + 1) U^(1/a)."""
-    logs = np.log(rng.standard_gamma(alpha + 1.0)) + np.log1p(-rng.random(alpha.size)) / alpha
-    top = logs.max()
-    return logs - top - np.log(np.exp(logs - top).sum())

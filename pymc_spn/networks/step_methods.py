@@ -36,7 +36,6 @@ MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
 FILLED = np.dtype(np.float32)  # of the recorded missing cells in leaves over several columns
 FEW = 8  # rows that are enough to run what has to be compiled
-WITHOUT_CELLS = ("alternating", "published", "bottom_up")  # parameters or states of the table as it was
 
 
 def spn_of(rv):
@@ -62,20 +61,12 @@ class TopDownSPNStep(OwnerStep):
     ----------
     vars : list of variables, optional
         Variables of `SPN`; all of them by default.
-    kernel : {"auto", "exact", "frontier", "induced_tree", "alternating", "published"}
-        ``exact``: collapsed Gibbs, no rejection. ``frontier``: sums below, proposals and subtree moves above.
-        ``induced_tree``: independence proposals of the induced tree. ``alternating``: bottom-up sweeps of the whole
-        network, with weights and leaf parameters drawn, in turns with collapsed ones. ``published``: Algorithm 1 of the
-        paper with a state at every sum node. ``auto`` decides between exact, frontier and alternating from counts,
-        never from a clock, while tuning; the draws keep its last choice. If it takes turns with bottom-up sweeps (small
-        networks, many rows), it begins the tuning at up to eight k-means starts. It goes on with the start of the
-        highest log joint. There is one start if the tuning is shorter than 125 sweeps, ``start`` is not "kmeans", cells
-        are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model. If leaves are over
-        several columns, it divides a chain into up to eight runs instead. There is one run for each 125 sweeps of
-        tuning, each from a k-means start of its own. There are as many blocks of draws, and each goes on from one of
-        the runs.
-    frontier : int, optional
-        Largest number of columns that the frontier kernel sums out.
+    kernel : {"exact", "published"}
+        ``exact``: collapsed Gibbs, no rejection. If leaves are over several columns, it divides a chain into up to
+        eight runs. There is one run for each 125 sweeps of tuning, each from a k-means start of its own. There are as
+        many blocks of draws, and each goes on from one of the runs. There is one run if ``start`` is not "kmeans",
+        cells are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model.
+        ``published``: Algorithm 1 of the paper with a state at every sum node.
     sweeps : int
         Sweeps for each draw.
     record_every : int, optional
@@ -98,7 +89,7 @@ class TopDownSPNStep(OwnerStep):
     _likelihood = "and take that of ps.SPNPosterior.from_idata(idata).log_likelihood()"
     _state_class = SPNStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
-    kernels: ClassVar[tuple[str, ...]] = ("auto", "exact", "frontier", "induced_tree", "alternating", "published")
+    kernels: ClassVar[tuple[str, ...]] = ("exact", "published")
 
     @classmethod
     def _grouped(cls, vars, model):
@@ -114,7 +105,6 @@ class TopDownSPNStep(OwnerStep):
         rng=None,
         blocked=True,
         kernel=None,
-        frontier=None,
         sweeps=1,
         record_every=None,
     ):
@@ -129,7 +119,7 @@ class TopDownSPNStep(OwnerStep):
         model = pm.modelcontext(model)
         ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
         kernel = self.kernels[0] if kernel is None else kernel
-        _check_options(self, kernel, frontier, sweeps, record_every)
+        _check_options(self, kernel, sweeps, record_every)
         self.sweeps = sweeps
         rv, parameters = variable_with_parameters(self.spn, model)
         self.state = parameters[6]  # found through the variable: a copied model has its own
@@ -138,17 +128,17 @@ class TopDownSPNStep(OwnerStep):
         self.stored = start_of_variable(self.spn, schema, rv)
         table = self._draw_cells(schema, parameters[11].get_value(), model, kernel, compile_kwargs)
         self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
-        self.chain = Chain(schema, table, kernel, frontier, _rounded_sweeps(schema, table, kernel))
+        self.chain = Chain(schema, table, kernel, _rounded_sweeps(schema, table, kernel))
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
         self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:5]), compile_kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
-        # states are compared by log joint: nothing that others move may differ between them
+        # a run begins again with the hyperparameters of the first: others must not move what they depend on
         own = {name for name, *_ in self.own_values.values()}
         moving = explicit_graph_inputs(model.replace_rvs_by_values(parameters[:5]))
         others = {v.name for v in moving if v in model.value_vars} - own
-        self.may_race = not others and self.cells is None
+        self.may_divide = not others and self.cells is None
         cells = len(self.chain.values) * schema.structure.n_regions
         exact = len(self.chain.values) * schema.rounded_columns.size
         n_filled = n_filled_cells(schema, table)
@@ -185,9 +175,9 @@ class TopDownSPNStep(OwnerStep):
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.digits_dtype = dtype
-        self._started(schema, table[:FEW], kernel, frontier)()
+        self._started(schema, table[:FEW], kernel)()
         if len(table) >= MANY_ROWS:
-            sweep = self._started(schema, some_rows(table), kernel, frontier)
+            sweep = self._started(schema, some_rows(table), kernel)
             size = sum(np.dtype(dtype).itemsize for dtype, _ in stats.values())
             _log.info(said_of_costs(self.spn, len(table), sweep, sweeps, run or USUAL_ARGUMENTS, size))
         self.rng = get_random_generator(rng)
@@ -213,10 +203,9 @@ class TopDownSPNStep(OwnerStep):
             )
         if value not in self.vars:
             raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
-        if kernel in WITHOUT_CELLS:
-            allowed = [k for k in TopDownSPNStep.kernels if k not in WITHOUT_CELLS]
+        if kernel != "exact":
             raise ValueError(
-                f'kernel must be one of {allowed} with missing="draw": the states of others belong to one table; '
+                'kernel must be "exact" with missing="draw": the states of others belong to one table; '
                 f"got {quoted(kernel)}"
             )
         rows, columns = np.nonzero(np.isnan(table))
@@ -231,12 +220,12 @@ class TopDownSPNStep(OwnerStep):
         completed[rows, columns] = variable.owner.op.dist_params(variable.owner)[0].eval()
         return completed
 
-    def _started(self, schema, rows, kernel, frontier):
+    def _started(self, schema, rows, kernel):
         """What sweeps a chain of some rows; what that compiles or loads, the processes of chains have then."""
         from pymc_spn.gibbs.chain import Chain
 
         rng = np.random.default_rng(0)
-        chain = Chain(schema, rows, kernel, frontier, _rounded_sweeps(schema, rows, kernel))
+        chain = Chain(schema, rows, kernel, _rounded_sweeps(schema, rows, kernel))
         chain.start(rng, [np.full(2, 2.0), *np.full((4, len(schema.columns)), 2.0)])
 
         def sweep():
@@ -272,7 +261,7 @@ class TopDownSPNStep(OwnerStep):
                 f"draws. Make the step with record_every={draws} or less, or let pm.sample make it"
             )
         self.tune, self.n_draws = tune > 0, 0
-        self.n_sweeps = (tune * self.sweeps, draws * self.sweeps) if self.may_race else (0, 0)
+        self.n_sweeps = (tune * self.sweeps, draws * self.sweeps) if self.may_divide else (0, 0)
         self.digits = np.zeros((0, 0), self.digits_dtype)
         # NUTS may move first, and must not see the rows as the last chain left them
         self.state.set_value(self.first_state, borrow=False)
@@ -379,7 +368,8 @@ class BottomUpSPNStep(TopDownSPNStep):
     """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
 
     The sampler of Vergari et al. (2019) and Trapp et al. (2019), which `TopDownSPNStep` is measured against; finite
-    width only. Parameters are those of `TopDownSPNStep` without ``kernel`` and ``frontier``.
+    width only. Parameters are those of `TopDownSPNStep` without ``kernel``. It is written in NumPy: compare it
+    sweep by sweep, not by the clock.
 
     Examples
     --------
@@ -409,7 +399,7 @@ def _rounded_sweeps(schema, table, kernel):
     if sweeps.has_masses.any() and not sweeps.may_integrate:
         whole = [schema.columns[d].name for d in sweeps.cells.columns[sweeps.has_masses]]
         raise ValueError(
-            f'kernel must be "auto" or "exact" where whole numbers stand for cells (rounded: {quoted(whole)}); '
+            f'kernel must be "exact" where whole numbers stand for cells (rounded: {quoted(whole)}); '
             f"got {quoted(kernel)}"
         )
     return sweeps
@@ -439,10 +429,10 @@ def thinning(n_bytes, run):
     return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), run.draws))
 
 
-def _check_options(step, kernel, frontier, sweeps, record_every):
+def _check_options(step, kernel, sweeps, record_every):
     if kernel not in step.kernels:
         raise ValueError(f"kernel must be one of {list(step.kernels)}; got {quoted(kernel)}")
-    for name, value in (("frontier", frontier), ("sweeps", sweeps), ("record_every", record_every)):
+    for name, value in (("sweeps", sweeps), ("record_every", record_every)):
         if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
             raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
 

@@ -45,7 +45,7 @@ def main():
         "--model", default="default", choices=["default", "exact", "single_leaves"], help="exact: rounded=False"
     )
     arguments.add_argument("--runs", nargs="+", help="set:children:split of the comparison of kernels")
-    arguments.add_argument("--kernels", nargs="+", default=["auto", "bottom_up"])
+    arguments.add_argument("--kernels", nargs="+", default=["exact", "bottom_up"])
     arguments.add_argument("--chains", type=int, default=4)
     arguments.add_argument("--states", type=int, default=250, help="of each chain")
     arguments.add_argument("--sweeps", type=int, default=100, help="between states")

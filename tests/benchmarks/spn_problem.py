@@ -1,20 +1,15 @@
-"""What the benchmarks run on: tables from a data folder, networks of a given width, chains timed by the processor."""
+"""What the benchmarks run on: tables from a data folder, networks of a given width."""
 
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.gibbs.alternation import Turns
-from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Table
 
-MOST_NODES = 1e6  # larger networks never make bottom-up sweeps by themselves
 NUMERIC = ("continuous", "positive", "count")
 
 
@@ -42,74 +37,3 @@ def network_schema(table, n_children):
         scale=tuple(scale.tolist()),
         hyperparameters={},
     )
-
-
-def compile_sweeps(chain, rng):
-    """Sweep by all that "auto" or "alternating" may choose, untimed."""
-    if chain.kernel not in ("auto", "alternating"):
-        return
-    for kernel in ("exact", "frontier"):
-        chain.sampler.sweep(rng, kernel, chain.frontier)
-    if chain.n_nodes < MOST_NODES:
-        Turns(chain.schema.structure, chain.schema.compiled, chain.schema.code(chain.values)).sweep(rng, chain.sampler)
-
-
-class TimedChain:
-    """A chain of one kernel on one network, with the CPU seconds of its sweeps.
-
-    Parameters
-    ----------
-    table : Table
-    n_children : int or "infinite"
-    kernel : str
-        A name of `chain.KERNELS`, or ``"frontier:4"`` for the frontier kernel that sums out four columns.
-    leaf_scale : float
-        Prior scale of all leaves; the other hyperparameters are concentration 1, shape 1.5, precision ratio 0.05.
-    """
-
-    def __init__(self, table, n_children, kernel, leaf_scale=1.0):
-        name, _, frontier = kernel.partition(":")
-        self.label, self.n_children = kernel, n_children
-        self.chain = Chain(network_schema(table, n_children), table.values, name, int(frontier) if frontier else None)
-        n_columns = len(table.columns)
-        self.chain.set_hyperparameters(
-            (
-                np.ones(2),
-                np.full(n_columns, leaf_scale),
-                np.full(n_columns, 1.5),
-                np.full(n_columns, 0.05),
-            )
-        )
-        self.seconds, self.n_sweeps, self.moved = 0.0, 0, 0.0
-
-    def start(self, seed, kind="kmeans"):
-        """K-means or a draw from the prior; the same seed gives the same assignments whatever the kernel."""
-        schema, rng = self.chain.schema, np.random.default_rng(seed)
-        if kind == "prior":
-            self.chain.sampler.draw_prior(rng)
-            self.chain.set_digits(self.chain.sampler.digits())
-        else:
-            self.chain.set_digits(kmeans_digits(schema.structure, schema.compiled, self.chain.sampler.coded, rng))
-        self.rng = np.random.default_rng([seed, 1])
-
-    def sweep(self):
-        """One timed sweep. An explicit sampler's state becomes a collapsed one when it is asked for, untimed."""
-        begin = time.process_time()
-        moved = self.chain.sweep(self.rng)
-        self.seconds += time.process_time() - begin
-        self.n_sweeps += 1
-        self.moved += moved
-
-    def compile(self):
-        """Sweep untimed, which compiles all that the kernel may use, and start the clock and the counts again."""
-        compile_sweeps(self.chain, self.rng)
-        self.sweep()
-        self.seconds, self.n_sweeps, self.moved = 0.0, 0, 0.0
-
-    def statistics(self):
-        """Collapsed log joint, occupied nodes, edges and leaves of the assignments; never timed."""
-        return self.chain.sampler.statistics()[:4]
-
-    def log_joint(self):
-        """Collapsed log joint of data and assignments, in nats."""
-        return float(self.statistics()[0])

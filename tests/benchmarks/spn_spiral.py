@@ -58,7 +58,7 @@ def main():
     panels[0].set_title(f"{options.rows:,} points")
     rows, drawings = [], []
     for panel, width in zip(panels[1:], WIDTHS, strict=True):
-        run = TimedRun(train, complete_tree(train.columns, n_children=width), "auto", learned=True)
+        run = TimedRun(train, complete_tree(train.columns, n_children=width), "exact", learned=True)
         states, _ = run.run(options.seed, options.seconds)
         states = [s for s in states if s[0] > 0.5 * options.seconds][-AVERAGED:] or states[-1:]
         held_out, drawn = run.densities(states, (test, as_table(mesh)))

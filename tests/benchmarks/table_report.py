@@ -11,8 +11,9 @@ from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import FOUR_CHAINS, MOMENTS, averaged
 
 AVERAGE = "average of all"  # of the settings: the equal mixture of their densities
-VARIANTS = ("one_start", f"auto{FOUR_CHAINS}")
-RIVALS = ("published", "induced_tree", "bottom_up", "variational")
+FOUR = f"exact{FOUR_CHAINS}"
+RIVALS = ("published", "bottom_up", "variational")
+KERNELS = ("exact", "published", "bottom_up")
 DEMANDED = ("abalone", "ailerons", "cpu_act", "cpu_small", "kin8nm", "hybrid_price")  # above the paper by its sd
 LEAST = {"wine": -18.2, "lpga2008": -14.6}
 NOT_COMPARABLE = {
@@ -37,7 +38,7 @@ def report(options, store):
         parts += section(f"Samplers, C = {c}: milliseconds a sweep", speeds(runs, names, c))
         parts += section(f"Samplers, C = {c}: effective draws", effective(runs, names, c))
         parts += section(f"Samplers, C = {c}: test density on the way", curves(runs, names))
-        parts += section(f"The default, C = {c}: one start, a race of starts, four chains", variants(runs, names))
+        parts += section(f"The default, C = {c}: one chain and four", four_chains(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
     parts += section("Ours at its best", best(settings, names))
     parts += section("Circuits by expectation maximisation", estimates(found, names))
@@ -55,7 +56,7 @@ def chosen(found, width, names):
     """Runs of one width by (set, sampler, seed), of the longest budget under which the set has the default's runs."""
     runs = {}
     for name in names:
-        wanted = ("auto", *RIVALS, *VARIANTS)
+        wanted = ("exact", *RIVALS, FOUR)
         own = [r for r in found if r["set"] == name and r["width"] == width and r["sampler"] in wanted]
         budgets = Counter(r["seconds"] for r in own if "test" in r)
         if not budgets:
@@ -107,11 +108,11 @@ def samplers(runs, names, c):
     """
     rows = []
     for name in names:
-        pairs = {k: seeds for k in RIVALS if (seeds := seeds_of(runs, name, "auto", k))}
+        pairs = {k: seeds for k in RIVALS if (seeds := seeds_of(runs, name, "exact", k))}
         if not pairs:
             continue
-        own = seeds_of(runs, name, "auto")
-        leads = {k: paired(column(runs, name, "auto", s) - column(runs, name, k, s)) for k, s in pairs.items()}
+        own = seeds_of(runs, name, "exact")
+        leads = {k: paired(column(runs, name, "exact", s) - column(runs, name, k, s)) for k, s in pairs.items()}
         most = max(map(len, pairs.values()))
         complete = [k for k in pairs if len(pairs[k]) == most]
         missed = [k for k in complete if leads[k][0] <= -leads[k][1]]
@@ -123,39 +124,34 @@ def samplers(runs, names, c):
             fewer = f" ({len(seeds)})" if len(seeds) < len(own) else ""
             cells.append(f"{column(runs, name, k, seeds).mean():.2f}{fewer}" if seeds else "–")
         paper = LIKELIHOOD[name][c]
-        row = [name, f"{runs[name, 'auto', own[0]]['seconds']:g}", f"{len(own)}"]
-        row += [f"{column(runs, name, 'auto', own).mean():.2f}", *cells]
+        row = [name, f"{runs[name, 'exact', own[0]]['seconds']:g}", f"{len(own)}"]
+        row += [f"{column(runs, name, 'exact', own).mean():.2f}", *cells]
         rows.append([*row, f"{top}: {shown(leads[top])}", verdict, f"{paper[0][0]:g} / {paper[1][0]:g}"])
     header = ["set", "seconds", "seeds", "default", *(f"{k} (seeds, if fewer)" for k in RIVALS)]
     header += ["default − best other", "demand"]
     return markdown_table([*header, "paper, top-down / bottom-up"], rows) if rows else ""
 
 
-def variants(runs, names):
-    """The default against itself with one start, and divided among four chains; these against the best other."""
+def four_chains(runs, names):
+    """The default divided among four chains, against itself and against the best other."""
     rows = []
     for name in names:
-        row = [name]
-        for k, sign in zip(VARIANTS, (1.0, -1.0), strict=True):
-            seeds = seeds_of(runs, name, "auto", k)
-            gain = sign * (column(runs, name, "auto", seeds) - column(runs, name, k, seeds)) if seeds else None
-            row += [f"{len(seeds)}", f"{column(runs, name, k, seeds).mean():.2f}", shown(paired(gain))] if seeds else [
-                "0", "–", "–"
-            ]  # fmt: skip
-        four = VARIANTS[1]
-        leads = {
-            k: paired(column(runs, name, four, s) - column(runs, name, k, s))
-            for k in RIVALS
-            if (s := seeds_of(runs, name, four, k))
-        }
-        if row[1] == row[4] == "0":
+        seeds = seeds_of(runs, name, "exact", FOUR)
+        if not seeds:
             continue
+        gain = column(runs, name, FOUR, seeds) - column(runs, name, "exact", seeds)
+        leads = {
+            k: paired(column(runs, name, FOUR, s) - column(runs, name, k, s))
+            for k in RIVALS
+            if (s := seeds_of(runs, name, FOUR, k))
+        }
         top = min(leads, key=lambda k: leads[k][0]) if leads else None
-        rhat = [runs[name, four, s]["rhat"] for s in seeds_of(runs, name, four)]
+        rhat = [runs[name, FOUR, s]["rhat"] for s in seeds]
+        row = [name, f"{len(seeds)}", f"{column(runs, name, FOUR, seeds).mean():.2f}", shown(paired(gain))]
         row.append(f"{top}: {shown(leads[top])}" if top else "–")
         rows.append([*row, float(np.median([r for r in rhat if r])) if any(rhat) else None])
-    header = ["set", "seeds", "one start", "gain of the race", "seeds", "four chains", "gain of four"]
-    return markdown_table([*header, "four chains − best other (one chain)", "R-hat of four"], rows) if rows else ""
+    header = ["set", "seeds", "four chains", "gain of four", "four chains − best other (one chain)", "R-hat of four"]
+    return markdown_table(header, rows) if rows else ""
 
 
 def shown(lead):
@@ -166,35 +162,27 @@ def shown(lead):
 def speeds(runs, names, c):
     rows = []
     for name in names:
-        kernels = [k for k in ("auto", "induced_tree", "published", "bottom_up") if seeds_of(runs, name, k)]
-        if "auto" not in kernels:
+        ms = {k: column(runs, name, k, s, "ms").mean() for k in KERNELS if (s := seeds_of(runs, name, k))}
+        if "exact" not in ms:
             continue
-        ms = {k: column(runs, name, k, seeds_of(runs, name, k), "ms").mean() for k in kernels}
-        used = Counter(runs[name, "auto", s]["kernel"] for s in seeds_of(runs, name, "auto")).most_common(1)[0][0]
-        row = [f"{name} ({used})", *(ms.get(k) for k in ("auto", "induced_tree", "published", "bottom_up"))]
-        for a, b in (("bottom_up", "auto"), ("bottom_up", "induced_tree"), ("published", "induced_tree")):
-            row.append(ms[a] / ms[b] if a in ms and b in ms else None)
+        row = [name, *(ms.get(k) for k in KERNELS)]
+        for a, b in (("bottom_up", "exact"), ("published", "exact")):
+            row.append(ms[a] / ms[b] if a in ms else None)
         down, up = SECONDS[name][c]
         rows.append([*row, up / down, f"{1e3 * down:g} / {1e3 * up:g}"])
-    header = ["set (kernel at the end)", "default", "induced tree", "published", "bottom-up", "bottom-up / default"]
-    header += [
-        "bottom-up / induced tree",
-        "published / induced tree",
-        "paper: speed-up",
-        "paper, ms: top-down / bottom-up",
-    ]
-    return markdown_table(header, rows) if rows else ""
+    header = ["set", "default", "published", "bottom-up", "bottom-up / default", "published / default"]
+    return markdown_table([*header, "paper: speed-up", "paper, ms: top-down / bottom-up"], rows) if rows else ""
 
 
 def effective(runs, names, c):
     """Effective draws among 50 of the second half, and a CPU second, of the log joint of one chain."""
     rows = []
     for name in names:
-        if not seeds_of(runs, name, "auto"):
+        if not seeds_of(runs, name, "exact"):
             continue
         row = [name]
         for key in ("ess50", "ess"):
-            for kernel in ("auto", "induced_tree", "published", "bottom_up"):
+            for kernel in KERNELS:
                 seeds = seeds_of(runs, name, kernel)
                 values = [runs[name, kernel, s][key] for s in seeds]
                 values = [v for v in values if v is not None]
@@ -202,7 +190,7 @@ def effective(runs, names, c):
                 row.append(float(np.mean(values)) / half if values else None)
         down, up = EFFECTIVE[name][c]
         rows.append([*row, f"{down:g} / {up:g}" if up else f"{down:g} / –"])
-    kernels = ("default", "induced tree", "published", "bottom-up")
+    kernels = ("default", "published", "bottom-up")
     header = ["set", *(f"{k}, of 50" for k in kernels), *(f"{k}, a second" for k in kernels)]
     return markdown_table([*header, "paper, of 50: top-down / bottom-up"], rows) if rows else ""
 
@@ -211,16 +199,16 @@ def curves(runs, names):
     """Default minus the best other at shares of the budget: which curve of a figure would be on top."""
     rows = []
     for name in names:
-        rivals = [k for k in RIVALS if seeds_of(runs, name, "auto", k)]
+        rivals = [k for k in RIVALS if seeds_of(runs, name, "exact", k)]
         if not rivals:
             continue
-        seconds = runs[name, "auto", seeds_of(runs, name, "auto")[0]]["seconds"]
+        seconds = runs[name, "exact", seeds_of(runs, name, "exact")[0]]["seconds"]
         row = [name, f"{seconds:g}"]
         for i in range(len(MOMENTS)):
             leads = {}
             for k in rivals:
-                seeds = seeds_of(runs, name, "auto", k)
-                ours, other = ([runs[name, q, s]["curve"][i] for s in seeds] for q in ("auto", k))
+                seeds = seeds_of(runs, name, "exact", k)
+                ours, other = ([runs[name, q, s]["curve"][i] for s in seeds] for q in ("exact", k))
                 pairs = [a - b for a, b in zip(ours, other, strict=True) if a is not None and b is not None]
                 if pairs:
                     leads[k] = float(np.mean(pairs))

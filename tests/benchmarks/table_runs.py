@@ -24,13 +24,11 @@ from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Table
-from tests.benchmarks.spn_problem import compile_sweeps
 
 FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
 MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
 STATES = (10, 10, 10, 20, 40)  # averaged at each of them, from the second half of the time until then
 N_CHAINS = 4  # of PyMC's default
-TIMED_SWEEPS = 5  # from which the number of sweeps of the tuning is reckoned
 READINGS = 1000  # of the log joint, in the second half
 THINNED = 50  # of which the paper reports the effective number
 STRUCTURES = {  # of the study: what each setting passes to the builders
@@ -127,16 +125,15 @@ class TimedRun:
         self.priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)
         self.kind = digits_dtype(structure, self.schema.compiled, len(train.values))
 
-    def start(self, seed, tune=0):
-        """K-means assignments by the seed, whatever the kernel; more of them in the first of ``tune`` sweeps."""
-        self.chain.start(np.random.default_rng(seed), self.first, tune)
+    def start(self, seed):
+        """K-means assignments by the seed, whatever the kernel."""
+        self.chain.start(np.random.default_rng(seed), self.first)
         self.rng = np.random.default_rng([seed, 1])
         self.seconds, self.n_sweeps = 0.0, 0
 
     def compile(self, seed):
-        """One sweep by everything that the kernel may use, not timed."""
+        """One sweep that is not timed."""
         self.start(seed)
-        compile_sweeps(self.chain, self.rng)
         self.sweep()
         self.log_joint()
 
@@ -161,17 +158,10 @@ class TimedRun:
         digits = self.chain.sampler.digits().astype(self.kind)
         return self.seconds, digits, [np.array(h) for h in self.chain.sampler.hyperparameters]
 
-    def run(self, seed, budget, several=True, n_states=STATES):
-        """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints).
-
-        ``several``: the default kernel looks at several starts first. How many sweeps it has for tuning, half of the
-        budget, is what a user says; here it comes from the time of the second to sixth sweep, which is not counted.
-        """
+    def run(self, seed, budget, n_states=STATES):
+        """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints)."""
         self.compile(seed)
-        begin = self.seconds
-        for _ in range(TIMED_SWEEPS if several else 0):
-            self.sweep()
-        self.start(seed, int(0.5 * budget * TIMED_SWEEPS / (self.seconds - begin)) if several else 0)
+        self.start(seed)
         due = np.unique(
             np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, n_states, strict=True)])
         )
@@ -213,9 +203,8 @@ def averaged(logs):
 
 def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None, n_states=STATES):
     """Figures of one chain, as a dict for the store; where hyperparameters are learned, with a density for each row."""
-    several = kernel != "one_start"
-    run = TimedRun(prepared.train, structure, kernel if several else "auto", learned, leaves)
-    states, readings = run.run(seed, budget, several, n_states)
+    run = TimedRun(prepared.train, structure, kernel, learned, leaves)
+    states, readings = run.run(seed, budget, n_states)
     at = np.array([s[0] for s in states])
     test, validation = run.densities(states, (prepared.test, prepared.validation))
     curve = []
@@ -244,7 +233,6 @@ def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None
         "ess": float(az.ess(traced[None])) if len(traced) >= 8 and np.ptp(traced) > 0 else None,
         "ess50": float(az.ess(thinned[None])) if thinned is not None and np.ptp(thinned) > 0 else None,
         "occupied": [int(v) for v in occupied[1:]],
-        "kernel": run.chain.chosen_kernel(),
         **rows,
     }
 

@@ -47,7 +47,7 @@ def exact_expectations(problem, grids, log_rest, functions):
     return np.array([weights @ [f(c) for c in points] for f in functions] + [weights @ together])
 
 
-def draw_cells(problem, start, log_rest, functions, draws, seed, kernel="exact", moves=CellMoves):
+def draw_cells(problem, start, log_rest, functions, draws, seed, moves=CellMoves):
     """(draws, n) of the same functions along a chain."""
     rng = np.random.default_rng(seed)
     sampler = tiny_sampler(completed(problem, start))
@@ -58,7 +58,7 @@ def draw_cells(problem, start, log_rest, functions, draws, seed, kernel="exact",
     move, missing = moves(schema, rows, columns), np.array(start, float)
     out = np.empty((draws, len(functions) + 1))
     for i in range(draws):
-        sampler.sweep(rng, kernel, 1)
+        sampler.sweep(rng)
         missing, _ = move.sweep(rng, sampler, missing, log_rest)
         out[i] = *(f(missing) for f in functions), sampler.slots[0, 0] == sampler.slots[1, 0]
     return out

@@ -111,17 +111,6 @@ def logs(h):
 LOG_NAMES = ["inner", "univariate", *(f"scale of {c.name}" for c in COLUMNS), "shape", "ratio"]
 
 
-class DeafChain(Chain):
-    """A mistake: hyperparameters do not reach the sweep, which takes values amid their priors."""
-
-    def sweep(self, rng):
-        h = self.sampler.hyperparameters
-        self.set_hyperparameters([np.full(2, 1.7), np.full(4, 0.3), np.full(4, 1.5), np.full(4, 0.05)])
-        moved = super().sweep(rng)
-        self.set_hyperparameters(h)
-        return moved
-
-
 def make_chain(schema, observed, kind=Chain, kernel="exact"):
     return kind(replace(schema), np.where(observed, 1.0, np.nan), kernel)
 
@@ -147,13 +136,3 @@ def updates_without_jacobian():
 def plant_missing_jacobian(monkeypatch):
     """Let chains update by the mistaken kernel."""
     monkeypatch.setattr(chain_module, "update_hyperparameters", updates_without_jacobian())
-
-
-def chain_of(kernel, n_rows, width):
-    rng = np.random.default_rng(0)
-    values = np.column_stack(
-        [rng.normal(size=n_rows), rng.exponential(size=n_rows), rng.poisson(2.0, n_rows), rng.integers(0, 3, n_rows)]
-    )
-    chain = Chain(fixed_schema(width), values, kernel)
-    chain.start(rng, (np.ones(2), np.ones(4), np.ones(4), np.ones(4)))
-    return chain

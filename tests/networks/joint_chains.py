@@ -5,17 +5,13 @@ here once more, from the definition in the documentation.
 """
 
 from functools import cache
-from types import FunctionType
 
 import numpy as np
-from numba import njit
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.gibbs import joint_leaves, joint_sweep
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
 from pymc_spn.leaves.families import Gaussian
-from pymc_spn.leaves.normal_inverse_wishart import draw_missing_of_row
 from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Column
@@ -125,27 +121,3 @@ def completed(chain, observed):
     for r in range(tree.n_regions):
         held[np.ix_(joint[:, r], tree.order[tree.begin[r] : tree.end[r]])] = True
     return np.where(held, chain.sampler.filled * compiled.scale + compiled.centre, np.nan)
-
-
-@njit
-def draw_too_widely(rng, d, n_seen, order, k, v, sums, triangle, floor, z, x):
-    """A mistake: missing cells are drawn with three times their scale."""
-    location = np.array([sums[order[i]] / k - z[i] for i in range(n_seen, d)])
-    draw_missing_of_row(rng, d, n_seen, order, k, v, sums, triangle, floor, z, x)
-    for i in range(n_seen, d):
-        x[order[i]] += 2.0 * (x[order[i]] - location[i - n_seen])
-
-
-@cache
-def sweep_with_wrong_cells():
-    """The sweep compiled anew with that mistake."""
-    names = vars(joint_leaves) | {"draw_missing_of_row": draw_too_widely}
-    for name in ("draw_missing", "complete_row"):
-        names[name] = njit(error_model="numpy")(FunctionType(getattr(joint_leaves, name).py_func.__code__, names))
-    names = vars(joint_sweep) | {"complete_row": names["complete_row"]}
-    return njit(error_model="numpy")(FunctionType(joint_sweep.joint_sweep.py_func.__code__, names))
-
-
-def plant_wrong_cells(monkeypatch):
-    """Let chains draw missing cells by the mistaken kernel."""
-    monkeypatch.setattr("pymc_spn.gibbs.sampler.joint_sweep", sweep_with_wrong_cells())

@@ -80,16 +80,16 @@ def test_draws_go_on_from_each_run_in_turn(sweeps):
         assert_array_equal(np.exp(point[name]), step.chain.sampler.hyperparameters[i])
 
 
-def has_runs(tune=2 * FEWEST_SWEEPS, kernel=None, **spn):
+def has_runs(tune=2 * FEWEST_SWEEPS, **spn):
     if spn.get("leaf_scale") == "modelled":
         with pm.Model() as model:
             ps.SPN("x", observed=table(), leaf_scale=pm.HalfNormal("scale", 1.0))
             names = [v for v in model.value_vars if v.name.startswith("x_")]
-            step = ps.steps.TopDownSPNStep(names, kernel=kernel, rng=0)
+            step = ps.steps.TopDownSPNStep(names, rng=0)
         step.setup_chain(0, tune, 10)
         point = model.initial_point(0)
     else:
-        step, point = step_of(tune, 10, kernel, **spn)
+        step, point = step_of(tune, 10, **spn)
     step.step(point)
     return step.chain.runs is not None
 
@@ -98,7 +98,6 @@ def test_when_there_are_runs():
     assert has_runs()
     assert not has_runs(tune=FEWEST_SWEEPS)
     assert not has_runs(start="prior")
-    assert not has_runs(kernel="exact")
     assert not has_runs(joint_leaves=None)
     assert not has_runs(leaf_scale="modelled")  # it belongs to the point that other steps move
 

@@ -4,8 +4,6 @@ Quartiles are compared: the fraction of draws below each exact quartile may be o
 effective sample size.
 """
 
-import itertools
-
 import arviz as az
 import numpy as np
 import pandas as pd
@@ -153,14 +151,7 @@ def test_slices_from_far_below_the_peak_stay_where_they_come_back_from():
 
 @pytest.mark.parametrize("width", [2, "infinite"])
 def test_slices_reach_the_conditional_posterior(width):
-    found = slice_scores(width, 6_000)
-    assert max(found.values()) < 5, found
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("width", [2, "infinite"])
-def test_slices_reach_the_conditional_posterior_in_many_draws(width):
-    found = slice_scores(width, 100_000)
+    found = slice_scores(width, 3_000)
     assert max(found.values()) < 5, found
 
 
@@ -258,11 +249,11 @@ def exact_five_rows(schema, table):
     )
 
 
-@pytest.mark.parametrize(("width", "by"), [*itertools.product([2, "infinite"], ["slices", "NUTS"])])
+@pytest.mark.parametrize(("width", "by"), [("infinite", "slices"), (2, "NUTS")])
 def test_five_rows_reach_the_enumerated_posterior(width, by):
     model = five_rows(width, by)
     with model:
-        idata = pm.sample(1500, tune=500, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+        idata = pm.sample(1000, tune=400, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
     record = read_record(idata)
     alpha, scale, together = exact_five_rows(record.schema, record.table)
     h = record.hyperparameters

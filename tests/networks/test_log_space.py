@@ -18,7 +18,6 @@ from pymc_spn.gibbs.exact import (
     evaluate_regions_by_logs,
     exact_sweep,
 )
-from pymc_spn.gibbs.frontier import frontier_sweep, log_frontier_value, make_frontier_work
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing
 from tests.called_kernels import called
@@ -27,7 +26,7 @@ from tests.reference import Problem, log_marginal
 
 attach, detach, mark_missing = map(called, (attach, detach, mark_missing))
 draw_subtree, evaluate_leaves, evaluate_regions = map(called, (draw_subtree, evaluate_leaves, evaluate_regions))
-evaluate_regions_by_logs, log_frontier_value = map(called, (evaluate_regions_by_logs, log_frontier_value))
+evaluate_regions_by_logs = called(evaluate_regions_by_logs)
 
 FAR, N = 60.0, 800
 HALVES = ((((0,), (1,)), ((2,), (3,))), (((4,), (5,)), ((6,), (7,))))
@@ -35,7 +34,7 @@ LEAF = ("gaussian", {"mu0": FAR / 2, "rho0": 0.05, "a0": 45.0, "b0": 45e-4})
 OTHER = ("gaussian", {"mu0": FAR / 2 + 0.2, "rho0": 0.05, "a0": 45.0, "b0": 40e-4})
 PALETTE = [LEAF, OTHER]  # labels 0 and 1 are one each
 FRESH = -2  # label of an unoccupied child; of palette entry e, FRESH - e
-WIDTHS = {"occupied": (2, 2, 1, 2), "spare": (3, 2, 2, 5), "infinite": "infinite"}  # two labels are in use
+WIDTHS = {"occupied": (2, 2, 1, 2), "infinite": "infinite"}  # two labels are in use
 
 
 def two_clusters(children):
@@ -66,8 +65,8 @@ def odds(problem, digits, x):
     return edges[1, (0,)][0] - edges[1, (0,)][1] + 1.0
 
 
-def conditional(problem, digits, row, top=0, rows=None):
-    """Log conditional of a row's labels at every sum node, and log value of the top one; plain recursion.
+def conditional(problem, digits, row):
+    """Log conditional of a row's labels at every sum node, and log value of the root; plain recursion.
 
     Returns
     -------
@@ -113,9 +112,7 @@ def conditional(problem, digits, row, top=0, rows=None):
         edges[region.index, path] = {c: t - total for c, t in terms.items()}
         return total - math.log(len(members) + alpha)
 
-    return edges, value(
-        problem.region_list[top], () if rows is None else rows[0], everyone if rows is None else rows[1]
-    )
+    return edges, value(problem.region_list[0], (), everyone)
 
 
 def edge_probabilities(problem, edges):
@@ -270,7 +267,7 @@ def test_values_of_ordinary_rows_agree_in_both_spaces_and_directly(network):
 
 def test_exact_draws_follow_the_direct_conditional(network):
     problem, digits, exact, _ = network
-    sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 4000
+    sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 2000
     rows = sampler.coded[:1], sampler.slots[:1]
     found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, *sampler.net.of_columns, *rows, 0), draws)
     assert largest_deviation(found, exact, draws) < 4.5  # about a hundred edges
@@ -308,57 +305,14 @@ def test_linear_space_would_draw_something_else(network):
     assert impossible or largest_deviation(found, exact, draws) > 10
 
 
-@pytest.mark.parametrize("frontier", [2, 4])
-def test_frontier_draws_follow_the_direct_conditional(network, frontier):
-    problem, digits, exact, _ = network
-    sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(2), 6000
-    rows, work = (sampler.coded[:1], sampler.slots[:1]), sampler.work
-    found = frequencies(
-        sampler,
-        problem,
-        0,
-        lambda: frontier_sweep(rng, *sampler.net.of_columns, *rows, 0, frontier, work),
-        draws,
-    )
-    assert largest_deviation(found, exact, draws) < 4.5
-
-
-@pytest.mark.parametrize("top", [1, 2])
-def test_frontier_values_equal_the_direct_computation(network, top):
-    """Nodes over four columns underflow and are summed in logs, nodes over two need not be."""
-    problem, digits, *_ = network
-    sampler = tiny_sampler(problem, digits)
-    without(sampler, 0)
-    work = make_frontier_work(sampler.net)
-    work.stamp[0] = 1
-    region = problem.region_list[top]
-    others = np.arange(1, N)
-    slots = np.unique(sampler.slots[others, region.ancestors[-1]])
-    for slot in slots[slots >= 0]:
-        rows = others[sampler.slots[others, region.ancestors[-1]] == slot]
-        path = tuple(int(digits[rows[0], a]) for a in region.ancestors)
-        found = log_frontier_value(*sampler.net.of_columns, sampler.coded[0], top, int(slot), work)
-        _, expected = conditional(problem, digits, 0, top, (path, rows))
-        assert found == pytest.approx(expected, rel=1e-11)
-        assert work.logs[top] == (top == 1)
-    found = log_frontier_value(*sampler.net.of_columns, sampler.coded[0], top, FRESH, work)
-    expected = [
-        logsumexp([log_marginal(family, prior, [x]) for family, prior in PALETTE]) - math.log(2)
-        for x in problem.X[0, list(region.columns)]
-        if not np.isnan(x)
-    ]
-    assert found == pytest.approx(sum(expected), rel=1e-12)
-
-
 def test_a_whole_sweep_of_far_rows_keeps_the_state_finite():
     """Outliers at forty standard deviations and beyond in every column, all children occupied."""
     problem, digits = two_clusters(WIDTHS["occupied"])
     problem.X[:20] *= np.geomspace(1.0, 1e6, 20)[:, None]
-    for kernel, frontier in (("exact", 0), ("frontier", 2), ("frontier", 4), ("induced_tree", 0)):
-        sampler, rng = tiny_sampler(problem, digits), np.random.default_rng(0)
-        for _ in range(3):
-            sampler.sweep(rng, kernel, frontier)
-        written = sampler.digits()
-        np.testing.assert_array_equal(written < 0, digits < 0)
-        assert (written.max(axis=0) < np.array([2, *[2] * 14])).all()
-        assert np.isfinite(sampler.net.leaves.log_scale).all() and np.isfinite(sampler.net.leaves.centre).all()
+    sampler, rng = tiny_sampler(problem, digits), np.random.default_rng(0)
+    for _ in range(3):
+        sampler.sweep(rng)
+    written = sampler.digits()
+    np.testing.assert_array_equal(written < 0, digits < 0)
+    assert (written.max(axis=0) < np.array([2, *[2] * 14])).all()
+    assert np.isfinite(sampler.net.leaves.log_scale).all() and np.isfinite(sampler.net.leaves.centre).all()

@@ -64,17 +64,8 @@ CASES = {"mixed": (MIXED, [0.5, 1.0]), "both": (BOTH, [0.5, 1.0])}
 @pytest.mark.parametrize("name", CASES)
 def test_reaches_enumeration_and_quadrature(name, exact):
     problem, start = CASES[name]
-    draws = draw_cells(problem, start, regression, FUNCTIONS, 6000, 1)
+    draws = draw_cells(problem, start, regression, FUNCTIONS, 4000, 1)
     assert distances(draws, exact[name]).max() < 0.12
-    assert np.abs(z_scores(draws, exact[name])).max() < 4.5
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("kernel", ["exact", "induced_tree", "frontier"])
-@pytest.mark.parametrize("name", CASES)
-def test_reaches_enumeration_and_quadrature_in_60_000_draws(name, kernel, exact):
-    problem, start = CASES[name]
-    draws = draw_cells(problem, start, regression, FUNCTIONS, 60_000, 2, kernel)
     assert np.abs(z_scores(draws, exact[name])).max() < 4.5
 
 
@@ -100,7 +91,7 @@ def test_without_a_rest_the_cells_are_the_networks_own():
     """Nothing else uses them: the completed table has the posterior that summing out gives."""
     problem, functions = CASES["mixed"][0], FUNCTIONS[:3]
     exact = exact_expectations(problem, [GRID, np.arange(3.0)], lambda c: 0.0, functions)
-    draws = draw_cells(problem, [0.5, 1.0], None, functions, 5000, 3)
+    draws = draw_cells(problem, [0.5, 1.0], None, functions, 4000, 3)
     assert np.abs(z_scores(draws, exact)[2:]).max() < 4.5  # tails of the Student t are wider than the grid
 
 
@@ -148,7 +139,7 @@ def check_statistics(name):
     moves, missing, rng = CellMoves(schema, rows, columns), np.ones(rows.size), np.random.default_rng(1)
     sampler.hyperparameters = (np.ones(2), *np.ones((4, X.shape[1])))
     for i in range(60):
-        sampler.sweep(rng, "exact")
+        sampler.sweep(rng)
         missing, accepted = moves.sweep(rng, sampler, missing, (lambda c: -0.1 * (c**2).sum()) if i % 3 else None)
         assert accepted > 0.0
         before = summary(sampler)
@@ -235,7 +226,7 @@ def geweke_z(draws, seed, sign=1.0):
     for _ in range(draws):
         sampler.coded[:] = X
         sampler.set_digits(digits)
-        sampler.sweep(rng, "exact")
+        sampler.sweep(rng)
 
         def log_rest(cells, y=y):
             return -0.5 * (((y - sign * COEFFICIENT * cells) / NOISE) ** 2).sum()
@@ -262,11 +253,6 @@ def test_joint_distribution_notices_a_sign():
     assert np.abs(geweke_z(1000, 1, sign=-1.0)).max() > 6.0
 
 
-@pytest.mark.full
-def test_joint_distribution_in_60_000_draws():
-    assert np.abs(geweke_z(60_000, 2)).max() < 4.5
-
-
 # ---- inside pm.sample
 TAU, SIGMA = 1.5, 0.5
 TABLE = pd.DataFrame({"a": [0.3, nan, 2.4, 1.9], "b": [1.1, 0.8, 0.2, 2.6]})
@@ -286,7 +272,7 @@ def small_model(y=Y, table=TABLE, width=2, **arguments):
 
 @pytest.fixture(scope="module")
 def small_run():
-    return draw(small_model(), draws=1500, tune=400, chains=2)
+    return draw(small_model(), draws=800, tune=300, chains=2)
 
 
 def test_regression_beside_nuts_against_its_closed_form(small_run):
@@ -322,7 +308,7 @@ def test_regression_beside_nuts_against_its_closed_form(small_run):
 
 
 def test_what_is_recorded_is_the_completed_state(small_run, tmp_path):
-    small_run = small_run.isel(draw=slice(0, 1500, 300))
+    small_run = small_run.isel(draw=slice(0, 800, 160))
     post = ps.SPNPosterior.from_idata(small_run)
     post.save(tmp_path / "post.nc")
     again = ps.SPNPosterior.from_idata(tmp_path / "post.nc")
@@ -436,7 +422,7 @@ def test_refusals():
         ps.completed_columns(pm.Normal.dist())
     with small_model() as model:
         for step in (lambda: ps.steps.TopDownSPNStep(kernel="published"), lambda: ps.steps.BottomUpSPNStep()):
-            with pytest.raises(ValueError, match=r'kernel must be one of .*missing="draw"'):
+            with pytest.raises(ValueError, match='kernel must be "exact" with missing="draw"'):
                 step()
         with pytest.raises(ValueError, match="vars must hold 'x_missing'"):
             ps.steps.TopDownSPNStep([model["x_log_joint"]])

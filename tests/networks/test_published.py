@@ -1,54 +1,21 @@
-"""The published top-down sampler against exact enumeration, with its negative control."""
-
-from types import FunctionType
+"""The published top-down sampler: counts, statistics, starts and refusals; its law is in `test_kernels`."""
 
 import numpy as np
 import pytest
-from numba import njit
 
-from pymc_spn.gibbs import published
-from pymc_spn.gibbs.leaf_kernels import log_predictive
+from pymc_spn.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.gibbs.published import PublishedSampler, rebuild_leaves
-from tests.networks.explicit_chains import (
-    SHORT,
-    draw_digits,
-    family_chain,
-    family_table,
-    mean_variation_ratio,
-    tiny_chain,
-    variation_ratio,
-)
-from tests.reference import enumerate_states, tiny_problems
-
-PROBLEMS = tiny_problems()
-FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees", "skewed")
+from tests.networks.coded_tables import coded_table
 
 
-@pytest.mark.parametrize("name", FINITE)
-def test_reaches_the_enumerated_posterior(name):
-    problem = PROBLEMS[name]
-    draws = draw_digits(tiny_chain(PublishedSampler, problem), seed=1, draws=SHORT)
-    assert variation_ratio(draws, problem, enumerate_states(problem)) < 1.3
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", FINITE)
-def test_four_long_chains_reach_the_enumerated_posterior(name):
-    assert mean_variation_ratio(PublishedSampler, PROBLEMS[name]) < 1.3
-
-
-def test_a_row_left_in_its_leaf_is_noticed(monkeypatch):
-    """Negative control: the current leaf's predictive still holds the row, which biases towards staying."""
-    mistaken = {
-        "log_predictive_without": log_predictive,
-        "GAUSSIAN": -1,
-    }  # -1: no short cut for Gaussian leaves
-    source = published.published_sweep.py_func
-    sweep = njit(error_model="numpy")(FunctionType(source.__code__, source.__globals__ | mistaken))
-    monkeypatch.setattr(published, "published_sweep", sweep)
-    problem = PROBLEMS["mixed"]
-    draws = draw_digits(tiny_chain(PublishedSampler, problem), seed=1)
-    assert variation_ratio(draws, problem, enumerate_states(problem)) > 2.0
+def family_chain(kind, n_rows, **options):
+    """Sampler of a table of all families with random trees."""
+    table = coded_table(n_rows, **({"n_children": 3} | options))
+    sampler = kind(table.structure, table.compiled, table.coded)
+    sampler.set_hyperparameters(np.array([1.3, 0.7]), np.full(7, 0.4), np.full(7, 1.5), np.full(7, 0.05))
+    rng = np.random.default_rng(2)
+    sampler.set_digits(rng.integers(0, table.structure.n_children, (n_rows, table.structure.n_regions)))
+    return sampler
 
 
 def recounted(s):
@@ -82,8 +49,9 @@ def test_counts_and_statistics_follow_the_states():
 
 def test_states_off_the_trees_start_from_weights_given_the_trees():
     """A node that no tree reaches gets its weights from the prior, so its states are far from uniform."""
-    structure, compiled, coded = family_table(400, n_children=2)
-    s = PublishedSampler(structure, compiled, coded)
+    table = coded_table(400, n_children=2)
+    structure, compiled = table.structure, table.compiled
+    s = PublishedSampler(structure, compiled, table.coded)
     s.set_hyperparameters(np.array([0.2, 0.2]), *(np.full(7, v) for v in (0.5, 2.0, 0.1)))
     s.set_digits(np.zeros((400, structure.n_regions), np.int32))
     s.sweep(np.random.default_rng(0))
@@ -104,10 +72,17 @@ def test_digits_are_kept_until_the_first_sweep():
     np.testing.assert_array_equal(s.digits() < 0, s.layout.missing)
 
 
-def test_same_seed_same_draws():
-    first, again, other = (draw_digits(family_chain(PublishedSampler, 50), seed, draws=5, thin=3) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
+@pytest.mark.parametrize("kind", [PublishedSampler, BottomUpSampler])
+def test_same_seed_same_draws(kind):
+    found = []
+    for seed in (1, 1, 2):
+        sampler, rng = family_chain(kind, 50), np.random.default_rng(seed)
+        for _ in range(5):
+            sampler.sweep(rng)
+        found.append(sampler.digits())
+        np.testing.assert_array_equal(found[-1] < 0, sampler.layout.missing)
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
 
 
 def test_wide_nodes_take_two_bytes():
@@ -119,9 +94,10 @@ def test_wide_nodes_take_two_bytes():
 
 
 def test_infinite_width_and_too_much_memory_are_refused():
-    structure, compiled, coded = family_table(20, n_children="infinite")
-    with pytest.raises(ValueError, match=r"'published' .* finite n_children; region 0 \(height, "):
-        PublishedSampler(structure, compiled, coded)
-    structure, compiled, coded = family_table(20, n_children=4)
-    with pytest.raises(ValueError, match=r"20 rows at 457 sum nodes, which takes 9,140 bytes; memory_limit is 5,000"):
-        PublishedSampler(structure, compiled, coded, memory_limit=5000)
+    table = coded_table(20)
+    for kind, name in ((PublishedSampler, "published"), (BottomUpSampler, "bottom_up")):
+        with pytest.raises(ValueError, match=rf"'{name}' .* finite n_children; region 0 \(height, "):
+            kind(table.structure, table.compiled, table.coded)
+    table = coded_table(20, n_children=4)
+    with pytest.raises(ValueError, match=r"20 rows at [\d,]+ sum nodes, which takes [\d,]+ bytes; memory_limit is 500"):
+        PublishedSampler(table.structure, table.compiled, table.coded, memory_limit=500)

@@ -20,7 +20,6 @@ from tests.reference import log_joint as reference_log_joint
 
 n_prior_slots, refresh_leaf = map(called, (n_prior_slots, refresh_leaf))
 
-KERNELS = (("exact", 0), ("induced_tree", 0), ("frontier", 1), ("frontier", 3))
 WIDTHS = ("infinite", 3, (2, 1, 4, 5))
 
 
@@ -43,8 +42,8 @@ def test_log_joint_equals_the_reference_in_the_units_of_the_data(n_children, see
     sampler = table.sampler(hyper, random_digits(table, seed))
     problem = table.problem(hyper)
     rng = np.random.default_rng(seed)
-    for kernel, frontier in KERNELS:
-        sampler.sweep(rng, kernel, frontier)
+    for _ in range(4):
+        sampler.sweep(rng)
         expected = reference_log_joint(problem, state_from_digits(sampler.digits()))
         assert sampler.statistics()[0] == pytest.approx(expected, rel=1e-12)
 
@@ -181,8 +180,8 @@ def test_statistics_do_not_drift(centre):
 def test_an_emptied_leaf_is_exactly_empty_and_a_rebuild_exact():
     table = coded_table(200)
     sampler, rng = table.sampler(hyperparameters()), np.random.default_rng(0)
-    for kernel, frontier in KERNELS * 3:
-        sampler.sweep(rng, kernel, frontier)
+    for _ in range(12):
+        sampler.sweep(rng)
     drifted = sampler.statistics()
     sampler.compact()
     restored = sampler.statistics()
@@ -222,8 +221,8 @@ def test_same_seed_same_digits():
 
 def table_after_sweeps(seed):
     sampler, rng = coded_table(40).sampler(hyperparameters()), np.random.default_rng(seed)
-    for kernel, frontier in KERNELS:
-        sampler.sweep(rng, kernel, frontier)
+    for _ in range(4):
+        sampler.sweep(rng)
     return sampler.digits()
 
 
@@ -322,8 +321,7 @@ def test_a_network_that_grows_stays_consistent(seed):
     small, rng = sampler.net.edges.capacity.sum(), np.random.default_rng(seed)
     recount(sampler, table)
     for i in range(24):
-        kernel, frontier = KERNELS[rng.integers(len(KERNELS))]
-        sampler.sweep(rng, kernel, frontier)
+        sampler.sweep(rng)
         if i % 3 == 0:
             recount(sampler, table)
     assert sampler.net.edges.capacity.sum() > 2 * small
@@ -339,8 +337,8 @@ def test_a_network_that_shrinks_stays_consistent(seed):
     apart = np.tile(np.arange(120, dtype=np.int32)[:, None] * 6, (1, table.structure.n_regions))
     sampler = table.sampler((np.array([0.01, 0.01]), *hyperparameters()[1:]), apart)
     rng, largest = np.random.default_rng(seed), sampler.net.edges.capacity.sum()
-    for kernel, frontier in KERNELS * 3:
-        sampler.sweep(rng, kernel, frontier)
+    for _ in range(12):
+        sampler.sweep(rng)
         recount(sampler, table)
     sampler.compact()
     assert sampler.net.edges.capacity.sum() < largest

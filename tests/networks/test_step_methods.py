@@ -19,7 +19,7 @@ from tests.reference import log_joint, state_from_digits
 from tests.sampled_runs import assert_same, bits_of_every_process, draw, recorded
 
 nan = np.nan
-KERNELS = ["auto", "exact", "frontier", "induced_tree", "alternating", "published"]
+KERNELS = ["exact", "published"]
 
 
 def frame(n_rows=30, seed=0):
@@ -209,13 +209,6 @@ def test_every_kernel_through_pm_sample(kernel, how):
     assert idata.sample_stats["x_moved"].values.mean() > 0
 
 
-@pytest.mark.parametrize("kernel", ["exact", "frontier", "induced_tree"])
-def test_every_kernel_at_infinite_width(kernel):
-    assert_log_joint(
-        draw(own("infinite", joint_leaves=None), chains=1, spn={"kernel": kernel, "frontier": 2, "sweeps": 2})
-    )
-
-
 def test_bottom_up_step():
     model = own()
     with model:
@@ -224,21 +217,14 @@ def test_bottom_up_step():
     assert {"x_concentration", "x_leaf_scale"} <= set(idata.posterior.data_vars)
 
 
-def test_bottom_up_step_draws_the_same_in_processes():
-    model = fixed()
-    with model:
-        runs = [draw(model, step=[ps.steps.BottomUpSPNStep()], cores=n, mp_ctx="fork") for n in (1, 2)]
-    assert_same(*runs)
-
-
 def test_published_kernel_draws_the_same_in_processes():
     model = fixed()
     assert_same(*(draw(model, spn={"kernel": "published"}, cores=n, mp_ctx="fork") for n in (1, 2)))
 
 
 def test_kernels_draw_different_chains():
-    first = [draw(fixed(), chains=1, spn={"kernel": k}).posterior["x_log_joint"].values for k in KERNELS[1:]]
-    assert len({tuple(values[0]) for values in first}) == len(KERNELS) - 1
+    first = [draw(fixed(), chains=1, spn={"kernel": k}).posterior["x_log_joint"].values for k in KERNELS]
+    assert len({tuple(values[0]) for values in first}) == len(KERNELS)
 
 
 def test_options_of_two_networks():
@@ -247,8 +233,8 @@ def test_options_of_two_networks():
     assert ps.unpack(idata, "x")["x"].sizes["record"] == 4
     with model:
         steps = [
-            ps.steps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], kernel=kernel)
-            for name, kernel in (("x", "exact"), ("y", "induced_tree"))
+            ps.steps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], sweeps=sweeps)
+            for name, sweeps in (("x", 1), ("y", 2))
         ]
     idata = draw(model, step=steps)  # NUTS follows, so the tickets are those before its move
     assert {"x_digits", "y_digits"} <= set(idata.sample_stats.data_vars)
@@ -446,8 +432,7 @@ def test_palettes(width):
     with pm.Model() as model:
         structure = ps.circuits.complete_tree(table.columns, n_children=width)
         ps.SPN("x", structure, observed=table, leaves=leaves, joint_leaves=None)
-    for kernel in ("exact", "frontier", "induced_tree"):
-        assert_log_joint(draw(model, chains=1, spn={"kernel": kernel}))
+    assert_log_joint(draw(model, chains=1))
 
 
 # ---- progress
@@ -473,18 +458,12 @@ def test_runs_with_a_progress_bar(style, capsys, monkeypatch):
         assert "Log joint" in shown and "Moved" in shown
 
 
-def test_the_plan_of_kernels_is_settled_when_tuning_ends(monkeypatch):
-    """Occupied leaves that seem to fluctuate round the limit change the kernel while tuning and not afterwards."""
+def test_what_is_integrated_is_settled_when_tuning_ends(monkeypatch):
+    """The choice follows the state while tuning and not afterwards."""
     model, seen = fixed(), []
     with model:
-        step = ps.steps.TopDownSPNStep(kernel="auto")
-    chain, choose = step.chain, step.chain.plan
-
-    def fluctuating():
-        seen.append(step.tune)
-        return ("exact", "frontier")[len(seen) % 2], choose()[1]
-
-    monkeypatch.setattr(chain, "plan", fluctuating)
+        step = ps.steps.TopDownSPNStep()
+    monkeypatch.setattr(step.chain, "plan", lambda: seen.append(step.tune))
     draw(model, draws=6, tune=4, chains=1, step=[step])
     assert seen == [True] * 4 + [False]
 

@@ -312,7 +312,7 @@ def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
             elif tree.n_prior[r] > 0:
                 chosen = draw_kind(rng, tree, edges, scratch, r, logs)
             else:
-                chosen -= draw_split(rng, tree, edges, nodes, r, max(node, -1), FRESH)
+                chosen -= draw_split(rng, tree, edges, nodes, r, max(node, -1))
         scratch.new[r] = chosen
 
 

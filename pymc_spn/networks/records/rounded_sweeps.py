@@ -33,7 +33,6 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 NARROW = 1.0  # cell widths, below which the standard deviation of a leaf makes it narrow
 FEW_NARROW = 0.05  # of a column's rows are in narrow leaves at most where exact values are given
 REPEATED = 4  # rows of a cell on average, below which values are given: the table of masses would cost too much
-INTEGRATING = ("auto", "exact")  # kernels that sum exact values out
 VALUES_AT_A_TIME = 8192  # rows whose exact values are drawn between two looks for Ctrl-C
 
 
@@ -139,7 +138,7 @@ class RoundedSweeps:
     cells : RoundedCells
         Of the table that the chain samples.
     kernel : str
-        That of the chain. Kernels other than "auto" and "exact" are given all exact values.
+        That of the chain. Kernels other than "exact" are given all exact values.
 
     Attributes
     ----------
@@ -149,7 +148,7 @@ class RoundedSweeps:
 
     def __init__(self, cells: RoundedCells, kernel: str = "exact") -> None:
         self.cells = cells
-        self.may_integrate = kernel in INTEGRATING
+        self.may_integrate = kernel == "exact"
         self.has_masses = ~cells.schema.compiled.is_density[cells.columns]
         self.in_joints = np.isin(cells.columns, cells.schema.joint_columns)
         self.integrated = self.has_masses | (self.may_integrate & ~self.in_joints)
@@ -185,16 +184,11 @@ class RoundedSweeps:
         repeat = n_rows >= REPEATED * np.diff(self.distinct.begin)
         self.integrated = self.has_masses | (repeat & (narrow > FEW_NARROW * n_rows) & ~self.in_joints)
 
-    def sweep(
-        self, rng: np.random.Generator, sampler: Sampler, kernel: str = "exact", frontier: int | None = None
-    ) -> float:
-        """Redraw tree and exact values of every row; returns the fraction of rows that moved.
-
-        ``kernel`` and ``frontier`` (`Sampler.sweep`) serve where all exact values are given.
-        """
+    def sweep(self, rng: np.random.Generator, sampler: Sampler) -> float:
+        """Redraw tree and exact values of every row; returns the fraction of rows that moved."""
         if self.integrated.any():
             return self._integrating_sweep(rng, sampler)
-        moved = sampler.sweep(rng, kernel, frontier)
+        moved = sampler.sweep(rng)
         self.draw_exact(rng, sampler)
         return moved
 
