@@ -4,13 +4,15 @@ Properties try new examples in every run; where `CI` is set they try the same on
 passes today passes tomorrow.
 
 Tests are in two tiers. `pytest` runs the first: of every family what is essential, in a few minutes with empty caches.
-`pytest --tier rest` runs the others, and paths, ``-k`` and ``-m`` choose among all.
+`pytest --tier rest` runs the others, and paths, ``-k`` and ``-m`` choose among all. `pytest -m full` runs the long
+statistical validation and writes what it found to `full_runs.md`.
 """
 
 import os
 import re
 
 import pytest
+from full_runs import write_runs
 from hypothesis import settings
 from tiers import LONG, REST
 
@@ -47,3 +49,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(re.search(name, item.nodeid) for name in LONG):
             item.add_marker(pytest.mark.full)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Keep what long tests found; pytest-xdist's workers do not come here."""
+    if config.option.markexpr == "full":
+        write_runs(terminalreporter.stats)
