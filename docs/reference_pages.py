@@ -17,7 +17,7 @@ TOPICS = {
     "Answers": {
         "Make and save": "from_idata from_json to_json save",
         "Trust": "diagnose converged bound trace epochs chain_weights stacked",
-        "Events": "probability log_probability log_probability_of_rows condition marginal sample mpe do",
+        "Events": "probability log_probability log_probability_of_rows condition marginal sample mpe",
         "Columns": "columns mean cov moment moments cdf quantile",
         "Rows": """
             log_density log_likelihood anomaly explain impute predictive_p_value cell_p_value row_similarity

@@ -100,16 +100,6 @@ def of_public_classes():
                 yield cls, name, member
 
 
-def test_python_names_the_public_class_where_a_call_does_not_fit():
-    """``PredictionAnswers.predict() missing 2 required positional arguments`` names a mixin that no page knows."""
-    names = [(f.__qualname__, f"{cls.__name__}.{name}") for cls, name, f in of_public_classes()]
-    assert [found for found, own in names if found != own] == []
-    with pytest.raises(TypeError, match=r"^SPNPosterior\.predict\(\) missing 2 required"):
-        ps.SPNPosterior.predict(None)
-    with pytest.raises(TypeError, match=r"^VariationalPosterior\.mean\(\) got an unexpected"):
-        ps.VariationalPosterior.mean(None, wrong=1)
-
-
 def public_names_in_the_source(space):
     """Public names of a module and where each stands, as the type checker sees them."""
     source = ast.parse(Path(SPACES[space].__file__).read_text(encoding="utf-8"))

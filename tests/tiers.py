@@ -52,7 +52,7 @@ REST = {
         particle_gibbs particles predictive_quantiles tree_checks tree_models tree_posterior
     """,
     "interop": """
-        combined_results damaged_results dask_clusters dask_rows estimators first_guesses
+        combined_results damaged_results dask_clusters dask_rows estimators
         frames_in_answers interrupts precompiled saved_posteriors scikit_checks
     """,
     "tests": """

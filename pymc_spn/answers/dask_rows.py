@@ -54,7 +54,7 @@ def lazy_answer(post: AskedLaw, name: str, data: Any, args: tuple[Any, ...], nam
     try:
         options = dict(inspect.signature(ask).bind(parts.no_rows, *args, **named).arguments)
     except TypeError:
-        return ask(parts.no_rows, *args, **named)  # its message leads on
+        return ask(parts.no_rows, *args, **named)  # Python says which argument
     options.pop("df")
     parameters = inspect.signature(ask).parameters
     if "progressbar" in parameters:

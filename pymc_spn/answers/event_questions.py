@@ -329,7 +329,7 @@ def mpe(
         If `given` is not a condition.
     ValueError
         If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
-        positive and finite, or `max_boxes` or `max_draws` is below 1.
+        positive and finite, or `max_boxes` or `max_draws` is below 1. If a leaf of an explicit circuit has no bounds.
 
     Examples
     --------
@@ -337,6 +337,8 @@ def mpe(
     >>> best.value["job"].tolist()
     ['clerk']
     """
+    if self._law.no_best_row:
+        raise ValueError(self._law.no_best_row)
     tolerance, max_boxes = checked_limits(tolerance, max_boxes)
     known = self._known(given)
     if not known.law.columns:

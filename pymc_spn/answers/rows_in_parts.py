@@ -1,6 +1,7 @@
 """Questions about rows that take tables of Dask, too: the door to lazy answers, which loads Dask for these alone."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from pymc_spn.tables.frame_kinds import is_of_dask
@@ -11,19 +12,18 @@ def also_in_parts[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
 
     The question must answer each row by itself, and give a DataArray with a dimension ``row`` or a table.
     """
-    ask.elsewhere = _answer_of_parts  # type: ignore[attr-defined]
-    return ask
 
+    @wraps(ask)
+    def asked(*args: P.args, **named: P.kwargs) -> Any:
+        data = args[1] if len(args) > 1 else named.get("df")
+        if not (args and (is_of_dask(data) or _is_chunked(data))):
+            return ask(*args, **named)
+        from pymc_spn.answers.dask_rows import lazy_answer
 
-def _answer_of_parts(ask: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The lazy answer about a table in parts; None for all others."""
-    data = args[1] if len(args) > 1 else named.get("df")
-    if not (args and (is_of_dask(data) or _is_chunked(data))):
-        return None
-    from pymc_spn.answers.dask_rows import lazy_answer
+        options = {name: value for name, value in named.items() if name != "df"}
+        return lazy_answer(args[0], ask.__name__, data, args[2:], options)
 
-    options = {name: value for name, value in named.items() if name != "df"}
-    return lazy_answer(args[0], ask.__name__, data, args[2:], options)
+    return asked
 
 
 def _is_chunked(data: Any) -> bool:

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.numerics.first_guesses import led, made_by
 from pymc_spn.numerics.graph_pictures import FEW, MOST_DRAWN, in_layers, on_a_circle, svg_of_graph
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -44,18 +42,6 @@ class NamedGraph(NotebookRepr):
 
     names: tuple[str, ...]
     adjacency: np.ndarray
-
-    _instead: ClassVar[dict[str, str]] = {
-        "nodes": "names",
-        "plot": "ps.plots.plot_graph(graph)",
-        "draw": "ps.plots.plot_graph(graph)",
-        "add_edge": "graphs do not change: ps.DAG.from_edges(names, [*graph.edges, (parent, child)]) makes another",
-        "add_node": "graphs do not change: ps.DAG.from_edges(names, edges) makes another",
-        "children": "edges are pairs (parent, child); to_networkx().successors(name)",
-        "successors": "to_networkx().successors(name)",
-        "predecessors": "to_networkx().predecessors(name)",
-        "[]": "to_array().sel(parent='a', child='b')",
-    }
 
     @property
     def directed(self) -> list[tuple[str, str]]:
@@ -183,8 +169,6 @@ class NamedGraph(NotebookRepr):
         return hash((self.names, self.adjacency.tobytes()))
 
 
-@made_by("ps.DAG.from_edges(names, edges)")
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class DAG(NamedGraph):
     """A directed acyclic graph.
@@ -230,7 +214,6 @@ class DAG(NamedGraph):
         self.order  # noqa: B018  refuses cycles
 
     @classmethod
-    @led
     def from_edges(cls, names: Sequence[str], edges: Iterable[tuple[str, str]]) -> "DAG":
         """Graph with the given edges.
 
@@ -391,7 +374,6 @@ class DAG(NamedGraph):
         return xr.DataArray(self.adjacency, {"parent": list(self.names), "child": list(self.names)}, name="dag")
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class CPDAG(NamedGraph):
     """A Markov equivalence class of DAGs.

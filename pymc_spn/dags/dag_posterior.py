@@ -18,10 +18,8 @@ from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mix
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
 from pymc_spn.numerics.cluster_clients import check_client
-from pymc_spn.numerics.first_guesses import made_by
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
 
@@ -35,8 +33,6 @@ ENGINES = "auto", "exact", "orders", "lattice"
 KEPT = 16  # samples drawn under evidence that are remembered
 
 
-@made_by("ps.DagPosterior.from_data(df)")
-@own_names
 class DagPosterior(OrderSPN):
     """Posterior over graphs of a table: exact where it can be, else an average over sampled orders.
 

@@ -18,7 +18,6 @@ from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.tables.dimensions import own_dimension
@@ -276,7 +275,6 @@ FAMILIES = {  # by state: the state, its log score, the number of edges
 }
 
 
-@in_a_model("ps.DagOrder('order', ps.LocalScores.from_data(df)); ps.DagPosterior.from_data(df) needs no model")
 def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
     """Posterior over orders and graphs, order-modular: p(order, graph) proportional to the graph's score.
 
@@ -321,7 +319,6 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
     return _register(name, scores, "order", chain.resting_state(), arrays, chain.ranked)
 
 
-@in_a_model("ps.DagPartition('levels', ps.LocalScores.from_data(df)); ps.DagPosterior.from_data(df) needs no model")
 def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
     """Posterior over graphs without order bias, structure-modular: p(graph) proportional to the graph's score.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,27 +39,6 @@ class ExactQueries(NotebookRepr):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    _instead: ClassVar[dict[str, str]] = {
-        "summary": "repr() says what it is; edge_probabilities() has every edge, most_probable() the best graph",
-        "edges": "edge_probabilities()",
-        "nodes": "names",
-        "parents": "parent_set_probabilities(child)",
-        "cpdag": "most_probable().graph.cpdag(), or equivalence_classes(n) for their probabilities",
-        "dag": "most_probable().graph, consensus()",
-        "query": "probability(present=[(parent, child)]); ps.FactorGraph answers about the values of variables",
-        "predict": "it is about graphs; effects of interventions are causal_effects(), mean_when_set(effect, cause)",
-        "score": "scores are in the LocalScores of it, scores",
-        "to_netcdf": "save(path)",
-        "[]": "edge_probabilities().sel(parent='a', child='b')",
-        "()": "questions are methods, such as edge_probabilities()",
-        "map": "most_probable()",
-        "log_evidence": "log_mass; ps.dags.dag_log_evidence is for models",
-        "plot": "ps.plots.plot_edge_probabilities(post.edge_probabilities())",
-        "to_networkx": "most_probable() has a graph with to_networkx(), or use edge_probabilities()",
-        "posterior": "it answers by itself: edge_probabilities(), sample(n)",
-        "do": "effects of interventions are answers such as causal_effects()",
-    }
 
     def _listed(self) -> Listed:
         listed: Listed = self.scores._listed()

@@ -31,7 +31,6 @@ from pymc_spn.dags.storage import FORMAT, IMPUTED, from_tree, to_tree
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.saved_files import save_tree
@@ -55,7 +54,6 @@ class _AskOneTable:
         )
 
 
-@own_names
 class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
     """Posterior over graphs of a table with missing cells: an average over imputed tables.
 

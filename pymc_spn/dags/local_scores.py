@@ -15,8 +15,6 @@ from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.score_sizes import check_table, n_columns, refuse_many, refuse_table
 from pymc_spn.dags.scores import BDeu, BGe, choose_score
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
-from pymc_spn.numerics.first_guesses import made_by
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
@@ -27,8 +25,6 @@ ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 
 
-@made_by("ps.LocalScores.from_data(df)")
-@own_names
 class LocalScores(ParentSetScores):
     """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
 

@@ -23,7 +23,6 @@ from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
@@ -97,7 +96,6 @@ def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree
     return tree
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class DagDraws(NotebookRepr):
     """Draws of graphs from a posterior; made by `from_idata`.

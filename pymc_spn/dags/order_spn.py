@@ -27,7 +27,6 @@ from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import ProgressBar, counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pymc_spn.dags.regular_tree import RegularTree
 
 
-@own_names
 class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 

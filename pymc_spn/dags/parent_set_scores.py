@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -276,11 +276,6 @@ class ParentSetScores(NotebookRepr):
             m = self.index_of_parents(i, sum(1 << int(j) for j in np.flatnonzero(graph[:, i])))
             total += self.log_scores[self.offsets[i] + m] if m >= 0 else -np.inf
         return float(total)
-
-    _instead: ClassVar[dict[str, str]] = {
-        "scores": "of(name) has the log scores of a variable's parent sets, log_score(graph) that of a graph",
-        "score_graph": "log_score(graph)",
-    }
 
     def _facts(self) -> Facts:
         facts = {"variables": f"{self.d} variables", "score": self.score, "prior": f"prior {self.prior}"}

@@ -15,7 +15,6 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
@@ -135,7 +134,6 @@ class DagOrderStep(OwnerStep):
         return Competence.IDEAL if _kind_of(var) == cls.kind else Competence.INCOMPATIBLE
 
 
-@own_names
 class DagPartitionStep(DagOrderStep):
     """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
 

@@ -42,7 +42,6 @@ from pymc_spn.densities.parameters_of_rows import (
     without_batch,
 )
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
@@ -110,7 +109,6 @@ def _(op, values, rng, size, packed, log_weights, theta, **kwargs):
     return logs.reshape(value.shape[:-1])
 
 
-@in_a_model("ps.CircuitDensity('x', circuit, log_weights, leaf_parameters, observed=df)")
 def CircuitDensity(
     name: str,
     circuit: Circuit,

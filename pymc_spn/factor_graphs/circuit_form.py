@@ -13,12 +13,10 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.factor_graphs.linear_messages import log_tables
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class FieldCircuit(ParameterisedCircuit):
     """The circuit of a factor graph with its parameters; made by `JunctionTree.to_circuit`.

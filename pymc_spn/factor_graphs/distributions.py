@@ -20,7 +20,6 @@ from pymc_spn.circuits.evaluation.parameters import array_values
 from pymc_spn.factor_graphs.evidence import code_values
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.ops import field_draws, log_partition, plan_inputs
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.no_tensor import NoTensor
@@ -30,7 +29,6 @@ from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 from pymc_spn.tables.inputs import Dims
 
 
-@in_a_model("ps.DiscreteField('z', graph), graph a ps.FactorGraph; graph.compile() needs no model")
 class DiscreteField(NoTensor):
     """Discrete variables with the joint distribution of a factor graph, summed out of the model.
 
@@ -254,7 +252,6 @@ def _log_density(component: Component, parameters: Sequence[Any], value: Any, re
     return pt.switch(missing[..., None], 0.0, pm.logp(rv, filled))
 
 
-@in_a_model("ps.FieldEmission('y', field, observed={'y': values}), field a ps.DiscreteField")
 def FieldEmission(
     name: str,
     field: DiscreteField,

@@ -1,14 +1,13 @@
 """The factor graph: named discrete variables and log tables, checked when added."""
 
 from collections.abc import Hashable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.factor_graphs.builders import Builders
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.memory_limits import refuse_count
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TABLE = 2**24  # entries: 128 MB a table
 
 
-@own_names
 class FactorGraph(Builders, NotebookRepr):
     """Discrete variables joined by factors: p(x) is proportional to the product of all tables.
 
@@ -54,14 +52,6 @@ class FactorGraph(Builders, NotebookRepr):
         self._sources: dict[int, tuple[Any, int, int]] = {}  # id of a given table: itself, its block, its offset
         self.n_potentials = 0
         self._csr: tuple[int, np.ndarray, np.ndarray] | None = None  # calls that `scopes` has seen, and what it says
-
-    _instead: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("infer", "query", "marginal", "marginals", "map", "map_query", "sample", "log_z", "condition"),
-        "compile().infer(given={...}) answers, as in graph.compile().infer(given={'wet': 1}).marginal('rain')",
-    ) | dict.fromkeys(
-        ("add_edge", "add_cpt", "add_cpds", "add_cpd", "add_node", "add_nodes_from", "add_variable"),
-        "variables and their states are named when the graph is made, and add_factor(variables, log_table) links them",
-    )
 
     def _facts(self) -> Facts:
         facts = {"variables": f"{len(self.names)} variables", "factors": f"{self.n_factors} factors"}

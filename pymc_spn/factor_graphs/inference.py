@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.numerics.memory_limits import refuse_count
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -32,7 +31,6 @@ MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals 
 ANSWERING = "Passing messages"  # what the bar says
 
 
-@own_names
 class Inference(NotebookRepr):
     """What a factor graph says given evidence; made by `JunctionTree.infer`.
 
@@ -63,13 +61,6 @@ class Inference(NotebookRepr):
                 UserWarning,
                 skip_file_prefixes=OWN_FILES,
             )
-
-    _instead: ClassVar[dict[str, str]] = {
-        "[]": "marginal(name), marginals()",
-        "()": "marginal(name), marginals()",
-        "query": "marginal(name), marginals()",
-        "map_query": "map()",
-    }
 
     def _facts(self) -> Facts:
         return Facts("Inference", {"evidence": f"{self.evidence.n_rows} rows of evidence on {self.tree!r}"})

@@ -1,7 +1,7 @@
 """A compiled factor graph: the plan, its limits, and the entry to inference."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,6 @@ import pandas as pd
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.inference import Inference
 
 
-@own_names
 class JunctionTree(NotebookRepr):
     """A factor graph with the plan of its exact inference; made by `FactorGraph.compile`.
 
@@ -57,11 +55,6 @@ class JunctionTree(NotebookRepr):
             raise TooWideError(_too_wide(graph, blocked.args[0], int(max_table))) from None
         self._log_z: float | None = None
         self.indexes: dict[Any, Any] = {}  # xarray's indexes over states and variables, made when first used
-
-    _instead: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("query", "marginal", "marginals", "pairwise", "map", "map_query", "kbest", "sample", "condition"),
-        "infer(given={...}) answers, as in tree.infer(given={'wet': 1}).marginal('rain')",
-    )
 
     def _facts(self) -> Facts:
         facts = {"variables": f"{len(self.graph.names)} variables", "cliques": f"{self.plan.n_cliques} cliques"}

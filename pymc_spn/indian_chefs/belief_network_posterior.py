@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
@@ -39,7 +38,6 @@ SAVED = "belief_network_posterior"  # attribute that holds the format of a saved
 FORMAT = 1
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
     """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
@@ -161,8 +159,6 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         ('parent', 'child')
         """
         return cls.from_idata(path)
-
-    _instead: ClassVar[dict[str, str]] = {"()": "questions are methods, such as log_density(X), predict(df, target)"}
 
     def _facts(self) -> Facts:
         n, m, _ = self.parameters.shape
@@ -322,7 +318,6 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         return self.graphs.scalars
 
 
-@own_names
 class NLGBNPosterior(BeliefNetworkPosterior):
     """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused.
 

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
 from pymc_spn.indian_chefs.process import check_count, check_nodes, check_positive, node_labels
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.inputs import Seed
 
 if TYPE_CHECKING:
@@ -205,7 +204,6 @@ class CascadingIBP:
         return drawn
 
 
-@own_names
 @dataclass(frozen=True)
 class ExtendedCascadingIBP(CascadingIBP):
     """The cascading buffets with edges that pass layers (after Dallaire et al. 2014; see the module for what is ours).

@@ -35,7 +35,6 @@ from pymc_spn.indian_chefs.process import (
     check_positive,
     check_reputations,
 )
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
@@ -193,7 +192,6 @@ class GraphVariable(NoTensor):
         return self.schema.max_nodes
 
 
-@in_a_model("ps.IndianChefsProcess('graph', alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=['a', 'b'])")
 class IndianChefsProcess:
     """The Indian chefs process: a prior over directed acyclic graphs with any number of hidden nodes.
 

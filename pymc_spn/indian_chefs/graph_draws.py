@@ -21,7 +21,6 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
@@ -53,7 +52,6 @@ SCALARS = (
 )
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphDraws(NotebookRepr):
     """Draws of a graph of unknown size; made by `from_idata`.

@@ -23,7 +23,6 @@ from pymc_spn.indian_chefs.network_draws import draw_data
 from pymc_spn.indian_chefs.process import CHEFS, TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
@@ -92,7 +91,6 @@ def _(op, values, rng, size, ticket, n_nodes, reputations, parents, head, templa
     return CheckAndRaise(RuntimeError, f"ps.NLGBN and its relatives: {STALE}")(head[1], is_own)
 
 
-@in_a_model("ps.NLGBN('x', graph, observed=df), graph a ps.IndianChefsProcess")
 def NLGBN(
     name: str,
     graph: GraphVariable,
@@ -178,7 +176,6 @@ def NLGBN(
     return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims, kind, index)
 
 
-@in_a_model("ps.LinearGaussianNetwork('x', graph, observed=df), graph a ps.IndianChefsProcess")
 def LinearGaussianNetwork(
     name: str,
     graph: GraphVariable,
@@ -239,7 +236,6 @@ def LinearGaussianNetwork(
     return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind, index)
 
 
-@in_a_model("ps.SigmoidBeliefNetwork('x', graph, observed=df), graph a ps.IndianChefsProcess")
 def SigmoidBeliefNetwork(
     name: str,
     graph: GraphVariable,

@@ -17,7 +17,6 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_spn.indian_chefs.process import CASCADE, CHEFS
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import OwnerStep, variable_with_parameters
@@ -179,7 +178,6 @@ class _NetworkStep(OwnerStep):
         return Competence.IDEAL if network_kind(var) == cls.kind else Competence.INCOMPATIBLE
 
 
-@own_names
 class NLGBNStep(_NetworkStep):
     """Graph, hidden units and parameters of one `NLGBN`, jointly.
 
@@ -383,7 +381,6 @@ class NLGBNStep(_NetworkStep):
         self.tune = False
 
 
-@own_names
 class LinearGaussianStep(_NetworkStep):
     """Graph, hidden nodes and parameters of one `LinearGaussianNetwork`, jointly.
 
@@ -437,7 +434,6 @@ class LinearGaussianStep(_NetworkStep):
         self.tune = False
 
 
-@own_names
 class SigmoidNetworkStep(LinearGaussianStep):
     """Graph, hidden nodes and parameters of one `SigmoidBeliefNetwork`, jointly.
 

@@ -15,7 +15,6 @@ from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.indian_chefs.process import CASCADES, CHEFS
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 
@@ -184,7 +183,6 @@ class _GraphStep(OwnerStep):
         return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
 
 
-@own_names
 class IndianChefsStep(_GraphStep):
     """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
 
@@ -261,7 +259,6 @@ class IndianChefsStep(_GraphStep):
             kernel(self.rng, state, prior, self.repeats, children, tally)
 
 
-@own_names
 class CascadingIndianBuffetStep(_GraphStep):
     """Reversible jumps over the graph of one `CascadingIndianBuffet`, and draws of the hyperparameters that it owns.
 

@@ -25,7 +25,6 @@ from pymc_spn.networks.distributions import SPN
 from pymc_spn.networks.learners import fit_variational
 from pymc_spn.networks.network_tables import JointLeaves
 from pymc_spn.networks.posterior import SPNPosterior
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import n_threads, parallel_config
 from pymc_spn.tables import Column, Table
@@ -162,7 +161,6 @@ class NetworkEstimator(PosteriorEstimator):
         return complete_tree(table.columns) if made == "complete" else None
 
 
-@own_names
 class SPNDensity(DensityMixin, NetworkEstimator):
     """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
 
@@ -299,7 +297,6 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         return frame_of_kind(drawn.set_axis(self._columns, axis="columns"), self._frame)
 
 
-@own_names
 class SPNClassifier(ClassifierMixin, NetworkEstimator):
     """Classes by exact conditioning in a network over the features and the class together.
 

@@ -22,7 +22,6 @@ from pymc_spn.leaves.leaf_statistics import (
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import counts_between, log_betainc, log_difference, log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 
 SUMMED = 256  # counts of an interval that are summed at a time
@@ -38,7 +37,6 @@ class BetaTrials(NamedTuple):
     trials: Any
 
 
-@own_names
 @dataclass(frozen=True)
 class Binomial(PaletteEntry):
     """Binomial leaf on counts 0 .. n_trials of successes, with a beta prior on the probability of success.

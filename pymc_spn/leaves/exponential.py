@@ -34,10 +34,8 @@ from pymc_spn.leaves.leaf_statistics import (
 from pymc_spn.leaves.mean_entries import MeanEntry
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.own_names import own_names
 
 
-@own_names
 @dataclass(frozen=True)
 class Exponential(MeanEntry):
     """Exponential leaf on x >= 0 with a gamma prior on the rate.

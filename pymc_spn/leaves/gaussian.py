@@ -34,12 +34,10 @@ from pymc_spn.leaves.tail_probabilities import (
 )
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import inner_kernel
-from pymc_spn.numerics.own_names import own_names
 
 LOG_2PI = np.log(2.0 * np.pi)
 
 
-@own_names
 @dataclass(frozen=True)
 class Gaussian(PaletteEntry):
     """Gaussian leaf with a normal-gamma prior on mean and precision.

@@ -32,7 +32,6 @@ from pymc_spn.leaves.leaf_statistics import (
 from pymc_spn.leaves.mean_entries import CountEntry
 from pymc_spn.leaves.negative_binomial import BOXES, moments_within
 from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
-from pymc_spn.numerics.own_names import own_names
 
 MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
 
@@ -44,7 +43,6 @@ class BetaProbability(NamedTuple):
     beta: Any
 
 
-@own_names
 @dataclass(frozen=True)
 class Geometric(CountEntry):
     """Geometric leaf on counts k = 0, 1, .. with mass p (1 - p)^k and a beta prior on p.

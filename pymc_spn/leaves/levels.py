@@ -24,7 +24,6 @@ from pymc_spn.leaves.leaf_statistics import (
 )
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
-from pymc_spn.numerics.own_names import own_names
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
 
@@ -118,7 +117,6 @@ class _Levels(PaletteEntry):
         return (u[..., None] >= cumulative).sum(axis=-1).astype(np.float64)
 
 
-@own_names
 @dataclass(frozen=True)
 class Bernoulli(_Levels):
     """Bernoulli leaf on levels 0 and 1 with a Dirichlet (beta) prior.
@@ -178,7 +176,6 @@ class Bernoulli(_Levels):
         return (int(np.argmax(wrong)), "the probability must be within 0 and 1") if np.any(wrong) else None
 
 
-@own_names
 @dataclass(frozen=True)
 class Categorical(_Levels):
     """Categorical leaf on levels 0..K-1 with a Dirichlet prior. Its codes have no mean or variance.

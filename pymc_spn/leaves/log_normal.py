@@ -25,7 +25,6 @@ from pymc_spn.leaves.leaf_statistics import (
 from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import log_width
 from pymc_spn.numerics.kernel_options import inner_kernel
-from pymc_spn.numerics.own_names import own_names
 
 
 def _logs(x: Any) -> np.ndarray:
@@ -35,7 +34,6 @@ def _logs(x: Any) -> np.ndarray:
         return np.where(np.isnan(x), np.nan, np.where(x > 0, np.log(x), -np.inf))
 
 
-@own_names
 @dataclass(frozen=True)
 class LogNormal(PaletteEntry):
     """Log-normal leaf on x > 0 with a normal-gamma prior on mean and precision of log x.

@@ -44,14 +44,12 @@ from pymc_spn.leaves.tail_probabilities import (
 )
 from pymc_spn.numerics.elementary import fast_log
 from pymc_spn.numerics.kernel_options import inner_kernel
-from pymc_spn.numerics.own_names import own_names
 
 LARGEST_DRAWN = 2.0**60  # rate up to which NumPy's generator draws; a normal variate is as good far below it
 SUMMED_COUNTS = 64  # an interval of at most so many counts is summed term by term
 SERIES_TERMS = 100_000
 
 
-@own_names
 @dataclass(frozen=True)
 class Poisson(CountEntry):
     """Poisson leaf on counts with a gamma prior on the rate.

@@ -32,7 +32,6 @@ from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_of_start
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.model_inputs import HyperparameterLike
@@ -127,7 +126,6 @@ class _SPNDistribution(Distribution):
         return collapsed_log_joint(*priors, ticket, state, family, constants, n_levels, joint, missing)[0]
 
 
-@in_a_model("ps.SPN('x', observed=df); ps.fit_variational(df) needs no model")
 def SPN(
     name: str,
     structure: RegionTree | Circuit | None = None,

@@ -15,12 +15,10 @@ from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.gamma_draws import log_dirichlet
-from pymc_spn.numerics.own_names import own_names
 
 MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.

@@ -20,7 +20,6 @@ from pymc_spn.networks.variational.fit import fit_by_ascent
 from pymc_spn.networks.variational.partitioned_fit import fit_partitions
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics.cluster_clients import check_client
-from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import parallel_config
@@ -46,7 +45,6 @@ MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 2_000_000  # of a restart
 SAMPLE_ROWS, PASSES = 100_000, 6  # of partitions: rows from which a fit starts, passes over all rows
 
 
-@led
 def fit_variational(
     df: TableLike | PartitionsLike,
     structure: RegionTree | Circuit | None = None,

@@ -1,6 +1,6 @@
 """What posterior objects of a network have in common, draws of chains or a variational fit."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,10 +28,6 @@ class NetworkPosterior(Answers):
     ----------
     law : RecordedLaw, or a mixture of such
     """
-
-    _instead: ClassVar[dict[str, str]] = {
-        "()": "questions are methods, such as log_density(df), predict(df, target), probability(event)"
-    }
 
     @property
     def _first(self) -> RecordedLaw:

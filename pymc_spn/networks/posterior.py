@@ -24,7 +24,6 @@ from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
 from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import SIMULATION
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
@@ -42,7 +41,6 @@ FEWEST_DRAWS = 400  # that answer by default
 DRAWS_OF_SIZE = 4  # and for each of the effective size: an average over them has hardly more error than over all
 
 
-@own_names
 class SPNPosterior(TrainingRowSimilarity):
     """Answers from the recorded draws of a sum-product network.
 

@@ -27,13 +27,11 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws
 from pymc_spn.numerics.marks import scope_of
-from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     pass
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledCircuit(ParameterisedCircuit):
     """A condition or marginal of a circuit of a posterior, whose answers say where it comes from.
@@ -63,7 +61,6 @@ class LabelledCircuit(ParameterisedCircuit):
         return LabelledCircuit(*part, attrs=self.attrs)
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class PosteriorCircuit(LabelledCircuit):
     """A learned density in the form that `CircuitDensity` takes.

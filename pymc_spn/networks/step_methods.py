@@ -17,7 +17,6 @@ from pymc.util import get_random_generator
 from pytensor import config
 from pytensor.graph.traversal import explicit_graph_inputs
 
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
     OwnerStep,
@@ -363,7 +362,6 @@ class TopDownSPNStep(OwnerStep):
         return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
 
 
-@own_names
 class BottomUpSPNStep(TopDownSPNStep):
     """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
 

@@ -1,7 +1,7 @@
 """The posterior of a sum-product network as variational Bayes has it: the same questions, one state."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,7 +9,6 @@ from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fi
 from pymc_spn.networks.row_similarity import RowSimilarity
 from pymc_spn.networks.stored_queries import read_law, written_law
 from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@own_names
 class VariationalPosterior(RowSimilarity):
     """Answers from a variational fit, made by `fit_variational`.
 
@@ -79,8 +77,6 @@ class VariationalPosterior(RowSimilarity):
         True
         """
         save_tree(write_fit(self._states, written_law(self._law)), path)
-
-    _instead: ClassVar[dict[str, str]] = {"elbo": "bound, a lower bound on the log evidence"}
 
     def _facts(self) -> Facts:
         return self._said({"fit": f"bound {self.bound:.1f} nats"})

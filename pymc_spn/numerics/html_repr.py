@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from pymc_spn.numerics.first_guesses import LeadsOn
-
 MOST_NAMES = 12  # of a list in one line; of more, the first and the last are shown, as pandas does
 MOST_ROWS = 60  # of the table in a notebook
 LONGEST_FACT = 140  # characters
@@ -48,7 +46,7 @@ class Listed(NamedTuple):
     rows: Iterable[Sequence[Any]]
 
 
-class NotebookRepr(LeadsOn):
+class NotebookRepr:
     """`repr` and the notebook's HTML of an object, from its `_facts`; the HTML may add a table and a drawing."""
 
     def _facts(self) -> Facts:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from pymc_spn.numerics.first_guesses import made_by
 from pymc_spn.numerics.html_repr import Facts, as_html, elided
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables import coding
@@ -16,7 +15,6 @@ from pymc_spn.tables.frame_kinds import column_array, frame_kind, frame_of_kind,
 from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
 
 
-@made_by("ps.Table.from_frame(df)")
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """Coded data with the schema that gives it meaning. Made by `Table.from_frame`.

@@ -21,7 +21,6 @@ from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.numerics.first_guesses import in_a_model
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data, kept_data
@@ -97,7 +96,6 @@ class TreeHandle(NoTensor):
         }
 
 
-@in_a_model("ps.DecisionTree('tree', X); ps.fit_tree(X, y) needs no model")
 def DecisionTree(
     name: str,
     X: TableLike | SharedVariable,
@@ -182,7 +180,6 @@ def DecisionTree(
     return TreeHandle(name, features.columns, settings, x, mask, alpha_v, beta_v, ticket, row_labels_of(X))
 
 
-@in_a_model("ps.TreeResponse('y', ps.DecisionTree('tree', X), observed=y); ps.fit_tree(X, y) needs no model")
 def TreeResponse(
     name: str,
     tree: TreeHandle,

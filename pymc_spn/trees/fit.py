@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.numerics.cluster_clients import check_client, worked_out
-from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import parallel_config
@@ -92,7 +91,6 @@ def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
     return log_weight, decisions, begin, counters
 
 
-@led
 def fit_tree(
     X: TableLike,
     y: npt.ArrayLike,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
@@ -43,7 +42,6 @@ ADVICE = (
 )
 
 
-@own_names
 class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
@@ -173,23 +171,6 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
             if not post._weights.sum() > 0.0:
                 refuse("weights_in_use", "have a positive sum", post._weights.sum())
             return post
-
-    _instead: ClassVar[dict[str, str]] = {
-        "summary": "repr() says what it is; diagnose() has R-hat, variable_importance() the features",
-        "feature_importances_": "variable_importance()",
-        "plot": "functions of ps.plots draw it: plot_tree(post), plot_pdp(post, feature)",
-        "predict_interval": "predict_quantile(X, [0.05, 0.95])",
-        "score": "log_predictive(X, y)",
-        "log_density": "log_predictive(X, y)",
-        "log_prob": "log_predictive(X, y)",
-        "sample": "sample_trees(n) draws trees, predict_quantile(X, q) says how responses vary",
-        "posterior_predictive": "predict(X), predict_quantile(X, q) and log_predictive(X, y) are about new responses",
-        "fit": "it is fitted; estimators with fit and predict are in ps.sklearn",
-        "shap": "partial_dependence(feature), ice(feature) and variable_importance() explain it",
-        "to_netcdf": "save(path)",
-        "[]": "tree(number) is one of its trees",
-        "()": "predict(X), predict_quantile(X, q)",
-    }
 
     def _facts(self) -> Facts:
         d = self._draws

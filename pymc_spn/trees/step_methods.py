@@ -13,7 +13,6 @@ from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
@@ -156,7 +155,6 @@ class _TreeStep(OwnerStep):
         return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
 
 
-@own_names
 class ParticleGibbsTreeStep(_TreeStep):
     """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
 
@@ -250,7 +248,6 @@ class ParticleGibbsTreeStep(_TreeStep):
         return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
 
 
-@own_names
 class ChipmanTreeStep(_TreeStep):
     """Grow, prune, change and swap moves with collapsed leaves: the sampler that particle methods are measured against.
 

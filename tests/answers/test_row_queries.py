@@ -349,15 +349,6 @@ def test_imputed_cells_of_a_learned_table_cover_the_truth_at_length():
 
 
 # ---- refusals
-def test_interventions_are_refused_with_the_reason():
-    with pytest.raises(NotImplementedError, match="joint distribution and does not know what happens if you set a col"):
-        posterior_of("missing").do(x0=3)
-    union = posterior_of("missing").condition([{"x2": 1}, {"x2": 0}])
-    for other in (union, ps.circuits.leaf("x", "gaussian", (0.0, 1.0))):
-        with pytest.raises(NotImplementedError, match=r"do\(\) is not offered"):
-            other.do(x0=3)
-
-
 def test_rows_of_density_zero_are_named_in_the_same_words():
     """Whatever is asked of them: more successes than any binomial leaf has trials. The other rows are answered."""
     post = posterior_of("palette")

@@ -19,13 +19,11 @@ from pymc_spn.circuits.algebra.circuit_pairs import CircuitPairs
 from pymc_spn.circuits.algebra.circuit_products import product_circuit
 from pymc_spn.circuits.structures.parameterised import CircuitLike, ParameterisedCircuit, operand
 from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.own_names import own_names
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class CircuitProduct(ParameterisedCircuit):
     """The normalised product of two circuits, from `multiply`.

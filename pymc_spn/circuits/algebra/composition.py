@@ -19,12 +19,10 @@ from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES, is_over
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.scipy_leaves import family_of
 from pymc_spn.numerics.asked_numbers import is_real
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class ComposedCircuit(ParameterisedCircuit):
     """A circuit of circuits, from `mixture_of` or `product_of`.

@@ -16,14 +16,12 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.numerics.asked_numbers import is_int, is_real
-from pymc_spn.numerics.first_guesses import led
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
 
 
-@led
 def fit_em(
     circuit: Circuit,
     observed: TableLike,

@@ -9,10 +9,8 @@ import numpy as np
 from pymc_spn.circuits.estimation.fit_json import fields_from_json, fit_to_json
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.own_names import own_names
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class CircuitFit(ParameterisedCircuit):
     """A circuit with the parameters that `fit_em`, or a learner of structure, found: one estimate, no posterior.

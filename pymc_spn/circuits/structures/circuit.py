@@ -14,7 +14,6 @@ from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import list_of_columns
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 SUM, PRODUCT, LEAF = 0, 1, 2
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit(NotebookRepr):
     """A smooth and decomposable circuit without its parameters: `with_parameters` makes one that answers.

@@ -16,7 +16,6 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import codes_of_rows
 from pymc_spn.laws.law import Law, Marks
 from pymc_spn.numerics.html_repr import Facts, Listed
-from pymc_spn.numerics.own_names import own_names
 from pymc_spn.tables import Column, Table, row_labels
 from pymc_spn.tables.inputs import EventLike, TableLike
 from pymc_spn.tables.unseen_levels import known_codes, known_levels
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.laws.joined_circuits import Part
 
 
-@own_names
 @dataclass(frozen=True, eq=False, repr=False)
 class ParameterisedCircuit(Answers):
     """A circuit with its parameters, which are checked once, when it is made; from `Circuit.with_parameters`.
