@@ -29,15 +29,15 @@ TOPICS = {
         "What the law is made of": "name parameters hyperparameters leaf_types draw_circuits as_circuit",
     },
     "EffectQueries": {
-        "Make and save": "from_data from_scores from_idata exact fit regular save load to_datatree",
-        "Trust": "coverage r_hat effective_orders",
-        "Edges": "edge_probabilities edge_table order_edge_probabilities ancestor_probabilities consensus",
+        "Make and save": "from_data from_scores from_idata exact regular save load to_datatree",
+        "Trust": "r_hat effective_orders",
+        "Edges": "edge_probabilities edge_table ancestor_probabilities consensus",
         "Graphs": """
             sample most_probable equivalence_classes probability parent_set_probabilities before_probabilities
             order_probability structure_modular condition
         """,
         "Effects": "causal_effects sample_effects probabilities_when_set mean_when_set sample_when_set",
-        "Evidence": "estimate_log_evidence log_mass",
+        "Evidence": "log_mass",
         "What the posterior is made of": "names engine lattice tree",
     },
     "DagDraws": {
@@ -64,12 +64,6 @@ TOPICS = {
         "Factors": "n_factors scopes scope_of offsets potentials log_table log_tables is_symbolic",
         "Labels": "labels numbers",
     },
-    "Inference": {
-        "Probabilities": """
-            marginal marginals pairwise factor_marginal factor_marginals sample log_z log_evidence entropy
-        """,
-        "Best states": "map max_marginal max_marginals kbest",
-    },
     "GraphDraws": {
         "Make and save": "from_idata save to_group",
         "Graphs": "graphs to_networkx n_nodes reputations",
@@ -84,7 +78,7 @@ TOPICS = {
         "Other formats": "to_array to_networkx to_dot to_dagitty",
     },
     "LocalScores": {
-        "Make": "from_data from_table",
+        "Make": "from_data",
         "Ask": "log_score of choice candidate_list left_out",
         "Indices": "position parents_of_index index_of_parents lookup slots",
         "Arrays": "d offsets tops candidate_sets precede_sets log_sums",

@@ -326,7 +326,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "log_evidence": lambda i: i.log_evidence,
             "map": lambda i: i.map(),
             "kbest": lambda i: i.kbest(3),
-            "factors": lambda i: i.factor_marginals(),
+            "factors": lambda i: i.factor_marginal(1),
             "entropy": lambda i: i.entropy(),
             "sample": lambda i: i.sample(3, random_seed=1),
         },
@@ -334,10 +334,6 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "FieldCircuit": (lambda: field().to_circuit(), {"log_density": lambda c: c.log_density(CODES)}),
     "LocalScores": (fresh(scores), {"log_sums": lambda s: s.log_sums, "of": lambda s: s.of("a"), "repr": repr}),
     "OrderSPN.exact": (order_posterior(lambda s: ps.OrderSPN.exact(s, progressbar=False)), OF_ORDERS),
-    "OrderSPN.fit": (
-        order_posterior(lambda s: ps.OrderSPN.fit(s, 20, random_seed=1, progressbar=False)),
-        OF_ORDERS | {"lattice": lambda p: p.lattice.n_orders},
-    ),
     "OrderSPN.regular": (fresh(regular), OF_ORDERS | {"tree": lambda p: p.tree.n_orders()}),
     "ImputedDagPosterior": (
         imputed_graphs,

@@ -34,8 +34,9 @@ REST = {
         wide_circuit_density
     """,
     "dags": """
-        dag_posterior dag_steps forward_draws imputed_posterior lattice learned_penalty level_effects log_evidence
-        many_variables mixed_effects partition_mcmc regular sampled_queries subset_kernels
+        dag_posterior dag_steps forward_draws imputed_posterior learned_penalty level_effects log_evidence
+        many_variables mixed_effects partition_mcmc regular sampled_queries
+        sampler_kernels subset_kernels
     """,
     "factor_graphs": """
         bif extremes fields junction_tree known_models
@@ -81,24 +82,18 @@ LONG = [
     r"test_posterior_queries\.py::test_(imputed_cells_follow_their_conditional_law|frequencies_of_draws_are_prob)",
     r"test_distributions\.py::test_stored_draws_are_for_the_posterior_object\[smc\]",
     r"test_chain_runs\.py::test_(a_state_comes_back|when_there_are_runs)",
-    r"test_known_models\.py::test_the_model_of_the_readme_runs_and_its_chains_agree",
     r"test_family_contract\.py::test_a_circuit_takes_a_family_that_was_added",
     r"test_joint_cells\.py::test_blocks_weigh_cells_as_single_rows",
     r"test_wide_circuit_density\.py::test_draws_have_the_moments_of_the_circuit",
-    r"test_fields\.py::test_nuts_samples_and_loo_sees_one_term_a_row",
     r"test_long_chains_have_the_exact_posterior\[onehot-particle_gibbs\]",
     r"test_evaluation\.py::test_float32_keeps_six_digits",
     r"test_circuit_density\.py::test_nuts_agrees_with_the_top_down_sampler",
     r"test_circuit_density_tensors\.py::test_stochastic_gradients_find_the_posterior",
     r"test_conditional_circuits\.py::test_a_gating_network_is_the_mixture_of_pymc",
-    r"test_fields\.py::test_weighted_rows_on_a_loopy_graph_under_both_linkers\[NUMBA\]",
-    r"test_order_agrees_with_exact_at_sixteen_variables",
-    r"test_answers_are_marked_by_their_support\[regular\]",
     r"test_posterior_over_trees_with_gaps_and_levels\[(counts|binary)-onehot\]",
     r"test_tree_posterior\.py::test_predictives_are_ratios_of_evidences\[(counts|binary)\]",
     r"answers/test_(dependence_queries|integer_names|union_posterior)\.py",
     r"circuits/test_(circuit_information|circuit_parts|cutset_networks|prometheus|tree_circuits)\.py",
-    r"dags/test_(forward_draws|log_evidence|partition_mcmc|regular)\.py",
     r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
     r"densities/test_(circuit_density_tensors|wide_circuit_density)\.py",
     r"test_cascading_models\.py::test_(log_density_is|gradient|step_has|terms_of_the_graph|a_warm_up)\w+\[True\]",
@@ -128,12 +123,9 @@ LONG = [
     r"test_interval_moments\.py::test_log_student_leaves",
     r"test_joint_posteriors\.py::test_draws_given_intervals_have_their_moments",
     r"test_conditional_circuits\.py::test_nuts_finds_the_posterior_of_a_linear_regression",
-    r"test_dag_steps\.py::test_spawned_processes_draw_the_same",
     r"test_gap_indicators\.py::test_a_structure_over_names_holds_the_mark",
     r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
     r"trees/test_predictive_quantiles\.py",
-    r"test_imputed_posterior\.py::test_(standard_errors|sampled_orders)_",
-    r"test_expected_edges_are_those_of_the_penalty\[0.3\]",
     r"test_joint_cells\.py::test_rows_are_cells_in_every_question\[variational\]",
     r"test_joint_leaves\.py::test_(a_wrong_prior_scale_is_seen|states_have_the_freq\w+\[three columns, a gap\])",
     r"test_exact_chains\.py::test_joint_distribution_sees_a_constant_missing_in_births",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pymc_spn.tables.inputs import TableLike
 
-ENGINES = "auto", "exact", "orders", "lattice"
+ENGINES = "auto", "exact", "orders"
 KEPT = 16  # samples drawn under evidence that are remembered
 
 
@@ -90,9 +90,9 @@ class DagPosterior(OrderSPN):
             Rows are observations. No missing cells.
         score, prior
             As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.
-        engine : {"auto", "exact", "orders", "lattice"}
-            "exact" sums over all orders, "orders" samples them, "lattice" is `OrderSPN.fit`. "auto" is exact up to 22
-            variables, or more if tiers leave few orders. Beyond, it samples.
+        engine : {"auto", "exact", "orders"}
+            "exact" sums over all orders, "orders" samples them. "auto" is exact up to 22 variables, or more if tiers
+            leave few orders. Beyond, it samples.
         chains, draws, random_seed
             As in `from_scores`.
         max_candidates : int, optional
@@ -119,7 +119,7 @@ class DagPosterior(OrderSPN):
         Warns
         -----
         ConvergenceWarning, CoverageWarning
-            As `from_scores`. `CoverageWarning` also as `LocalScores.from_data`.
+            As `from_scores` and `LocalScores.from_data`.
 
         Examples
         --------
@@ -149,7 +149,7 @@ class DagPosterior(OrderSPN):
         Parameters
         ----------
         scores : LocalScores
-        engine : {"auto", "exact", "orders", "lattice"}
+        engine : {"auto", "exact", "orders"}
             See `from_data`.
         chains, draws : int
             Markov chains over orders from random starts, and the orders that are kept of each. Rounds follow each other
@@ -175,8 +175,6 @@ class DagPosterior(OrderSPN):
         ConvergenceWarning
             If R-hat of an edge is above 1.1, with 50 draws a chain or more: the chains have not met. One chain has no
             R-hat.
-        CoverageWarning
-            For "lattice", as `OrderSPN.fit`.
 
         Examples
         --------
@@ -190,9 +188,6 @@ class DagPosterior(OrderSPN):
         if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
             post: Any = cls.exact(scores, progressbar=progressbar)
             return post
-        if engine == "lattice":
-            lattice: Any = cls.fit(scores, random_seed=random_seed, progressbar=progressbar)
-            return lattice
         rng, tables = np.random.default_rng(random_seed), BaseTables(scores)
         none = (0,) * scores.d
         found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar, client)
@@ -247,7 +242,7 @@ class DagPosterior(OrderSPN):
 
     @property
     def engine(self) -> str:
-        """Which engine answers: "exact", "orders", "lattice" or "regular".
+        """Which engine answers: "exact", "orders" or "regular".
 
         Examples
         --------
@@ -293,8 +288,7 @@ class DagPosterior(OrderSPN):
         """
         if self._is_sample:
             raise ValueError(
-                "log_mass: a sample of orders does not know the log evidence; up to 64 variables "
-                "ps.OrderSPN.fit(scores).estimate_log_evidence() estimates it"
+                "log_mass: a sample of orders does not know the log evidence; ps.OrderSPN.exact(scores) does"
             )
         return self._scalar("log_mass", self._log_total)
 
@@ -315,17 +309,6 @@ class DagPosterior(OrderSPN):
         """
         self._refuse_sample("order_probability", "before_probabilities answers for pairs of variables")
         return super().order_probability(order, given)
-
-    def coverage(self, *arguments: Any, **named: Any) -> "xr.DataArray":
-        """As `OrderSPN.coverage`; refused for sampled orders, which are drawn from all.
-
-        Examples
-        --------
-        >>> support = ps.OrderSPN.fit(scores, max_prefixes=10, random_seed=1)
-        >>> share = support.coverage(orders=200, random_seed=1)
-        """
-        self._refuse_sample("coverage", "sampled orders come from the whole posterior; see r_hat and effective_orders")
-        return super().coverage(*arguments, **named)
 
     # ---- below the surface
 

@@ -6,14 +6,14 @@ from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
 from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice, sets_of_rows
-from pymc_spn.numerics.memory_limits import refuse_memory, refuse_size
+from pymc_spn.numerics.memory_limits import refuse_size
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
 _BYTES_AN_EDGE = 4 + 1 + 4 + 4 * 8  # lattice, index and shares of an explicit one
 MOST_VARIABLES = 30  # that the kernels over all subsets are written for
 LARGEST_LATTICE = 1 << 27
 SOON = 22  # variables
-ADVICE = "use OrderSPN.fit, which reports what share of the posterior it holds"
+ADVICE = "use ps.DagPosterior, which samples orders"
 
 
 def exact_lattice(scores: ParentSetScores, max_gigabytes: float) -> PrefixLattice | None:
@@ -49,10 +49,3 @@ def sums_soon(must_precede: np.ndarray) -> bool:
     if not must_precede.any():
         return d <= SOON
     return PrefixLattice.closed_under(sets_of_rows(must_precede), 1 << (SOON - 4)) is not None
-
-
-def refuse_prefixes(d: int, max_prefixes: int, beam_factor: float) -> None:
-    """Refuse a lattice of so many prefixes, and the beam that finds it, if they need too much memory."""
-    kept, seen = min(max_prefixes, 2**d), min(beam_factor * max_prefixes, 2**d)
-    needed = kept * _BYTES_AN_EDGE * (d + 1) / 2 + seen * _BYTES_A_PREFIX
-    refuse_memory(f"max_prefixes = {max_prefixes:,} with {d} variables", needed, "take fewer prefixes")

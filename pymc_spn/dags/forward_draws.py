@@ -74,7 +74,7 @@ def _order_sums(lookup: Any, offsets: Any, log_sums: Any, must_precede: Any) -> 
     if lattice is None:
         raise ValueError(
             f"ps.DagOrder: independent forward draws sum over all prefixes of orders, and {d} variables have more than "
-            f"{MOST_PREFIXES:,}; draw by pm.sample, or from ps.OrderSPN.fit(scores), which says what share it holds"
+            f"{MOST_PREFIXES:,}; draw by pm.sample, or from ps.DagPosterior.from_scores(scores), which samples orders"
         )
     index, log_weights = np.empty(lattice.n_edges, np.int32), np.empty(lattice.n_edges)
     lattice_kernels.edge_indices(lattice.masks, lattice.ptr, lattice.source, lattice.variable, lookup, index)

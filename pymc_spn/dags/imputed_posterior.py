@@ -98,9 +98,6 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     order_probability: Any = _AskOneTable()
     most_probable: Any = _AskOneTable()
-    coverage: Any = _AskOneTable()
-    estimate_log_evidence: Any = _AskOneTable()
-    order_edge_probabilities: Any = _AskOneTable()
     structure_modular: Any = _AskOneTable()
     to_datatree: Any = _AskOneTable()
 
@@ -177,7 +174,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     @property
     def engine(self) -> str:
-        """Which engine answers for each table: "exact", "orders" or "lattice".
+        """Which engine answers for each table: "exact" or "orders".
 
         Examples
         --------
@@ -480,7 +477,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         parts = [post._limits for post in posts]
         limits = {"target": "order-modular", "engine": self.engine, "support": f"{n} imputed tables"}
         known: dict[str, Any] = {"tables": n, "tables_after_weighting": self._n_effective}
-        for name, worst in (("r_hat", max), ("effective_orders", min), ("coverage", min)):
+        for name, worst in (("r_hat", max), ("effective_orders", min)):
             found = [part[name] for part in parts if name in part]
             known |= {name: worst(found)} if found else {}
         restricted = [name for name in self.names if any(name in post.scores.restricted for post in posts)]

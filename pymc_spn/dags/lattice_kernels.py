@@ -84,38 +84,6 @@ def connect_all(d, ptr, source, variable):
 
 
 @kernel
-def on_a_chain(ptr, source, keep):
-    """Mark the prefixes that lie on a chain from the first to the last; their number is returned.
-
-    Parameters
-    ----------
-    ptr, source
-        As in `connect`.
-    keep : (n,) bool
-        Out.
-    """
-    n = keep.size
-    reached = np.zeros(n, np.bool_)
-    reached[0] = True
-    for t in range(1, n):
-        for e in range(ptr[t], ptr[t + 1]):
-            if reached[source[e]]:
-                reached[t] = True
-                break
-    keep[:] = False
-    keep[n - 1] = reached[n - 1]
-    count = 0
-    for back in range(n):
-        t = n - 1 - back
-        if keep[t]:
-            count += 1
-            for e in range(ptr[t], ptr[t + 1]):
-                if reached[source[e]]:
-                    keep[source[e]] = True
-    return count
-
-
-@kernel
 def edge_indices(masks, ptr, source, variable, lookup, out):
     """Subset index of every edge's prefix among its variable's candidates."""
     unchecked = np.zeros(1, np.int64)
@@ -363,26 +331,6 @@ def best_chain(ptr, source, variable, log_weights, order):
         order[order.size - 1 - back] = variable[e]
         t = source[e]
     return best[n - 1]
-
-
-@kernel
-def orders_inside(orders, masks, out):
-    """Whether every prefix of each order is in a sorted list of prefixes."""
-    n = masks.size
-    capacity = 16
-    while capacity < 2 * n:
-        capacity *= 2
-    keys = np.zeros(capacity, np.int64)
-    for t in range(1, n):
-        keys[find_slot(keys, masks[t])] = masks[t]
-    for s in range(orders.shape[0]):
-        prefix = 0
-        out[s] = True
-        for i in orders[s]:
-            prefix |= 1 << i
-            if keys[find_slot(keys, prefix)] != prefix:
-                out[s] = False
-                break
 
 
 @kernel

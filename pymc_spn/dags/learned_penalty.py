@@ -86,9 +86,8 @@ def log_evidence(scores: ParentSetScores, log_likelihoods: np.ndarray, log_prior
 
 def _log_total(scores: ParentSetScores, log_scores: np.ndarray) -> float:
     """Log of the summed weight of all pairs of an order and a graph."""
-    from pymc_spn.dags.lattice_search import passes_of
     from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
-    from pymc_spn.dags.passes import FullPasses
+    from pymc_spn.dags.passes import FullPasses, passes_of
     from pymc_spn.dags.prefix_lattice import PrefixLattice
 
     weighed, none = replace(scores, log_scores=log_scores), (0,) * scores.d

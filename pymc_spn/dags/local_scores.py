@@ -28,7 +28,7 @@ MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
 class LocalScores(ParentSetScores):
     """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
 
-    Made by `from_data` or `from_table`. Parent sets of variable i are indices m in 0..2^k_i - 1 whose bit k stands for
+    Made by `from_data`. Parent sets of variable i are indices m in 0..2^k_i - 1 whose bit k stands for
     ``candidates[i, k]``. Sets of up to 64 variables are bits of an int64 (bit j is variable j). `subset_index` of
     ``bit_kernels`` turns them into such an index through `lookup`. `slots` serves any number of variables.
 
@@ -192,37 +192,6 @@ class LocalScores(ParentSetScores):
         by_size, prior_name = by_size - penalty * np.arange(len(names)), f"edge penalty {penalty:.3f}, learned"
         scores = made(chosen)
         return grow(scores) if grows and scores.restricted else scores
-
-    @classmethod
-    def from_table(
-        cls,
-        scores: Mapping[str, Mapping[tuple[str, ...] | frozenset[str], float]],
-        required: Iterable[tuple[str, str]] | None = None,
-        forbidden: Iterable[tuple[str, str]] | None = None,
-        tiers: Sequence[Iterable[str]] | None = None,
-    ) -> "LocalScores":
-        """Use scores that were computed elsewhere, structure prior included.
-
-        Parameters
-        ----------
-        scores : mapping of child to mapping of parents (a tuple or frozenset of names) to log score
-            Sets that are not listed are impossible.
-        required, forbidden, tiers
-            As in `from_data`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a name or a score does not fit, a set is listed twice, or knowledge contradicts itself.
-
-        Examples
-        --------
-        >>> ps.LocalScores.from_table({"a": {(): 0.0, ("b",): 1.5}, "b": {(): 0.0, ("a",): 1.5}}).names
-        ('a', 'b')
-        """
-        from pymc_spn.dags.listed_scores import read_listed
-
-        return cls._of_tables(*read_listed(scores, required, forbidden, tiers), (), "table", "in the table")
 
     @classmethod
     def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, *known):

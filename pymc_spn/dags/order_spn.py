@@ -16,7 +16,6 @@ from pymc_spn.dags.labelled_answers import (
     Given,
     Seed,
     clashes,
-    count,
     in_words,
     joined,
     labelled,
@@ -28,7 +27,6 @@ from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.progress_bars import ProgressBar, counted
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
@@ -46,18 +44,17 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
-    order-modular posterior. Made by `exact` (all orders), `fit` (the orders of a prefix lattice) or `regular` (the
-    paper's tree). On its support the object is the posterior itself. Answers of `exact` are therefore "exact", those of
-    the others "exact on the support". There ``attrs["coverage"]`` estimates which share of the whole posterior over
-    orders the support holds, and ``attrs["coverage_se"]`` is its standard error. `coverage` estimates the share with
-    more draws.
+    order-modular posterior. Made by `exact` (all orders) or `regular` (the paper's tree). On its support the object is
+    the posterior itself. Answers of `exact` are therefore "exact", those of `regular` "exact on the support". There
+    ``attrs["coverage"]`` estimates which share of the whole posterior over orders the support holds, and
+    ``attrs["coverage_se"]`` is its standard error.
 
     Parameters
     ----------
     scores : LocalScores
     lattice : PrefixLattice or None
         The support; None for all orders.
-    kind : {"exact", "lattice", "regular"}
+    kind : {"exact", "regular"}
     evidence : pair of tuples of int, optional
         By child: parents that are present, and absent, as bits.
     tables : BaseTables, optional
@@ -80,7 +77,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         self,
         scores: LocalScores,
         lattice: "PrefixLattice | None",
-        kind: str = "lattice",
+        kind: str,
         evidence: Evidence | None = None,
         tables: "BaseTables | None" = None,
         measured: tuple[float, float] | None = None,
@@ -134,73 +131,6 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         return post
 
     @classmethod
-    def fit(
-        cls,
-        scores: LocalScores,
-        max_prefixes: int = 10_000,
-        refine: int = 1,
-        beam_factor: float = 3.0,
-        random_seed: Seed = None,
-        progressbar: bool = True,
-    ) -> "OrderSPN":
-        """Posterior over the orders of a lattice of the most probable prefixes.
-
-        Parameters
-        ----------
-        scores : LocalScores
-        max_prefixes : int
-            Prefixes kept. The time grows in proportion to it.
-        refine : int
-            Rounds in which the beam is repeated with what the last lattice knows of completions, and prefixes of Gibbs
-            orders that fell outside are added.
-        beam_factor : float
-            Prefixes looked at for each one kept, at least 1.
-        random_seed : int, Generator or None
-            Of the Gibbs orders that guide the beam, and of those that measure the coverage.
-        progressbar : bool
-            Show a bar once it has taken a second.
-
-        Returns
-        -------
-        OrderSPN
-
-        Raises
-        ------
-        ValueError
-            If `max_prefixes` is less than d + 3 or needs more memory than there is, `refine` is negative, or
-            `beam_factor` below 1.
-
-        Warns
-        -----
-        CoverageWarning
-            If the lattice holds less than half of the posterior over orders. That share is estimated by 200 orders of
-            40 Gibbs chains over all orders: an order is inside if the lattice has all of its prefixes. The chains have
-            the candidate parents of `scores` as well, so what these leave out is not in it.
-
-        Examples
-        --------
-        >>> ps.OrderSPN.fit(scores, max_prefixes=100, random_seed=1).names
-        ('age', 'income', 'debt')
-        """
-        from pymc_spn.dags.certificates import measure
-        from pymc_spn.dags.exact_support import refuse_prefixes
-        from pymc_spn.dags.lattice_search import search, search_steps
-        from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
-
-        check_scores(scores)
-        size = count("max_prefixes", max_prefixes, scores.d + 3)
-        if not (np.isfinite(beam_factor) and beam_factor >= 1):
-            raise ValueError(f"beam_factor must be at least 1, got {quoted(beam_factor)}")
-        refuse_prefixes(scores.d, size, beam_factor)
-        tables = BaseTables(scores)
-        none = (0,) * scores.d
-        rng = np.random.default_rng(random_seed)
-        rounds = count("refine", refine, 0)
-        with ProgressBar("Searching prefixes", search_steps(scores.d, rounds), progressbar) as bar:
-            lattice = search(LeafTables(tables, none, none), size, rounds, float(beam_factor), rng, bar)
-        return measure(cls(scores, lattice, "lattice", None, tables), rng)
-
-    @classmethod
     def regular(
         cls,
         scores: LocalScores,
@@ -213,7 +143,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     ) -> "OrderSPN":
         """The paper's network: a tree in which every level halves the variables, with closed-form weights.
 
-        For comparison with the paper: a lattice of the same size holds more (`fit`, or ``tree.to_lattice()``).
+        For comparison with the paper: `DagPosterior.from_data` sums over all orders, or samples them.
 
         Parameters
         ----------
@@ -239,7 +169,9 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         Warns
         -----
         CoverageWarning
-            If the tree holds less than half of the posterior over orders, estimated as in `fit`.
+            If the tree holds less than half of the posterior over orders. That share is estimated by 200 orders of 40
+            Gibbs chains over all orders. The chains have the candidate parents of `scores` as well, so what these leave
+            out is not in it.
 
         Examples
         --------
@@ -250,8 +182,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         ----------
         Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
         """
-        from pymc_spn.dags.certificates import measure
-        from pymc_spn.dags.regular_growth import grow
+        from pymc_spn.dags.regular_growth import grow, measure
 
         check_scores(scores)
         rng = np.random.default_rng(random_seed)
@@ -452,8 +383,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
 
     @cached_property
     def _lattice_passes(self) -> "LatticePasses":
-        from pymc_spn.dags.lattice_search import passes_of
-        from pymc_spn.dags.passes import LatticePasses
+        from pymc_spn.dags.passes import LatticePasses, passes_of
 
         if self._unconditioned is None:
             return passes_of(self.scores, self.lattice, self._leaf_tables)
@@ -476,7 +406,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
             "target": "order-modular",
             "score": self.scores.score,
             "prior": self.scores.prior,
-            "support": "all orders" if self.kind == "exact" else f"{self.kind}, log mass {self._log_total:.6f}",
+            "support": "all orders" if self.kind == "exact" else f"regular, log mass {self._log_total:.6f}",
         }
         if self._measured is not None:
             limits["coverage"], limits["coverage_se"] = self._measured

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
 from pymc_spn.dags.leaf_tables import THREADS_FROM, LeafTables
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice
 from pymc_spn.numerics.threads import for_each
 
@@ -119,20 +120,6 @@ class LatticePasses:
         return self._shares[1]
 
     @cached_property
-    def log_completion(self) -> np.ndarray:
-        """(n,) log weight of all ways to complete each prefix; -inf where its probability underflows."""
-        sums, linear = self._sums
-        with np.errstate(divide="ignore", invalid="ignore"):
-            before = np.log(sums) if linear else sums
-            total = before[-1]
-            # a scaled weight of variable i lacks log_scale[i]
-            held = self.lattice.masks[:, None] >> np.arange(self.lattice.d) & 1 if linear else None
-            units = self.tables.log_scale - np.log(self.tables.base.factors)
-            scale = 0.0 if held is None else (1 - held) @ units
-            completion = np.log(self.prefix) + total - before + scale
-        return np.where(self.prefix > 0.0, completion, -np.inf)
-
-    @cached_property
     def _spread(self) -> np.ndarray:
         scores = self.tables.scores
         out = np.empty(scores.log_scores.size)
@@ -159,6 +146,11 @@ class LatticePasses:
     def edges(self) -> np.ndarray:
         """(d, d) posterior probability of every edge, parents by children."""
         return edge_matrix(self.tables.scores, self.parent_sets)
+
+
+def passes_of(scores: ParentSetScores, lattice: PrefixLattice, tables: LeafTables) -> LatticePasses:
+    """Passes over a lattice, with the subset index of every edge."""
+    return LatticePasses(lattice, lattice.indices(scores), tables)
 
 
 class FullPasses:

@@ -1,8 +1,7 @@
 """The support of an order posterior: the prefixes that its orders may run through."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +17,7 @@ class PrefixLattice:
 
     Its orders are all chains from the empty set to the whole. It is a deterministic order sum-product network. A prefix
     is a sum node. An edge is the product of a leaf (the parents of the added variable inside the smaller prefix) and
-    the smaller prefix. Made by `of_prefixes`, `all_prefixes` or `closed_under`.
+    the smaller prefix. Made by `all_prefixes` or `closed_under`.
 
     Parameters
     ----------
@@ -56,11 +55,6 @@ class PrefixLattice:
         """Number of edges."""
         return self.source.size
 
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """(n,) number of variables in each prefix."""
-        return np.bitwise_count(self.masks.view(np.uint64)).astype(np.int64)
-
     def indices(self, scores: "ParentSetScores") -> np.ndarray:
         """(e,) int32: subset index, among the candidates of the variable of each edge, of the prefix before it."""
         out = np.empty(self.n_edges, np.int32)
@@ -73,55 +67,10 @@ class PrefixLattice:
         lattice_kernels.before(self.masks, self.source, self.variable, edge, out)
         return out
 
-    @cached_property
-    def n_orders(self) -> float:
-        """Number of orders, as a float; inf beyond 1e308."""
-        out = np.empty(self.n_prefixes)
-        with np.errstate(over="ignore"):
-            lattice_kernels.forward(self.ptr, self.source, np.ones(self.n_edges), out)
-        return float(out[-1])
-
-    def holds(self, orders: Any) -> np.ndarray:
+    def holds(self, orders: np.ndarray) -> np.ndarray:
         """Whether each order, a row of variable numbers, lies in the lattice."""
-        orders = np.ascontiguousarray(orders, np.int64)
-        out = np.empty(len(orders), bool)
-        lattice_kernels.orders_inside(orders, self.masks, out)
-        return out
-
-    @classmethod
-    def of_prefixes(cls, d: int, prefixes: Any) -> "PrefixLattice":
-        """Lattice of all chains through given prefixes; those on no chain are left out.
-
-        Parameters
-        ----------
-        d : int
-        prefixes : (n,) int64
-            In any order, repeated or not; the empty set and the whole may be missing.
-
-        Raises
-        ------
-        ValueError
-            If no chain leads from the empty set to the whole.
-        """
-        whole = whole_set(d)
-        masks = np.unique(np.append(np.asarray(prefixes, np.int64), [0, whole]).view(np.uint64)).view(np.int64)
-        if np.any(masks & ~whole):
-            raise ValueError(f"prefixes must be sets of the {d} variables")
-        lattice = cls._connected(d, masks)
-        keep = np.empty(masks.size, bool)
-        n = lattice_kernels.on_a_chain(lattice.ptr, lattice.source, keep)
-        if not keep[0]:
-            raise ValueError("prefixes: no chain of them leads from the empty set to all variables")
-        return lattice if n == masks.size else cls._connected(d, masks[keep])
-
-    @classmethod
-    def _connected(cls, d: int, masks: np.ndarray) -> "PrefixLattice":
-        ptr = np.empty(masks.size + 1, np.int64)
-        nothing = np.empty(0, np.int32), np.empty(0, np.int16)
-        n_edges = lattice_kernels.connect(masks, ptr, *nothing)
-        source, variable = np.empty(n_edges, np.int32), np.empty(n_edges, np.int16)
-        lattice_kernels.connect(masks, ptr, source, variable)
-        return cls(d, masks, ptr, source, variable)
+        inside: np.ndarray = np.isin(np.cumsum(np.int64(1) << orders, axis=1), self.masks).all(axis=1)
+        return inside
 
     @classmethod
     def all_prefixes(cls, d: int) -> "PrefixLattice":
@@ -138,9 +87,15 @@ class PrefixLattice:
     @classmethod
     def closed_under(cls, must_precede: np.ndarray, limit: int) -> "PrefixLattice | None":
         """All prefixes that hold, with a variable, all that must precede it; None beyond `limit` prefixes."""
-        out = np.empty(limit, np.int64)
-        n = lattice_kernels.closed_sets(must_precede, limit, out)
-        return None if n < 0 else cls.of_prefixes(must_precede.size, out[:n])
+        found = np.empty(limit, np.int64)
+        n, d = lattice_kernels.closed_sets(must_precede, limit, found), must_precede.size
+        if n < 0:
+            return None
+        masks, ptr = np.sort(found[:n].view(np.uint64)).view(np.int64), np.empty(n + 1, np.int64)
+        n_edges = lattice_kernels.connect(masks, ptr, np.empty(0, np.int32), np.empty(0, np.int16))
+        source, variable = np.empty(n_edges, np.int32), np.empty(n_edges, np.int16)
+        lattice_kernels.connect(masks, ptr, source, variable)
+        return cls(d, masks, ptr, source, variable)
 
     def __repr__(self) -> str:
         return f"PrefixLattice({self.d} variables, {self.n_prefixes:,} prefixes, {self.n_edges:,} edges)"

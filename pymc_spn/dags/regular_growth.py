@@ -1,16 +1,19 @@
-"""Growing a `RegularTree` with an oracle that says which splits carry the posterior."""
+"""Growing a `RegularTree` with an oracle that says which splits carry the posterior, and how much of it they hold."""
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import regular_kernels
+from pymc_spn.dags import order_gibbs_kernels, regular_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mcmc_chain import ranked_sets
 from pymc_spn.dags.regular_tree import RegularTree
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import CoverageWarning
 
 ORACLES = {
     "random": regular_kernels.RANDOM,
@@ -21,6 +24,7 @@ ORACLES = {
 MOST_NODES = 50_000_000
 _ENUMERATED = 4  # scopes up to this size are enumerated, as in the paper
 _STEPS_OF_A_LEVEL = 32  # of the progress bar
+CHAINS, SETTLE, STATES, THIN = 40, 48, 5, 4  # of the Gibbs orders that measure every support
 
 
 def grow(
@@ -101,3 +105,32 @@ def _probe(scores: LocalScores, rng: np.random.Generator) -> None:
     from pymc_spn.dags.mcmc_chain import OrderChain
 
     OrderChain(scores).start(rng)
+
+
+def measure[P: Any](post: P, rng: np.random.Generator) -> P:
+    """The posterior with the coverage of its support, and a warning where that is below one half.
+
+    Coverage is the share of Gibbs orders inside: chains of their own, some states of each. The error is that between
+    chains, at least that of independent orders, and never zero.
+    """
+    scores, d = post.scores, post.scores.d
+    arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
+    starts, orders = np.empty((CHAINS, d), np.int64), np.empty((CHAINS, STATES, d), np.int64)
+    order_gibbs_kernels.independent_orders(rng, SETTLE, *arrays, starts)
+    for chain, start in zip(orders, starts, strict=True):
+        order_gibbs_kernels.chain_of_orders(rng, start, THIN, *arrays, chain)
+    inside = post._holds(orders.reshape(-1, d)).reshape(CHAINS, STATES).mean(axis=1)
+    share = float(inside.mean())
+    smoothed = (CHAINS * share + 0.5) / (CHAINS + 1) if share in (0.0, 1.0) else share
+    n = CHAINS if share in (0.0, 1.0) else CHAINS * STATES
+    error = max(float(inside.std(ddof=1)) / math.sqrt(CHAINS), math.sqrt(smoothed * (1.0 - smoothed) / n))
+    post._measured = share, error
+    if share < 0.5:
+        warnings.warn(
+            f"the support of this OrderSPN holds {share:.3f} ± {error:.3f} of the posterior over orders. Its answers "
+            "can be far from the posterior's, and too certain: take larger expansion_factors, or use ps.DagOrder and "
+            "pm.sample, which can reach all orders",
+            CoverageWarning,
+            stacklevel=3,
+        )
+    return post

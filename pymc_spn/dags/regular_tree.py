@@ -204,10 +204,6 @@ class RegularTree:
         regular_kernels.orders_inside_tree(orders, self.scope, self.ptr, out)
         return out
 
-    def to_lattice(self) -> PrefixLattice:
-        """The lattice of all prefixes that occur in the tree: it holds the tree's orders, and those that mix them."""
-        return PrefixLattice.of_prefixes(len(self.names), np.unique(np.append(self.before, self.before | self.scope)))
-
     def to_circuit(self, scores: LocalScores, parents: bool = False, max_gigabytes: float = 2.0) -> "TreeCircuit":
         """The network as a `Circuit` with its parameters, over orders, or with `parents` over orders and graphs.
 

@@ -1,4 +1,4 @@
-"""What an order posterior answers by drawing: certificates, graphs, classes of graphs, the structure-modular target."""
+"""What an order posterior answers by drawing: graphs, classes of graphs, the structure-modular target."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.dags.labelled_answers import Given, Seed, count, labelled
 from pymc_spn.numerics.answer_steps import each
-from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
+from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,123 +18,6 @@ class SampledQueries:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    # ---- certificate
-
-    def coverage(
-        self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Share of the whole posterior that the support holds, estimated by Gibbs orders drawn apart from it.
-
-        Parameters
-        ----------
-        orders : int
-            Each is the end of a relocation Gibbs chain of its own, from a random start.
-        random_seed : int, Generator or None
-        sweeps : int
-            Sweeps of d relocations in each chain; too few leave the estimate low.
-        progressbar : bool
-            Show a bar once it has taken a second.
-
-        Returns
-        -------
-        DataArray
-            Scalar with ``mcse``, the binomial standard error (of the half-count estimate where none or all fell inside,
-            so that it is never zero).
-
-        Examples
-        --------
-        >>> support = ps.OrderSPN.fit(scores, max_prefixes=10, random_seed=1)
-        >>> share = support.coverage(orders=200, random_seed=1)
-        """
-        from pymc_spn.dags.certificates import coverage
-
-        n = count("orders", orders, bytes_each=24.0 * self.scores.d)
-        share, mcse = coverage(self, n, random_seed, count("sweeps", sweeps), progressbar)
-        measured = {"mcse": mcse, "orders": orders, "sweeps": sweeps}
-        return labelled("coverage", share, {}, "monte-carlo", **self._limits | measured)
-
-    def estimate_log_evidence(
-        self, orders: int = 10_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Log Z, the log evidence under a prior that is not normalised, as in `log_mass`, with its error in nats.
-
-        It is `log_mass` less the log of `coverage`. It does not compare priors, as `dag_log_evidence` does.
-
-        Parameters
-        ----------
-        orders, random_seed, sweeps, progressbar
-            As in `coverage`.
-
-        Returns
-        -------
-        DataArray
-            Scalar, in nats, with ``coverage`` and ``mcse`` (delta method; NaN, with a note, where fewer than four
-            orders fell inside).
-
-        Raises
-        ------
-        ValueError
-            If no order fell inside: the lattice is then too small to estimate it.
-
-        Examples
-        --------
-        >>> exact = ps.OrderSPN.exact(scores)
-        >>> estimate = exact.estimate_log_evidence(orders=200, random_seed=1)
-        >>> abs(float(estimate - exact.log_mass)) < 0.5
-        True
-        """
-        share = self.coverage(orders, random_seed, sweeps, progressbar)
-        if float(share) == 0.0:
-            raise ValueError(f"none of {orders} orders fell inside the support; enlarge max_prefixes or orders")
-        value = self._log_total - np.log(float(share))
-        inside = round(float(share) * orders)
-        error = error_of_log(
-            share.attrs["mcse"] / float(share), f"{inside} of {orders} orders, those inside the support"
-        )
-        limits = self._limits | {"support": "all orders", "coverage": float(share), "coverage_se": share.attrs["mcse"]}
-        return labelled("log_evidence", value, {}, "monte-carlo", **limits | error)
-
-    def order_edge_probabilities(
-        self, orders: int = 1_000, random_seed: Seed = None, sweeps: int = 64, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Edge probabilities of the whole order-modular posterior, without the support.
-
-        Averages over Gibbs orders of the probability given the order, which is exact (Rao-Blackwell). For comparison
-        where `coverage` is small.
-
-        Parameters
-        ----------
-        orders, random_seed, sweeps, progressbar
-            As in `coverage`; at least two orders.
-
-        Returns
-        -------
-        DataArray
-            (parent, child) float64 with ``mcse`` of the same shape.
-
-        Raises
-        ------
-        ValueError
-            If the posterior is conditioned on edges.
-
-        Examples
-        --------
-        >>> support = ps.OrderSPN.fit(scores, random_seed=1)
-        >>> support.order_edge_probabilities(orders=100, random_seed=1).dims
-        ('parent', 'child')
-        """
-        from pymc_spn.dags.certificates import order_edge_probabilities
-        from pymc_spn.dags.lattice_search import gibbs_orders
-
-        self._refuse_evidence("order_edge_probabilities")
-        rng = np.random.default_rng(random_seed)
-        n = count("orders", orders, 2, bytes_each=24.0 * self.scores.d)
-        drawn = gibbs_orders(self.scores, n, rng, count("sweeps", sweeps), progressbar)
-        edges, mcse = order_edge_probabilities(self.scores, drawn)
-        coords = {"parent": self.names, "child": self.names}
-        limits = self._limits | {"support": "Gibbs orders"}
-        return labelled("edge_probability", edges, coords, "monte-carlo", mcse=mcse, **limits)
 
     # ---- draws
 
@@ -402,7 +285,3 @@ class SampledQueries:
     def _order_of_tiers(self) -> np.ndarray:
         """(d,) int64: what must stand before each variable whatever the graph."""
         return self.scores.precede_sets
-
-    def _refuse_evidence(self, what: str) -> None:
-        if any(any(masks) for masks in self.evidence):
-            raise ValueError(f"{what} is that of the posterior as built; ask it before conditioning")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 SAVED = "order_spn"  # attribute that marks the file
 IMPUTED = "imputed_dag_posterior"  # that of a file of several, one for each imputed table
-KINDS = ("exact", "lattice", "regular", "orders")
+KINDS = ("exact", "regular", "orders")
 MOST_CANDIDATES = 30  # of a variable: parent sets are numbered by int32
 
 
@@ -135,7 +135,10 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     elif "orders" in arrays:
         lattice = _paths(arrays, len(names))
     elif "prefixes" in arrays:
-        lattice = PrefixLattice.of_prefixes(len(names), _sets("prefixes", arrays["prefixes"], len(names)))
+        masks = _sets("prefixes", arrays["prefixes"], len(names))
+        lattice = PrefixLattice.closed_under(scores.precede_sets, masks.size)
+        if lattice is None or not np.array_equal(lattice.masks, masks):
+            refuse("the prefixes", "be those that knowledge allows", masks)
     elif fields["kind"] != "exact" or len(names) > MOST_IN_ALL_PREFIXES:
         refuse("the support", f"be stored, unless it is exact and of at most {MOST_IN_ALL_PREFIXES} variables", "none")
     measured = fields.get("coverage")

@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING
 from pymc_spn.numerics.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from pymc_spn.factor_graphs.circuit_form import FieldCircuit as FieldCircuit
-    from pymc_spn.factor_graphs.inference import Inference as Inference
-    from pymc_spn.factor_graphs.junction_tree import JunctionTree as JunctionTree
     from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
 
 _PUBLIC = {
-    "FieldCircuit": "factor_graphs.circuit_form",
-    "Inference": "factor_graphs.inference",
-    "JunctionTree": "factor_graphs.junction_tree",
     "TooWideError": "factor_graphs.plan",
     "recover_discrete": "factor_graphs.recovery",
 }

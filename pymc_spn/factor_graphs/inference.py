@@ -9,8 +9,7 @@ import pandas as pd
 import xarray as xr
 from xarray.indexes import PandasIndex
 
-from pymc_spn.factor_graphs import maxima
-from pymc_spn.factor_graphs.drawn_states import drawn_states
+from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.answer_steps import each
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from pymc_spn.factor_graphs.junction_tree import JunctionTree
 
 EXACT = {"exactness": "exact"}
-MOST_BELIEFS = 4_000_000  # entries of cliques held at a time for the marginals of factors
+MOST_BELIEFS = 4_000_000  # marginals of variables held at a time for pairs of them
+MOST_UNIFORMS = 4_000_000  # uniform numbers held at a time
 ANSWERING = "Passing messages"  # what the bar says
 
 
@@ -242,39 +242,15 @@ class Inference(NotebookRepr):
         >>> junction.infer().factor_marginal(0).round(3).values
         array([0.8, 0.2])
         """
-        self.tree.graph.scope_of(factor)
-        return self._factor_marginals(np.array([int(factor)]))[0]
-
-    def factor_marginals(self) -> list[xr.DataArray]:
-        """`factor_marginal` of all factors, in order.
-
-        Examples
-        --------
-        >>> len(junction.infer().factor_marginals())
-        2
-        """
-        return self._factor_marginals(np.arange(self.tree.graph.n_factors))
-
-    def _factor_marginals(self, factors: np.ndarray) -> list[xr.DataArray]:
-        """`factor_marginal` of some factors, by a pass for as many cliques as there is room for."""
-        plan, graph = self.tree.plan, self.tree.graph
-        ptr, flat = graph.scopes()
-        cliques = np.where(np.diff(ptr)[factors] > 0, plan.factor_clique[factors], -1)
-        needed = np.unique(cliques[cliques >= 0])
-        sizes = self.evidence.n_rows * plan.arrays.n_rows[needed] * plan.arrays.n_cols[needed]
-        block = np.cumsum(sizes) // MOST_BELIEFS
-        found: list[xr.DataArray | None] = [None] * factors.size
-        for i in np.flatnonzero(cliques < 0).tolist():
-            found[i] = self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
-        for which in np.unique(block):
-            beliefs = dict(zip(needed[block == which].tolist(), self._beliefs(needed[block == which]), strict=True))
-            for i in np.flatnonzero(np.isin(cliques, list(beliefs))).tolist():
-                scope = tuple(flat[ptr[factors[i]] : ptr[factors[i] + 1]].tolist())
-                names = tuple(graph.names[v] for v in scope)
-                coords = {graph.names[v]: list(graph.states[v]) for v in scope}
-                clique = int(cliques[i])
-                found[i] = self._label(self._marginal_of(beliefs[clique], clique, scope), names, coords)
-        return [one for one in found if one is not None]
+        graph = self.tree.graph
+        names = graph.scope_of(factor)
+        if not names:
+            return self._label(np.ones(self.evidence.n_rows) * (self._pass.log_z > -np.inf), (), {})
+        variables = tuple(int(v) for v in graph.numbers(names))
+        beliefs = self._clique_marginal(int(self.tree.plan.factor_clique[int(factor)]), variables)
+        return self._label(
+            beliefs, names, {name: list(graph.states[v]) for name, v in zip(names, variables, strict=True)}
+        )
 
     def entropy(self, *, progressbar: bool = True) -> xr.DataArray:
         """Entropy of the distribution given the evidence.
@@ -319,23 +295,12 @@ class Inference(NotebookRepr):
         return None
 
     def _clique_marginal(self, clique: int, variables: tuple[int, ...]) -> np.ndarray:
-        """(n_rows, states of each variable) of a clique, see `_marginal_of`."""
-        return self._marginal_of(self._beliefs(np.array([clique]))[0], clique, variables)
-
-    def _beliefs(self, cliques: np.ndarray) -> list[np.ndarray]:
-        """(n_rows, states of each variable) of some cliques, by one pass."""
-        plan, card = self.tree.plan, self.tree.graph.card
-        ends = np.cumsum(plan.arrays.n_rows[cliques] * plan.arrays.n_cols[cliques])
-        parts = np.split(self._run(keep=tuple(cliques.tolist())).kept, ends[:-1], axis=1)
-        return [part.reshape(-1, *card[plan.variables_of(c)]) for c, part in zip(cliques, parts, strict=True)]
-
-    def _marginal_of(self, beliefs: np.ndarray, clique: int, variables: tuple[int, ...]) -> np.ndarray:
-        """(n_rows, states of each variable) from the beliefs of a clique; one-state variables need not be in it."""
+        """(n_rows, states of each variable) from a clique's beliefs; one-state variables need not be in it."""
         axes, card = self.tree.plan.variables_of(clique).tolist(), self.tree.graph.card
-        wide = [v for v in variables if v in axes]
-        summed = beliefs.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in wide))
-        kept = [v for v in axes if v in wide]
-        ordered = summed.transpose(0, *(1 + kept.index(v) for v in wide))
+        beliefs = self._run(keep=(clique,)).kept.reshape(-1, *card[axes])
+        kept = [v for v in axes if v in variables]
+        summed = beliefs.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in kept))
+        ordered = summed.transpose(0, *(1 + kept.index(v) for v in variables if v in axes))
         return ordered.reshape(-1, *card[list(variables)])
 
     # -- maxima ---------------------------------------------------------------------------------------
@@ -423,16 +388,6 @@ class Inference(NotebookRepr):
         start = self.tree.plan.arrays.state_start
         return self._label(self._maximise()[3][:, start[v] : start[v + 1]], (name,), {name: list(labels)})
 
-    def max_marginals(self) -> dict[str, xr.DataArray]:
-        """`max_marginal` of every variable.
-
-        Examples
-        --------
-        >>> list(result.max_marginals())
-        ['rain', 'wet']
-        """
-        return {name: self.max_marginal(name) for name in self.tree.graph.names}
-
     def kbest(self, k: int, progressbar: bool = True) -> xr.Dataset:
         """The k most probable configurations, best first.
 
@@ -516,9 +471,34 @@ class Inference(NotebookRepr):
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
         with counted(ANSWERING, progressbar):
-            states = drawn_states(self, n, rng)
+            states = _drawn_states(self, n, rng)
         coords: dict[str, Any] = {"sample": np.arange(n), "variable": list(self.tree.graph.names)}
         return self._label(self.tree.graph.labels(states), ("sample", "variable"), coords, exactness="exact simulation")
+
+
+def _drawn_states(inference: Inference, n: int, rng: np.random.Generator) -> np.ndarray:
+    """(rows, n, variables) int32: draws given each row of evidence of an `Inference`, as numbers of states."""
+    n_rows, plan, n_variables = inference.evidence.n_rows, inference.tree.plan, len(inference.tree.graph.names)
+    states = np.empty((n_rows, n, n_variables), np.int32)
+    draws = max(1, min(n, MOST_UNIFORMS // plan.n_cliques))
+    rows = max(1, MOST_UNIFORMS // (plan.n_cliques * draws))
+
+    def draw(part: slice, uniforms: np.ndarray) -> np.ndarray:
+        """States (rows, draws, variables) of a part of the rows from uniform numbers (rows, draws, cliques)."""
+        found, log_z = np.empty((*uniforms.shape[:2], n_variables), np.int32), np.empty(len(uniforms))
+
+        def ask(some: slice, *inputs: Any) -> None:
+            log_messages.draw_rows(plan.arrays, *inputs, uniforms[some], found[some], log_z[some])
+
+        inference._over_rows(ask, part)
+        return found
+
+    for i in each(range(0, n_rows, rows)):
+        part = slice(i, min(i + rows, n_rows))
+        for j in each(range(0, n, draws)):
+            some = slice(j, min(j + draws, n))
+            states[part, some] = draw(part, rng.random((part.stop - i, some.stop - j, plan.n_cliques)))
+    return states
 
 
 def _indexed(labels: Any, name: str) -> tuple[Any, Any]:

@@ -19,22 +19,19 @@ class OrderDAG(PosteriorEstimator):
 
     Parameters
     ----------
-    method : {"auto", "exact", "orders", "lattice"}
-        The engine of `DagPosterior.from_scores`: a sum over all orders, a sample of them, or those of a lattice of
-        probable prefixes (`OrderSPN.fit`). The choice "auto" sums up to 22 columns, or more with informative tiers,
-        and samples beyond.
+    method : {"auto", "exact", "orders"}
+        The engine of `DagPosterior.from_scores`: a sum over all orders, or a sample of them. The choice "auto" sums
+        up to 22 columns, or more with informative tiers, and samples beyond.
     local_score : BGe, BDeu, ConditionalGaussian or callable, optional
         As ``score`` of `LocalScores.from_data`: by default BDeu if all columns are binary or categorical, else BGe.
     prior, max_candidates, max_indegree, required, forbidden, tiers
         Knowledge, as in `LocalScores.from_data`. The columns of an array are called ``x0``, ``x1``, ...
-    max_prefixes : int
-        Size of the lattice.
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     standardize : bool
         Score numeric columns in units of their standard deviations.
     random_state : int, RandomState, Generator or None
-        For sampled orders and the search of the lattice; the exact method draws nothing.
+        For sampled orders; the exact method draws nothing.
     progressbar : bool
 
     Attributes
@@ -43,8 +40,6 @@ class OrderDAG(PosteriorEstimator):
         Its ``scores`` hold the table of local scores.
     edge_probabilities_ : (D, D) float64 array
         Posterior probability of the edge from row (parent) to column (child).
-    coverage_ : float
-        Share of the posterior over orders that `posterior_` comes from: of a lattice an estimate, else 1.
     n_features_in_ : int
     feature_names_in_ : (D,) array of str
         Where the rows were a frame with such names.
@@ -72,7 +67,6 @@ class OrderDAG(PosteriorEstimator):
         required: Iterable[tuple[str, str]] | None = None,
         forbidden: Iterable[tuple[str, str]] | None = None,
         tiers: Sequence[Sequence[str]] | None = None,
-        max_prefixes: int = 10_000,
         kinds: Kinds | None = None,
         standardize: bool = False,
         random_state: EstimatorSeed | None = None,
@@ -86,7 +80,6 @@ class OrderDAG(PosteriorEstimator):
         self.required = required
         self.forbidden = forbidden
         self.tiers = tiers
-        self.max_prefixes = max_prefixes
         self.kinds = kinds
         self.standardize = standardize
         self.random_state = random_state
@@ -136,10 +129,6 @@ class OrderDAG(PosteriorEstimator):
             progressbar=self.progressbar,
         )
         seed, bar = seed_of(self.random_state), self.progressbar
-        if self.method == "lattice":
-            self.posterior_ = DagPosterior.fit(scores, self.max_prefixes, random_seed=seed, progressbar=bar)
-        else:
-            self.posterior_ = DagPosterior.from_scores(scores, self.method, random_seed=seed, progressbar=bar)
-        edges = self.posterior_.edge_probabilities(progressbar=bar)
-        self.edge_probabilities_, self.coverage_ = edges.values, edges.attrs.get("coverage", 1.0)
+        self.posterior_ = DagPosterior.from_scores(scores, self.method, random_seed=seed, progressbar=bar)
+        self.edge_probabilities_ = self.posterior_.edge_probabilities(progressbar=bar).values
         return self

@@ -17,13 +17,12 @@ import warnings
 import numba
 import numpy as np
 import pandas as pd
-from sklearn.metrics import roc_auc_score
 
 import pymc_spn as ps
 from pymc_spn.dags.drawing import draw
 from pymc_spn.dags.scores import bge_terms
 from pymc_spn.dags.structure_prior import prior_terms
-from tests.benchmarks.dags_problem import simulated
+from tests.benchmarks.dags_problem import area, log_loss, simulated
 from tests.benchmarks.report import machine, markdown_table
 
 PAIRS, SWEEPS, BURN_IN = 200, 40, 15  # of the reference: pairs it starts from, sweeps of each, and those left out
@@ -124,11 +123,6 @@ def reference(post, seed):
     return counts / (PAIRS * (SWEEPS - BURN_IN)), time.process_time() - start
 
 
-def log_loss(truth, p):
-    p = np.clip(p, 1e-4, 1 - 1e-4)
-    return float(-np.where(truth, np.log(p), np.log1p(-p)).mean())
-
-
 def figures(d, n, seed, with_reference):
     problem = simulated(d, seed, n)
     truth, apart = problem.graph, ~np.eye(d, dtype=bool)
@@ -148,9 +142,9 @@ def figures(d, n, seed, with_reference):
         edges.sum(),
         sure.sum(),
         truth[sure].mean(),
-        log_loss(truth[apart], edges[apart]),
-        log_loss(truth[apart], searched[apart]) if with_reference else np.nan,
-        roc_auc_score(truth[apart], edges[apart]),
+        log_loss(edges[apart], truth[apart], 1e-4),
+        log_loss(searched[apart], truth[apart], 1e-4) if with_reference else np.nan,
+        area(edges[apart], truth[apart]),
         post.r_hat,
         seconds,
         resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,

@@ -4,15 +4,13 @@
     python -m tests.benchmarks.dags_paper ablation RESULTS --d 16
     python -m tests.benchmarks.dags_paper report RESULTS --out OUT
 
-RESULTS is a file of JSON lines, one for each data set and method with its settings, written as soon as it is known.
+RESULTS is a file of JSON lines, one for each data set and method, written as soon as it is known.
 What stands there is not run again, so a run may be stopped at any time and started anew with the same command. PEERS
 holds the graphs that `dags_peers` wrote; without it there are our methods only. ``report`` prints the tables and draws
 the figures as PNG (matplotlib) of all that RESULTS holds. Times are CPU seconds after compilation, scores not included.
 """
 
 import argparse
-import json
-import os
 import time
 from functools import cache
 from itertools import product
@@ -21,38 +19,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
-from scipy.stats import rankdata
 
 import pymc_spn as ps
 from pymc_spn.dags.dag import to_cpdags
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
 from tests.benchmarks.dags_paper_report import PEERS, TABLE_SIZES, report
-from tests.benchmarks.dags_problem import QUERY_SIZES, simulated
+from tests.benchmarks.dags_problem import QUERY_SIZES, area, simulated
+from tests.benchmarks.report import Store
 
 FACTORS = {16: [64, 16, 6, 2], 32: [32, 8, 2, 6, 2]}  # the paper's
 DRAWS, QUERY_DRAWS = 1000, 10_000
 TABLE_QUERIES = 5
 SWEEPS = 2  # of a chain between two graphs
-SETTINGS = {  # of our methods, in the order in which they run
-    "exact": {},
-    "lattice": {},
-    "regular": {"oracle": "partition_mcmc"},
-    "order MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
-    "partition MCMC": {"draws": QUERY_DRAWS, "sweeps": SWEEPS},
-}
+METHODS = "exact", "regular", "order MCMC", "partition MCMC"  # ours, in the order in which they run
 ABLATION = {"random": "random", "learned": "partition_mcmc"}  # splits: oracle
 
 
 # ---- metrics
-def auroc(score, truth):
-    """Area under the ROC curve; ties count half."""
-    n, positive = truth.size, int(truth.sum())
-    if positive in (0, n):
-        return np.nan
-    ranks = rankdata(score)
-    return (ranks[truth].sum() - positive * (positive + 1) / 2) / (positive * (n - positive))
-
-
 def expected_shd(graphs, truth):
     """Mean number of pairs of variables whose edge differs between the classes of the graphs and that of the truth."""
     classes, true = to_cpdags(graphs), to_cpdags(truth[None])
@@ -167,11 +150,10 @@ def by_chain(make, scores, seed, sweeps, n=QUERY_DRAWS, chains=4):
     return graphs, float(r_hat)
 
 
-def methods(d, scores, seed, prefixes, draws=QUERY_DRAWS):
+def methods(d, scores, seed, draws=QUERY_DRAWS):
     found = {}
     if d <= 20:
         found["exact"] = lambda: of_circuit(ps.OrderSPN.exact(scores), seed)
-    found["lattice"] = lambda: of_circuit(ps.OrderSPN.fit(scores, prefixes, random_seed=seed), seed)
     found["regular"] = lambda: of_circuit(
         ps.OrderSPN.regular(scores, FACTORS[d], "partition_mcmc", random_seed=seed), seed
     )
@@ -191,7 +173,7 @@ def judge(answer, problem):
     out = {
         "e_shd": expected_shd(answer["graphs"], problem.graph),
         "mll": Held(problem.test).mean(answer["graphs"]),
-        "auroc": auroc(answer["edges"][off], problem.graph[off]),
+        "auroc": area(answer["edges"][off], problem.graph[off]),
         "mse_ce": np.mean((answer["effects"] - problem.effects)[off] ** 2),
     }
     for size in QUERY_SIZES:
@@ -202,7 +184,7 @@ def judge(answer, problem):
             if size in TABLE_SIZES and number < TABLE_QUERIES:
                 left = off.copy()
                 left[pairs[:, 0], pairs[:, 1]] = False
-                conditional.append(auroc((answer["edges"] if edges is None else edges)[left], problem.graph[left]))
+                conditional.append(area((answer["edges"] if edges is None else edges)[left], problem.graph[left]))
         out[f"support_{size}"] = np.mean(support)
         if conditional:
             out[f"conditional_{size}"] = np.mean(conditional)
@@ -215,37 +197,6 @@ def peer(folder, name, d, seed, scores):
 
 
 # ---- runs: one line for each data set and method
-class Results:
-    """A file of JSON lines that is added to; a line that an interruption cut short is left out."""
-
-    def __init__(self, path):
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = self.path.read_text() if self.path.exists() else ""
-        self.rows = []
-        for line in text.splitlines():
-            try:
-                self.rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                print(f"left out, not a whole line: {line[:60]}", flush=True)
-        if text and not text.endswith("\n"):
-            self._append("\n")
-
-    def _append(self, text):
-        with self.path.open("a") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def has(self, key):
-        return any(all(row.get(k) == v for k, v in key.items()) for row in self.rows)
-
-    def add(self, row):
-        self.rows.append(row)
-        self._append(json.dumps(row) + "\n")
-        print(json.dumps(row), flush=True)
-
-
 def problem_of(d, seed):
     problem = simulated(d, seed)
     frame = pd.DataFrame(problem.train, columns=[f"v{i}" for i in range(d)])
@@ -257,21 +208,16 @@ def problem_of(d, seed):
 def figures(given, results):
     compiled = set()
     for seed in given.seeds:
-        keys = {
-            name: {"what": "figures", "d": given.d, "seed": seed, "method": name} | settings
-            for name, settings in SETTINGS.items()
-            if name != "exact" or given.d <= 20
-        }
-        keys["lattice"]["prefixes"] = given.prefixes
+        keys = {name: ("figures", given.d, seed, name) for name in METHODS if name != "exact" or given.d <= 20}
         for name in PEERS:
             if (Path(given.peers or "") / f"{name}_{given.d}_{seed}.npz").exists() and given.peers:
-                keys[name] = {"what": "figures", "d": given.d, "seed": seed, "method": name}
-        left = [name for name, key in keys.items() if not results.has(key)]
+                keys[name] = "figures", given.d, seed, name
+        left = [name for name, key in keys.items() if key not in results]
         if not left:
             continue
         problem, scores = problem_of(given.d, seed)
-        runs = methods(given.d, scores, seed, given.prefixes)
-        small = methods(given.d, scores, seed, 200, draws=40)
+        runs = methods(given.d, scores, seed)
+        small = methods(given.d, scores, seed, draws=40)
         for name in left:
             wall = time.perf_counter()
             if name in PEERS:
@@ -284,22 +230,17 @@ def figures(given, results):
                 answer = runs[name]()
                 answer["cpu"] = time.process_time() - begin
             found = {k: float(v) for k, v in judge(answer, problem).items()}
-            results.add(keys[name] | found | {"wall_with_judging": round(time.perf_counter() - wall, 1)})
+            results.add(keys[name], found | {"wall_with_judging": round(time.perf_counter() - wall, 1)})
 
 
 def ablation(given, results):
     """Random or learned splits, equal or closed-form weights (figure 4); metrics by drawing from the tree."""
     for seed in given.seeds:
         keys = {
-            (splits, weights): {
-                "what": "ablation",
-                "d": given.d,
-                "seed": seed,
-                "method": f"{splits} splits, {weights} weights" if weights else splits,
-            }
+            (splits, weights): ("ablation", given.d, seed, f"{splits} splits, {weights} weights" if weights else splits)
             for splits, weights in [*product(ABLATION, ("equal", "closed-form")), ("partition MCMC", None)]
         }
-        left = {case: key for case, key in keys.items() if not results.has(key)}
+        left = {case: key for case, key in keys.items() if key not in results}
         if not left:
             continue
         problem, scores = problem_of(given.d, seed)
@@ -310,14 +251,14 @@ def ablation(given, results):
                 grown = {"log_mass": float(post.log_mass), "cpu": time.process_time() - begin}
             if (splits, "equal") in left:
                 found = judge_draws(draw_equal(post.tree, scores, seed), scores, problem)
-                results.add(keys[splits, "equal"] | found)
+                results.add(keys[splits, "equal"], found)
             if (splits, "closed-form") in left:
                 found = judge_draws(post.sample(DRAWS, random_seed=seed).values, scores, problem)
-                results.add(keys[splits, "closed-form"] | found | grown)
+                results.add(keys[splits, "closed-form"], found | grown)
         if ("partition MCMC", None) in left:
             graphs, r_hat = by_chain(PartitionChain, scores, seed, SWEEPS)
             found = judge_draws(graphs[:: QUERY_DRAWS // DRAWS], scores, problem)
-            results.add(keys["partition MCMC", None] | found | {"r_hat": r_hat})
+            results.add(keys["partition MCMC", None], found | {"r_hat": r_hat})
 
 
 def judge_draws(graphs, scores, problem):
@@ -326,7 +267,7 @@ def judge_draws(graphs, scores, problem):
     return {
         "e_shd": float(expected_shd(graphs, problem.graph)),
         "mll": float(Held(problem.test).mean(graphs)),
-        "auroc": float(auroc(graphs.mean(axis=0)[off], problem.graph[off])),
+        "auroc": float(area(graphs.mean(axis=0)[off], problem.graph[off])),
         "mse_ce": float(np.mean((effects - problem.effects)[off] ** 2)),
     }
 
@@ -357,11 +298,12 @@ def main():
     arguments.add_argument("results", help="file of JSON lines, added to")
     arguments.add_argument("--d", type=int, default=16, choices=list(FACTORS))
     arguments.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
-    arguments.add_argument("--prefixes", type=int, default=10_000)
     arguments.add_argument("--peers", help="folder of dags_peers")
     arguments.add_argument("--out", help="folder of the report's figures")
     given = arguments.parse_args()
-    {"figures": figures, "ablation": ablation, "report": report}[given.what](given, Results(given.results))
+    {"figures": figures, "ablation": ablation, "report": report}[given.what](
+        given, Store(given.results, ("what", "d", "seed", "method"))
+    )
 
 
 if __name__ == "__main__":

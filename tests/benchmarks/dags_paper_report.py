@@ -85,8 +85,8 @@ def draw_support(rows, d, path):
 def report(given, results):
     """Tables and figures of all that is there; a data set that lacks one method still counts for the others."""
     print(machine())
-    for what, d in sorted({(r["what"], r["d"]) for r in results.rows}):
-        rows = [r for r in results.rows if (r["what"], r["d"]) == (what, d)]
+    for what, d in sorted({(r["what"], r["d"]) for r in results.records.values()}):
+        rows = [r for r in results.records.values() if (r["what"], r["d"]) == (what, d)]
         print(f"\n{what}, d = {d}\n")
         rows = without_rare_peers(rows)
         print(table(rows, [*METRICS, "cpu", "log_mass", "r_hat"]))

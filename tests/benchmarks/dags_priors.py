@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_spn as ps
+from tests.benchmarks.dags_problem import area, log_loss
 from tests.benchmarks.report import machine, markdown_table
 
 D, SETS = 10, 20
@@ -53,18 +54,6 @@ def edges_of(problem, prior="fair", scale=None, **knowledge):
     return post.edge_probabilities().values, post.scores.prior
 
 
-def log_loss(p, truth):
-    """Mean nats."""
-    p = np.clip(p, LEAST, 1.0 - LEAST)
-    return float(-np.where(truth, np.log(p), np.log(1.0 - p)).mean())
-
-
-def area(p, truth):
-    """Area under the ROC curve: the share of pairs of an edge and none in which the edge is the more probable one."""
-    there, none = p[truth], p[~truth]
-    return float((there[:, None] > none).mean() + (there[:, None] == none).mean() * 0.5)
-
-
 def share(there, sure):
     """Share of what is stated above .8 that is there, of (sets, edges); its standard error is from the data sets."""
     mean = there[sure].mean()
@@ -94,7 +83,7 @@ def calibration():
                 for stated, true in ((edges, there), (pairs, joined)):
                     sure = stated > SURE
                     line += [int(sure.sum()), f"{stated[sure].mean():.2f}", share(true, sure)]
-                    line += [f"{log_loss(stated, true):.3f}"]
+                    line += [f"{log_loss(stated, true, LEAST):.3f}"]
                 lines.append([*line, learned])
     head = ["edges a variable", "rows", "prior", "edges above .8", "stated", "there", "log loss"]
     print(markdown_table([*head, "pairs above .8", "stated", "there", "log loss", "penalty"], lines))
@@ -110,7 +99,7 @@ def interventions():
                 problem = simulate(2, n, seed, set_share=0.5)
                 edges, _ = edges_of(problem, interventions=problem.is_set if told else None)
                 areas.append(area(edges[off], problem.graph[off]))
-                losses.append(log_loss(edges[off], problem.graph[off]))
+                losses.append(log_loss(edges[off], problem.graph[off], LEAST))
             spread = np.std(areas, ddof=1) / np.sqrt(SETS)
             line = [f"{n:,}", "yes" if told else "no", f"{np.mean(areas):.3f} ± {spread:.3f}", f"{np.mean(losses):.3f}"]
             lines.append(line)
@@ -136,7 +125,7 @@ def gaps():
             truth = problem.graph[off]
             for own, values in zip(found.values(), edges, strict=True):
                 p = np.asarray(values)[off]
-                own.append((area(p, truth), log_loss(p, truth), (p > SURE).sum(), truth[p > SURE].sum()))
+                own.append((area(p, truth), log_loss(p, truth, LEAST), (p > SURE).sum(), truth[p > SURE].sum()))
         for name, own in found.items():
             areas, losses, sure, there = np.array(own).T
             error = areas.std(ddof=1) / np.sqrt(areas.size)

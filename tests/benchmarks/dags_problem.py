@@ -56,3 +56,17 @@ def discrete(folder, name, n=1000, seed=0):
         left.remove(child)
     graph = np.array([[parent in network["parents"][child] for child in names] for parent in names])
     return names, network["states"], np.column_stack([rows[v] for v in names]), graph
+
+
+def area(p, truth):
+    """Area under the ROC curve: the share of pairs of an edge and none in which the edge is the more probable one."""
+    there, none = p[truth], p[~truth]
+    if not there.size or not none.size:
+        return np.nan
+    return float((there[:, None] > none).mean() + (there[:, None] == none).mean() * 0.5)
+
+
+def log_loss(p, truth, least):
+    """Mean nats, of probabilities that are at least as far from 0 and 1."""
+    p = np.clip(p, least, 1.0 - least)
+    return float(-np.where(truth, np.log(p), np.log1p(-p)).mean())

@@ -27,7 +27,19 @@ def rough_scores(d, spread=3.0, seed=0, **knowledge):
             else -np.inf
             for m in range(1 << len(others))
         }
-    return ps.LocalScores.from_table(table, **knowledge)
+    return listed_scores(table, **knowledge)
+
+
+def listed_scores(listed, **knowledge):
+    """Scores of parent sets that are listed by child; others are impossible."""
+    used = {child: {p for parents in sets for p in parents} for child, sets in listed.items()}
+    unused = [(p, child) for child in listed for p in listed if p != child and p not in used[child]]
+    known = {(child, frozenset(parents)): x for child, sets in listed.items() for parents, x in sets.items()}
+    rows = pd.DataFrame(np.zeros((len(listed), len(listed))), columns=list(listed))
+    return ps.LocalScores.from_data(
+        rows, lambda child, parents: known.get((child, frozenset(parents)), -np.inf), "uniform", forbidden=unused,
+        **knowledge,
+    )  # fmt: skip
 
 
 def arrays(scores):

@@ -8,7 +8,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
-from tests.dags.score_tables import gaussian_table
+from tests.dags.score_tables import gaussian_table, listed_scores
 
 
 def level_table(d, n=80, seed=0):
@@ -131,7 +131,7 @@ def test_priors_add_to_the_scores():
         assert value == (base if len(parents) <= 1 else -np.inf)
 
 
-def test_a_callable_and_a_table_give_the_same_scores():
+def test_a_callable_gives_the_same_scores():
     df = gaussian_table(4)
     names = list(df)
     direct = ps.LocalScores.from_data(df, prior="uniform")
@@ -139,35 +139,10 @@ def test_a_callable_and_a_table_give_the_same_scores():
         df, lambda child, parents: brute.bge(df, names.index(child), [names.index(p) for p in parents]), prior="uniform"
     )
     np.testing.assert_allclose(asked.log_scores, direct.log_scores, atol=1e-9)
-    table = {
-        n: {p: v for p, v in zip(map(direct.parents_of_index, [i] * 8, range(8)), direct.of(n), strict=True)}
-        for i, n in enumerate(names)
-    }
-    np.testing.assert_array_equal(ps.LocalScores.from_table(table).log_scores, direct.log_scores)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "sentence"),
-    [
-        ({1.5: {(): 0.0}}, TypeError, "scores: variables must be named by strings, got 1.5"),
-        ({"c": {"a": 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got 'a'"),
-        ({"c": {None: 0.0}}, TypeError, "scores of 'c': parents must be a tuple or frozenset, got None"),
-        ({"c": {(): "x"}}, ValueError, r"scores of 'c' given \(\) must be finite or -inf, got 'x'"),
-        (
-            {"c": {("a", "b"): 0.0, ("b", "a"): 1.0}},
-            ValueError,
-            r"scores of 'c' name .* set of parents twice: \('b', 'a'\)",
-        ),
-        ({"c": {("a", "a"): 0.0}}, ValueError, r"scores of 'c' name a parent .* twice: \('a', 'a'\)"),
-    ],
-)
-def test_tables_of_scores_are_read_or_refused(change, error, sentence):
-    with pytest.raises(error, match=sentence):
-        ps.LocalScores.from_table({"a": {(): 0.0}, "b": {(): 0.0}} | change)
 
 
 def test_scores_are_of_graphs_without_cycles():
-    scores = ps.LocalScores.from_table({"a": {(): 1.0, ("b",): 2.0}, "b": {(): 4.0, ("a",): 8.0}})
+    scores = listed_scores({"a": {(): 1.0, ("b",): 2.0}, "b": {(): 4.0, ("a",): 8.0}})
     assert scores.log_score(np.array([[False, True], [False, False]])) == 9.0
     with pytest.raises(ValueError, match="adjacency has a cycle"):
         scores.log_score(np.array([[False, True], [True, False]]))

@@ -10,7 +10,7 @@ from pymc_spn.dags.constraints import read_constraints
 from pymc_spn.dags.scores import BGe
 from pymc_spn.dags.structure_prior import prior_terms
 from pymc_spn.tables import read_table
-from tests.dags.score_tables import linear_table
+from tests.dags.score_tables import linear_table, listed_scores
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def wide(small):
             tuple(names[some["abcde".index(v)]] for v in small.parents_of_index(i, m)): float(small.of("abcde"[i])[m])
             for m in range(16)
         }
-    return ps.LocalScores.from_table(table), [names[place] for place in some]
+    return listed_scores(table), [names[place] for place in some]
 
 
 def test_orders_of_seventy_variables_answer_as_the_five_that_matter(small, wide):
@@ -63,8 +63,6 @@ def test_what_needs_sets_as_bits_says_so_for_seventy_variables(wide, tmp_path):
     post = ps.DagPosterior.from_scores(scores, draws=20, chains=2, random_seed=0)
     rule = r"at most 64 variables are possible, got 70; ps.DagPosterior with engine='orders'"
     for ask in (
-        lambda: ps.OrderSPN.fit(scores),
-        lambda: ps.DagPosterior.from_scores(scores, engine="lattice"),
         lambda: ps.OrderSPN.regular(scores, [2] * 7),
         lambda: post.structure_modular(5),
         lambda: ps.DagOrder("order", scores),

@@ -1,6 +1,4 @@
-"""Ordered partitions against enumeration of graphs; every move of the chain against its stationary distribution."""
-
-from itertools import permutations
+"""Weights of ordered partitions against enumeration of graphs; starts, refusals and many variables."""
 
 import numpy as np
 import pandas as pd
@@ -14,11 +12,10 @@ from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
 from tests.dags.score_tables import (
     arrays,
-    expected_total_variation,
     gaussian_table,
     level_of,
+    listed_scores,
     rough_scores,
-    total_variation,
     weights_by_level,
 )
 
@@ -66,40 +63,6 @@ def test_levels_are_longest_paths():
         assert tuple(out) == level_of(graph)
 
 
-@pytest.mark.parametrize("spread", [1.0, 12.0])
-def test_relocation_draws_from_its_full_conditional(spread):
-    """From one partition, many times: frequencies of all places against normalised weights."""
-    scores = rough_scores(4, spread, seed=3)
-    weights, *_ = weights_by_level(scores)
-    rng = np.random.default_rng(5)
-    begin = (0, 1, 1, 2)
-    v, n_draws = 1, 20_000
-    counts = {}
-    parts, out = np.zeros(5, np.int64), np.empty(4, np.int64)
-    for _ in range(n_draws):
-        n = graphs_of.parts_of_blocks(np.array(begin), parts)
-        n, weight = kernels.relocate(rng, parts, n, v, 0, *arrays(scores), np.empty((6, 6)))
-        graphs_of.blocks_of_parts(parts, n, out)
-        counts[tuple(out)] = counts.get(tuple(out), 0) + 1
-        if len(counts) < 5:
-            assert weight == pytest.approx(weights[tuple(out)], abs=1e-9)
-    reached = {k: w for k, w in weights.items() if without(k, v) == without(begin, v)}
-    assert len(reached) > 3
-    logs = np.array(list(reached.values()))
-    p = np.exp(logs - logs.max())
-    p /= p.sum()
-    for key, share in zip(reached, p, strict=True):
-        assert abs(counts.get(key, 0) / n_draws - share) < 5 * np.sqrt(share * (1 - share) / n_draws) + 1e-4
-    assert set(counts) <= set(reached)
-
-
-def without(blocks, v):
-    """The partition that is left when v is taken out."""
-    rest = [b for i, b in enumerate(blocks) if i != v]
-    rank = {b: k for k, b in enumerate(sorted(set(rest)))}
-    return tuple(rank[b] for b in rest)
-
-
 def chain_graphs(chain, n_draws, seed=1, thin=1):
     rng = np.random.default_rng(seed)
     chain.start(rng)
@@ -112,73 +75,6 @@ def chain_graphs(chain, n_draws, seed=1, thin=1):
         chain.draw_graph(rng)
         out[s] = chain.parents
     return out
-
-
-@pytest.mark.parametrize("kind", ["rough", "steep", "knowledge", "data"])
-def test_partition_chain_draws_graphs_by_their_scores(kind):
-    """Total variation to the enumerated structure-modular posterior, at most twice that of independent draws.
-
-    The order-modular posterior is farther away than that (`test_order_bias_would_be_seen`).
-    """
-    scores = {
-        "rough": lambda: rough_scores(4, 1.0),
-        "steep": lambda: rough_scores(4, 6.0, seed=2),
-        "knowledge": lambda: rough_scores(4, 1.0, required=[("v0", "v2")], tiers=[["v0", "v1"], ["v2", "v3"]]),
-        "data": lambda: ps.LocalScores.from_data(gaussian_table(4)),
-    }[kind]()
-    _, _, graphs, logs = weights_by_level(scores)
-    p = np.exp(logs)
-    n = 30_000
-    found = total_variation(chain_graphs(PartitionChain(scores), n, thin=2), graphs, p)
-    assert found < 2 * expected_total_variation(p, n)
-
-
-def test_partition_chain_at_five_variables():
-    scores = ps.LocalScores.from_data(gaussian_table(5, n=25, seed=6))
-    _, _, graphs, logs = weights_by_level(scores)
-    masks = chain_graphs(PartitionChain(scores), 20_000, thin=2)
-    drawn = (masks[:, None, :] >> np.arange(5)[:, None] & 1).mean(axis=0)
-    exact = np.tensordot(np.exp(logs), graphs, 1)
-    assert np.abs(drawn - exact).max() < 5 * 0.5 / np.sqrt(20_000 / 2)  # at least every second draw counts
-
-
-def test_reversals_of_edges_keep_the_law_of_graphs():
-    """In turns with redrawn parents of one variable, which alone reach all graphs; a law by edges would be seen."""
-    scores = rough_scores(4, 1.0)
-    _, _, graphs, logs = weights_by_level(scores)
-    rng, parents, n = np.random.default_rng(5), np.zeros(4, np.int64), 20_000
-    out, n_reversed = np.empty((n, 4), np.int64), 0
-    for s in range(n):
-        n_reversed += graphs_of.reverse_edges(rng, 3, parents, scores.candidates, *arrays(scores))
-        _redraw_parents(rng, scores, parents, int(rng.integers(4)))
-        out[s] = parents
-    assert n_reversed > n / 2
-    p = np.exp(logs)
-    by_edges = p * graphs.sum(axis=(1, 2))
-    bound = 1.5 * expected_total_variation(p, n)  # draws that follow each other are alike
-    assert total_variation(out, graphs, p) < bound < total_variation(out, graphs, by_edges / by_edges.sum())
-
-
-def _redraw_parents(rng, scores, parents, v):
-    parents[v] = 0
-    below = 1 << v
-    for _ in range(4):
-        below |= sum(1 << i for i in range(4) if parents[i] & below)
-    sets = [m for m in range(16) if m & below == 0]
-    logs = np.array([scores.log_scores[scores.offsets[v] + scores.index_of_parents(v, m)] for m in sets])
-    p = np.exp(logs - logs.max())
-    parents[v] = rng.choice(sets, p=p / p.sum())
-
-
-def test_order_bias_would_be_seen():
-    scores = rough_scores(4, 1.0)
-    _, _, graphs, logs = weights_by_level(scores)
-    biased = np.exp(logs) * brute.extension_counts(4)
-    biased /= biased.sum()
-    gap = 0.5 * np.abs(biased - np.exp(logs)).sum()
-    assert gap > 3 * 2 * expected_total_variation(np.exp(logs), 30_000)
-    found = total_variation(chain_graphs(OrderChain(scores), 30_000), graphs, biased)
-    assert found < 2 * expected_total_variation(biased, 30_000)
 
 
 def test_a_partition_behind_a_base():
@@ -220,7 +116,7 @@ def test_starts_differ_and_keep_required_edges():
 
 def test_scores_without_a_graph_are_refused():
     both = {"a": {("b",): 0.0}, "b": {("a",): 0.0}}
-    scores = ps.LocalScores.from_table(both)
+    scores = listed_scores(both)
     for make in (OrderChain, PartitionChain):
         with pytest.raises(ValueError, match="no order was found in which every variable has a possible parent set"):
             make(scores).start(np.random.default_rng(0))
@@ -255,25 +151,3 @@ def test_parents_given_an_order_have_their_probabilities():
     error = 5 * np.sqrt(expected * (1 - expected) / n) + 1e-9
     away = np.abs(found - expected)
     assert (away[0] < error[0]).all() and (away[1] > error[1]).any()
-
-
-def test_order_of_orders():
-    """Frequencies of all 24 orders against their weights."""
-    scores = rough_scores(4, 0.7, seed=8)
-    chain = OrderChain(scores)
-    rng = np.random.default_rng(2)
-    chain.start(rng)
-    n = 20_000
-    counts = {}
-    for _ in range(n):
-        chain.sweep(rng)
-        counts[tuple(chain.order)] = counts.get(tuple(chain.order), 0) + 1
-    orders = list(permutations(range(4)))
-    logs = []
-    for order in orders:
-        chain.order = np.array(order)
-        logs.append(chain.log_score)
-    p = np.exp(np.array(logs) - max(logs))
-    p /= p.sum()
-    for order, share in zip(orders, p, strict=True):
-        assert abs(counts.get(order, 0) / n - share) < 6 * np.sqrt(2 * share * (1 - share) / n)

@@ -8,6 +8,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
+from pymc_spn.dags.regular_growth import measure
 from pymc_spn.dags.regular_tree import RegularTree
 from tests.dags.score_tables import gaussian_table, rough_scores
 
@@ -50,7 +51,7 @@ def test_mass_weights_and_orders_against_enumeration(six):
     """Log mass is that of the orders, each counted once; closed-form weights give the posterior on the support."""
     scores, post = six
     orders = orders_of_tree(post.tree)
-    assert len(set(orders)) == len(orders) == post.tree.n_orders() == post.lattice.n_orders
+    assert len(set(orders)) == len(orders) == post.tree.n_orders()
     weights = np.array([order_weight(scores, o) for o in orders])
     total = np.logaddexp.reduce(weights)
     assert post.tree.log_mass(scores) == pytest.approx(total, abs=1e-10)
@@ -262,8 +263,6 @@ def test_the_papers_factors_run(d, factors):
     for j, k in enumerate(factors):
         expected *= k ** (2**j)
     assert post.tree.n_orders() == expected
-    closure = ps.OrderSPN(scores, post.tree.to_lattice())
-    assert float(closure.log_mass) > float(post.log_mass)
     assert post.edge_probabilities().values.max() <= 1 + 1e-12
 
 
@@ -335,15 +334,6 @@ def test_dibs_orders_make_a_tree():
 
 
 # ---- other forms
-def test_lattice_of_a_tree_holds_its_orders(six):
-    scores, post = six
-    lattice = post.tree.to_lattice()
-    orders = np.array(orders_of_tree(post.tree))
-    assert lattice.holds(orders).all()
-    assert lattice.n_orders >= len(orders)
-    assert float(ps.OrderSPN(scores, lattice).log_mass) >= float(post.log_mass)
-
-
 def test_circuit_is_the_posterior_on_the_support(six):
     scores, post = six
     made = post.tree.to_circuit(scores)
@@ -386,12 +376,35 @@ def test_saved_and_loaded(six, tmp_path):
     assert again.tree.n_orders() == post.tree.n_orders()
 
 
-def test_coverage_is_the_share_of_orders_in_the_tree(six):
-    scores, post = six
+def coverage_of(post):
+    return tuple(float(post.edge_probabilities().attrs[name]) for name in ("coverage", "coverage_se"))
+
+
+def test_supports_know_their_coverage(tmp_path, monkeypatch):
+    """Against the mass of the enumerated orders inside. Power: counting orders with some prefix inside is seen."""
+    scores = ps.LocalScores.from_data(brute.table(5))
+    orders = np.array(list(permutations(range(5))))
+    p = np.exp([order_weight(scores, order) for order in orders])
+    p /= p.sum()
+    with pytest.warns(ps.CoverageWarning, match=r"holds 0\.\d+ ± 0\.\d+ of the posterior over orders.*ps\.DagOrder"):
+        post = ps.OrderSPN.regular(scores, [2, 2, 1], random_seed=0)
     exact = ps.OrderSPN.exact(scores)
-    share = np.exp(float(post.log_mass) - float(exact.log_mass))
-    found = post.coverage(orders=2000, random_seed=1)
-    assert abs(float(found) - share) < 4 * np.sqrt(share * (1 - share) / 2000)
+    mass = p[post._holds(orders)].sum()
+    assert mass == pytest.approx(np.exp(float(post.log_mass - exact.log_mass)), rel=1e-9) and 0.02 < mass < 0.5
+    share, error = coverage_of(post)
+    assert abs(share - mass) < 4.0 * error < 0.2
+    assert post.log_mass.attrs["exactness"] == "exact on the support" and exact.log_mass.attrs["exactness"] == "exact"
+    assert "coverage" not in exact.log_mass.attrs
+    words = f"coverage {share:.3f} ± {error:.3f}"
+    conditioned = post.condition(present=[("a", "b")])
+    conditioned.save(tmp_path / "post.nc")
+    for other in (conditioned, ps.load(tmp_path / "post.nc")):
+        assert f"{words} without what is given" in repr(other)
+    assert f"{words})" in repr(post) and "coverage" not in repr(exact)
+    part = np.isin(np.cumsum(1 << orders, axis=1), post.lattice.masks)[:, 1:4].any(axis=1)
+    monkeypatch.setattr(post, "_holds", lambda drawn: np.array([part[(orders == o).all(axis=1)][0] for o in drawn]))
+    share, error = coverage_of(measure(post, np.random.default_rng(0)))
+    assert abs(share - mass) > 4.0 * error
 
 
 # ---- refusals

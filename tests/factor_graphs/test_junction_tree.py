@@ -10,7 +10,6 @@ from hypothesis import given, settings
 
 import pymc_spn as ps
 from pymc_spn import FactorGraph
-from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.factor_graphs.plan import TooWideError
 from tests.factor_graphs.graphs import build, graphs
 from tests.reference_factor_graphs import all_configurations, log_sum, log_values
@@ -156,10 +155,6 @@ def test_later_factors_do_not_reach_a_compiled_tree():
     tree = fg.compile()
     fg.add_factor(("a",), [0.0, 5.0])
     assert tree.infer().marginal("a").values.tolist() == [0.5, 0.5]
-
-
-def test_public_names():
-    assert ps.FactorGraph is FactorGraph and issubclass(ps.factor_graphs.FieldCircuit, ParameterisedCircuit)
 
 
 def test_inner_product_of_a_compiled_graph_with_itself():

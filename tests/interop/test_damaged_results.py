@@ -66,7 +66,7 @@ def mixed_orders(folder):
 
 
 def lattice(folder):
-    post = ps.OrderSPN.fit(ps.LocalScores.from_data(FRAME), max_prefixes=6, random_seed=1, progressbar=False)
+    post = ps.OrderSPN.exact(ps.LocalScores.from_data(FRAME, tiers=[["a"], ["b", "c"]]), progressbar=False)
     return saved(post, folder), ps.OrderSPN.load, lambda p: p.edge_probabilities()
 
 

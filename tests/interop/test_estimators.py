@@ -286,21 +286,6 @@ def test_edges_are_those_of_the_order_posterior():
     assert dag.posterior_.kind == "exact"
     np.testing.assert_array_equal(dag.edge_probabilities_, edges.values)
     assert edges.sel(parent="c", child="b") == dag.edge_probabilities_[2, 1] == 1.0
-    lattice = ps.sklearn.OrderDAG(method="lattice", max_prefixes=8, tiers=[["a"], ["b", "c"]], random_state=1).fit(X)
-    scores = ps.LocalScores.from_data(X, tiers=[["a"], ["b", "c"]])
-    assert lattice.posterior_.kind == "lattice" and lattice.edge_probabilities_[1, 0] == 0.0
-    post = ps.OrderSPN.fit(scores, 8, random_seed=1)
-    np.testing.assert_array_equal(lattice.edge_probabilities_, post.edge_probabilities().values)
-
-
-def test_a_lattice_says_what_it_covers():
-    X = np.random.default_rng(5).normal(size=(40, 21))
-    with pytest.warns(ps.CoverageWarning, match="holds 0\\.0"):
-        dag = ps.sklearn.OrderDAG(method="lattice", max_candidates=2, max_prefixes=60, random_state=1).fit(X)
-    assert dag.coverage_ == dag.posterior_.log_mass.attrs["coverage"] < 0.1
-    assert dag.posterior_.kind == "lattice" and dag.posterior_.names[-1] == "x20"
-    few = ps.sklearn.OrderDAG(max_candidates=2).fit(X[:, :4])
-    assert few.posterior_.kind == "exact" and few.coverage_ == 1.0
 
 
 # ---- imputation

@@ -49,7 +49,6 @@ BUILDERS = {
     "fit_em": expectation_maximisation,
     "LocalScores": lambda: ps.LocalScores.from_data(FRAME, progressbar=False).log_scores,
     "OrderSPN.exact": lambda: ps.OrderSPN.exact(scores(), progressbar=False).edge_probabilities(),
-    "OrderSPN.fit": lambda: ps.OrderSPN.fit(scores(), 10, random_seed=1, progressbar=False).edge_probabilities(),
     "sample_indian_chefs": lambda: (
         ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, 2, draws=20, random_seed=1).parents
     ),

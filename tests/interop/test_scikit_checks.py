@@ -20,7 +20,6 @@ ESTIMATORS = [
     ps.sklearn.BayesianTreeClassifier(**TREES),
     ps.sklearn.BayesianTreeRegressor(**TREES),
     ps.sklearn.OrderDAG(),
-    ps.sklearn.OrderDAG(method="lattice", max_prefixes=50),
 ]
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.dags.exact_support import refuse_prefixes
 from pymc_spn.numerics import memory_limits
 from pymc_spn.numerics.memory_limits import memory_limit, refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted, some
@@ -41,11 +40,6 @@ REFUSED = {
         "the explicit tree of 4,000,060,000,300,001 nodes needs 256,003,840 gigabytes",
     ),
     "circuit draws": (drawn_rows, "n = 1,000,000,000,000 needs 32,000 gigabytes"),
-    "prefixes": (
-        lambda: refuse_prefixes(40, BIG, 3.0),
-        "max_prefixes = 1,000,000,000,000 with 40 variables needs",
-    ),
-    "beam": (lambda: refuse_prefixes(40, 1000, 1e9), "max_prefixes = 1,000 with 40 variables needs 16,000 gigabytes"),
     "columns": (
         lambda: ps.LocalScores.from_data(pd.DataFrame(np.broadcast_to(np.nan, (2, 10_000)))),
         "at most 1,000 variables are possible, got 10,000; choose some columns",

@@ -123,10 +123,6 @@ def scores():
 BUILDERS = {
     "Scoring parent sets": lambda **k: ps.LocalScores.from_data(FRAME, max_candidates=2, **k).log_scores,
     "Summing over orders": lambda **k: float(ps.OrderSPN.exact(scores(), **k).log_mass),
-    "Searching prefixes": lambda **k: ps.OrderSPN.fit(scores(), 12, random_seed=1, **k).lattice.masks,
-    "Drawing Gibbs orders": lambda **k: float(
-        ps.OrderSPN.fit(scores(), 12, random_seed=1).coverage(150, random_seed=2, **k)
-    ),
     "Growing trees": lambda **k: (
         ps.fit_tree(FRAME, FRAME["a"] > 0, family="binary", particles=8, random_seed=1, **k).predict(FRAME).values
     ),
@@ -191,16 +187,6 @@ def test_the_bar_of_an_answer_is_that_of_its_thread():
         thread.join()
         assert current_bar() is bar and seen[0] is not bar
     assert current_bar() is not bar
-
-
-def test_orders_drawn_in_parts_are_those_drawn_at_once():
-    from pymc_spn.dags.lattice_search import gibbs_orders
-    from pymc_spn.dags.order_gibbs_kernels import independent_orders
-
-    s = scores()
-    out = np.empty((150, s.d), np.int64)
-    independent_orders(np.random.default_rng(3), 4, s.slots, s.offsets, s.log_sums, s.must_precede, out)
-    np.testing.assert_array_equal(gibbs_orders(s, 150, np.random.default_rng(3), 4), out)
 
 
 # ---- families besides networks
