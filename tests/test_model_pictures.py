@@ -31,10 +31,6 @@ def belief_network():
     ps.LinearGaussianNetwork("x", graph, observed=TABLE)
 
 
-def cascade():
-    ps.indian_chefs.CascadingIndianBuffet("g", mass=pm.Gamma.dist(2.0, 1.0), concentration=1.0, observed_nodes=2)
-
-
 def field():
     stays = pm.Beta("stays", 1.0, 1.0)
     table = pm.math.log(pm.math.stack([[stays, 1.0 - stays], [1.0 - stays, stays]]))
@@ -56,7 +52,6 @@ NODES = {  # by family: its nodes, with those that PyMC fills among the observed
         {"g ~ IndianChefsProcess", "x ~ BeliefNetwork"},
         set(),
     ),
-    cascade: ({"g_log_joint ~ UnknownGraph", "g_mass ~ Gamma"}, {"g ~ CascadingIndianBuffet"}, set()),
     field: ({"stays ~ Beta", "mu ~ Normal", "z ~ Potential"}, {"y ~ FieldEmission"}, set()),
 }
 EDGES = {
@@ -64,7 +59,6 @@ EDGES = {
     tree: {"t_log_joint --> y", "t_alpha_s --> y", "t_X --> y", "t_missing --> y"},
     partition: {"g --> g_log_score", "g --> g_n_edges"},
     belief_network: {"g_log_joint --> g", "g_alpha --> g", "g --> x", "g_log_joint --> x"},
-    cascade: {"g_log_joint --> g", "g_mass --> g"},
     field: {"stays --> z", "z --> y", "mu --> y"},
 }
 

@@ -157,7 +157,7 @@ def dag_draws() -> Any:
 def graph_draws() -> Any:
     made = ps.indian_chefs.sample_indian_chefs(1.0, 1.5, 1.0, ("a", "b"), [0.0, 0.4], draws=30, random_seed=1)
     n = made.sizes["node"]
-    schema = GraphSchema("g", "indian chefs", ("a", "b"), (0.0, 0.4), n, (1.0, (), ()), {})
+    schema = GraphSchema("g", ("a", "b"), (0.0, 0.4), n, (1.0, (), ()), {})
     hyperparameters = {"alpha": np.ones((1, 30)), "phi": np.ones((1, 30))}
     arrays = made["n_active"].values, made["reputations"].values, made["parents"].values.astype(bool)
     return ps.GraphDraws(schema, *(a[None] for a in arrays), xr.Dataset(), hyperparameters, np.arange(1), np.arange(30))

@@ -6,8 +6,6 @@ from pymc_spn.numerics.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pymc_spn.indian_chefs.cascading import CascadingIBP as CascadingIBP
-    from pymc_spn.indian_chefs.cascading import ExtendedCascadingIBP as ExtendedCascadingIBP
-    from pymc_spn.indian_chefs.cascading_distributions import CascadingIndianBuffet as CascadingIndianBuffet
     from pymc_spn.indian_chefs.node_law import expected_graph as expected_graph
     from pymc_spn.indian_chefs.node_law import gamma_for_nodes as gamma_for_nodes
     from pymc_spn.indian_chefs.node_law import node_count_pmf as node_count_pmf
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "CascadingIBP": "indian_chefs.cascading",
-    "CascadingIndianBuffet": "indian_chefs.cascading_distributions",
-    "ExtendedCascadingIBP": "indian_chefs.cascading",
     "UnitScaling": "indian_chefs.unit_scaling",
     "expected_graph": "indian_chefs.node_law",
     "gamma_for_nodes": "indian_chefs.node_law",

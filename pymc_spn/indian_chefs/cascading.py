@@ -1,4 +1,4 @@
-"""Cascading Indian buffets: the two layered priors that the Indian chefs process is compared with.
+"""Cascading Indian buffets: the layered priors that the Indian chefs process is compared with.
 
 Layer 0 holds the D observed units. Given the N_l units of layer l, layer l + 1 holds the dishes of a two-parameter
 Indian buffet whose customers are the units of layer l. Unit n takes dish k with probability m_k / (beta + n - 1) and
@@ -36,6 +36,8 @@ class CascadingIBP:
         Expected dishes of one customer, and beta; a sequence holds one for each layer from the first hidden one up, its
         last goes on above.
     observed_nodes : int or sequence of str
+    passes_layers : bool
+        True for the extended prior, whose edges may pass layers (after Dallaire et al. 2014).
 
     Examples
     --------
@@ -45,12 +47,15 @@ class CascadingIBP:
     References
     ----------
     Adams, Wallach and Ghahramani (2010), Learning the structure of deep sparse graphical models. The process is
-    recalled, its equations were not read again.
+    recalled, its equations were not read again. Dallaire, Giguere and Chaib-draa (2014), Learning the structure of
+    probabilistic graphical models with an extended cascading Indian buffet process; the continued urn is a
+    reconstruction.
     """
 
     mass: Any
     concentration: Any
     observed_nodes: Any
+    passes_layers: bool = False
 
     def __post_init__(self) -> None:
         names = check_nodes(self.observed_nodes)
@@ -62,17 +67,6 @@ class CascadingIBP:
             if not values:
                 raise ValueError(f"{argument} must hold at least one number")
             object.__setattr__(self, argument, values)
-
-    @property
-    def passes_layers(self) -> bool:
-        """Whether edges may pass layers.
-
-        Examples
-        --------
-        >>> ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=1).passes_layers
-        False
-        """
-        return False
 
     def _of_layer(self, layer: int) -> tuple[float, float]:
         """Mass and concentration of hidden layer 1, 2, ..."""
@@ -197,93 +191,35 @@ class CascadingIBP:
         )
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        numbers = self.mass, self.concentration, self.passes_layers
-        drawn = draw_layers(rng, *numbers, len(self.observed_nodes), MOST_UNITS)
-        if drawn is None:
-            raise ValueError(f"mass and concentration gave a graph of more than {MOST_UNITS:,} units")
-        return drawn
-
-
-@dataclass(frozen=True)
-class ExtendedCascadingIBP(CascadingIBP):
-    """The cascading buffets with edges that pass layers (after Dallaire et al. 2014; see the module for what is ours).
-
-    Parameters
-    ----------
-    mass, concentration, observed_nodes
-        As of `CascadingIBP`.
-
-    Examples
-    --------
-    >>> prior = ps.indian_chefs.ExtendedCascadingIBP(mass=1.0, concentration=1.0, observed_nodes=3)
-    >>> prior.passes_layers
-    True
-
-    References
-    ----------
-    Dallaire, Giguere and Chaib-draa (2014), Learning the structure of probabilistic graphical models with an extended
-    cascading Indian buffet process. The continued urn is a reconstruction.
-    """
-
-    @property
-    def passes_layers(self) -> bool:
-        """Whether edges may pass layers.
-
-        Examples
-        --------
-        >>> ps.indian_chefs.ExtendedCascadingIBP(mass=1.0, concentration=1.0, observed_nodes=1).passes_layers
-        True
-        """
-        return True
-
-
-def draw_layers(
-    rng: np.random.Generator, mass: Any, concentration: Any, passes_layers: bool, n_observed: int, room: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Draw one graph: parents (n, n) bool and layers (n,) int64, observed units first; None beyond the room.
-
-    Parameters
-    ----------
-    rng : Generator
-    mass, concentration : sequence of float
-        Of the layers from the first hidden one up; the last goes on above.
-    passes_layers : bool
-    n_observed, room : int
-    """
-    layers = [0] * n_observed
-    edges: list[tuple[int, int]] = []
-    layer = 0
-    while True:
-        below = [i for i, at in enumerate(layers) if at == layer]
-        layer += 1
-        alpha, beta = mass[min(layer, len(mass)) - 1], concentration[min(layer, len(concentration)) - 1]
-        dishes: list[list[int]] = []
-        for n, unit in enumerate(below):
-            for dish in dishes:
-                if rng.random() * (beta + n) < len(dish):
-                    dish.append(unit)
-            new = rng.poisson(alpha * beta / (beta + n))
-            if len(layers) + len(dishes) + new > room:
-                return None
-            dishes += [[unit] for _ in range(new)]
-        if not dishes:
-            break
-        if passes_layers:
-            further = sorted((i for i, at in enumerate(layers) if at < layer - 1), key=lambda i: -layers[i])
-            for dish in dishes:
-                for seen, unit in enumerate(further):
-                    if rng.random() * (beta + len(below) + seen) < len(dish):
+        """Parents (n, n) bool and layers (n,) int64 of one graph, observed units first."""
+        layers = [0] * len(self.observed_nodes)
+        edges: list[tuple[int, int]] = []
+        layer = 0
+        while True:
+            below = [i for i, at in enumerate(layers) if at == layer]
+            layer += 1
+            mass, beta = self._of_layer(layer)
+            dishes: list[list[int]] = []
+            for n, unit in enumerate(below):
+                for dish in dishes:
+                    if rng.random() * (beta + n) < len(dish):
                         dish.append(unit)
-        for dish in dishes:
-            layers.append(layer)
-            edges += [(len(layers) - 1, unit) for unit in dish]
-    parents = np.zeros((len(layers), len(layers)), bool)
-    for k, i in edges:
-        parents[k, i] = True
-    return parents, np.array(layers)
-
-
-def rule_of_layers(passes_layers: bool) -> str:
-    """What a graph must be for a cascade to make it, for messages."""
-    rule = "of layers: no observed parents, a child for each hidden unit"
-    return rule if passes_layers else f"{rule}, all children of a unit in one layer"
+                new = rng.poisson(mass * beta / (beta + n))
+                if len(layers) + len(dishes) + new > MOST_UNITS:
+                    raise ValueError(f"mass and concentration gave a graph of more than {MOST_UNITS:,} units")
+                dishes += [[unit] for _ in range(new)]
+            if not dishes:
+                break
+            if self.passes_layers:
+                further = sorted((i for i, at in enumerate(layers) if at < layer - 1), key=lambda i: -layers[i])
+                for dish in dishes:
+                    for seen, unit in enumerate(further):
+                        if rng.random() * (beta + len(below) + seen) < len(dish):
+                            dish.append(unit)
+            for dish in dishes:
+                layers.append(layer)
+                edges += [(len(layers) - 1, unit) for unit in dish]
+        parents = np.zeros((len(layers), len(layers)), bool)
+        for k, i in edges:
+            parents[k, i] = True
+        return parents, np.array(layers)

@@ -49,42 +49,6 @@ class _GraphTicket(Ticket):
     rv_op = LogJointTicket("UnknownGraph", NO_GRADIENT)
 
 
-def stored_graph(ticket, state, shape):
-    """The packed graph of a step, in a shape; None under the ticket of forward draws."""
-    if ticket == 0.0:
-        return None
-    row = row_of_ticket(float(ticket), state)
-    if row < 0:
-        raise NotImplementedError(STALE)
-    return np.broadcast_to(state[row, 1:], (*shape, state.shape[1] - 1)).copy()
-
-
-def forward_graphs(shape, graph, draw, hyperparameters):
-    """Packed forward draws; those with more nodes than room are made again.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    graph : GraphState
-    draw : callable
-        Overwrites the graph; False where the draw has no room.
-    hyperparameters : str
-        For the message.
-    """
-    room = graph.order.size
-    out = np.empty((*shape, packed_length(room)))
-    for place in np.ndindex(*shape):
-        for _ in range(MOST_TRIES):
-            if draw():
-                break
-        else:
-            raise ValueError(
-                f"max_nodes = {room} is too small: {MOST_TRIES:,} draws with {hyperparameters} all had more nodes"
-            )
-        pack(graph, out[place])
-    return out
-
-
 class IndianChefsRV(RandomVariable):
     """A packed graph: ticket, alpha, gamma, phi, reputations, base measure, start, state as in `CurrentGraph`."""
 
@@ -99,15 +63,28 @@ class IndianChefsRV(RandomVariable):
 
     def rng_fn(self, rng, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state, size):
         shape = () if size is None else tuple(size)
-        if (held := stored_graph(ticket, state, shape)) is not None:
-            return held
+        if ticket != 0.0:
+            row = row_of_ticket(float(ticket), state)
+            if row < 0:
+                raise NotImplementedError(STALE)
+            return np.broadcast_to(state[row, 1:], (*shape, state.shape[1] - 1)).copy()
         numbers = [check_positive(a, v) for a, v in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True)]
         prior = make_prior(*numbers, (uniform, levels, masses))
         fixed = ~np.isnan(reputations)
         graph = new_state(np.where(fixed, reputations, 0.0), fixed, self.room)
         children = np.zeros(self.room, np.uint8)
-        said = f"alpha = {float(alpha):g} and gamma = {float(gamma):g}"
-        return forward_graphs(shape, graph, lambda: draw_graph(rng, graph, prior, children), said)
+        out = np.empty((*shape, packed_length(self.room)))
+        for place in np.ndindex(*shape):
+            for _ in range(MOST_TRIES):
+                if draw_graph(rng, graph, prior, children):
+                    break
+            else:
+                raise ValueError(
+                    f"max_nodes = {self.room} is too small: {MOST_TRIES:,} draws with alpha = {float(alpha):g} and "
+                    f"gamma = {float(gamma):g} all had more nodes"
+                )
+            pack(graph, out[place])
+        return out
 
 
 @numba_core_rv_funcify.register(IndianChefsRV)
@@ -178,7 +155,7 @@ class GraphVariable(NoTensor):
 
     def _facts(self) -> Facts:
         nodes = f"{len(self.observed_nodes)} observed nodes ({elided(self.observed_nodes)})"
-        facts = {"name": repr(self.name), "process": self.schema.prior, "observed": nodes}
+        facts = {"name": repr(self.name), "process": CHEFS, "observed": nodes}
         return Facts("GraphVariable", facts | {"room": f"room for {self.schema.max_nodes} nodes"})
 
     @property
@@ -262,15 +239,19 @@ class IndianChefsProcess:
         names, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, start)
         values, sources = [], {}
         for argument, value in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
-            tensor, sources[argument] = source_of(full, CHEFS, argument, value, model)
+            tensor, sources[argument] = _source_of(full, argument, value, model)
             values.append(tensor)
         places = tuple(None if np.isnan(t) else float(t) for t in theta)
-        schema = GraphSchema(full, CHEFS, names, places, int(max_nodes), measure, sources)
-
-        def variable(ticket, state):
-            return _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
-
-        return register_graph(model, name, schema, packed, "given" if isinstance(start, tuple) else start, variable)
+        schema = GraphSchema(full, names, places, int(max_nodes), measure, sources)
+        ticket = _GraphTicket(f"{name}{TICKET}")
+        ticket.tag.graph_owner = full
+        state = pytensor.shared(np.append(0.0, packed)[None], name=f"{full}_state", shape=(None, len(packed) + 1))
+        rv = _packed_graph(ticket, values, theta, measure, packed, state, max_nodes)
+        rv = model.register_rv(rv, name, observed=pt.constant(packed))
+        rv.tag.graph_start, rv.tag.is_start = "given" if isinstance(start, tuple) else start, True
+        keep_data(model, f"{name}{SCHEMA}", schema.to_vector())
+        parts: Any = GraphParts(schema.max_nodes)(current_graph(ticket, rv, state))
+        return GraphVariable(full, schema, rv, *parts)
 
     @classmethod
     def dist(
@@ -351,34 +332,7 @@ def _packed_graph(ticket, values, theta, measure, packed, state, max_nodes):
     return rv
 
 
-def register_graph(
-    model: Any, name: str, schema: GraphSchema, packed: np.ndarray, start: str, variable: Any
-) -> GraphVariable:
-    """Put a graph into a model: the ticket of its step, the packed graph as an observed variable, its schema.
-
-    Parameters
-    ----------
-    model : Model
-    name : str
-        Without the prefix of the model.
-    schema : GraphSchema
-    packed : (P,) float64
-        Where chains start, unless `start` is "prior".
-    start : {"prior", "empty", "given"}
-    variable : callable
-        From the ticket and the shared state (R, 1 + P) to the packed random variable.
-    """
-    ticket = _GraphTicket(f"{name}{TICKET}")
-    ticket.tag.graph_owner, ticket.tag.graph_prior = schema.name, schema.prior
-    state = pytensor.shared(np.append(0.0, packed)[None], name=f"{schema.name}_state", shape=(None, len(packed) + 1))
-    rv = model.register_rv(variable(ticket, state), name, observed=pt.constant(packed))
-    rv.tag.graph_start, rv.tag.is_start = start, True
-    keep_data(model, f"{name}{SCHEMA}", schema.to_vector())
-    parts: Any = GraphParts(schema.max_nodes)(current_graph(ticket, rv, state))
-    return GraphVariable(schema.name, schema, rv, *parts)
-
-
-def source_of(name: str, prior: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
+def _source_of(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
     """A scalar for the log density, and where its values are found: a fixed number or a variable."""
     if not isinstance(value, Variable):
         number = check_positive(argument, value)
@@ -390,7 +344,7 @@ def source_of(name: str, prior: str, argument: str, value: Any, model: Any) -> t
     if not known and owner is not None and isinstance(owner.op, RandomVariable):
         own = f"{name}_{argument}".removeprefix(f"{model.name}::") if model.name else f"{name}_{argument}"
         value = model.register_rv(value, own)
-        value.tag.graph_owner, value.tag.graph_prior = name, prior
+        value.tag.graph_owner = name
         known = True
     if not known:
         raise ValueError(

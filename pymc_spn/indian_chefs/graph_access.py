@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.forward_draws import depth
-from pymc_spn.indian_chefs.graph_laws import law_of_graphs
+from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
-from pymc_spn.indian_chefs.process import GRAPH, SCHEMA, TICKET, GraphSchema
+from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, make_prior
+from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
@@ -37,7 +37,6 @@ class GraphAccess:
         vector = kept_data(model, f"{name}{SCHEMA}")
         self.schema, self.model_digest = GraphSchema.from_vector(vector), model_digest(model)
         self.fingerprint = fingerprint(self.model_digest, vector)
-        self.law = law_of_graphs(self.schema)
         *_, start, self.shared = parameters  # found through the variable: a copied model has its own
         self.first = np.array(start.eval())
         if not np.array_equal(model.rvs_to_values[rv].eval(), self.first):
@@ -47,12 +46,12 @@ class GraphAccess:
             )
         self.kind = getattr(rv.tag, "graph_start", "prior")
         self.value_names = [v.name for v in model.value_vars]
-        outputs = model.replace_rvs_by_values(list(parameters[1 : 1 + len(self.law.arguments)]))
+        outputs = model.replace_rvs_by_values(list(parameters[1 : 1 + len(HYPERPARAMETERS)]))
         self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
         self.packed = np.empty(len(self.first))
 
-    def prior_at(self, point: dict) -> Any:
-        """Prior of the graph at the hyperparameters of a point: `GraphPrior` or `CascadePrior`.
+    def prior_at(self, point: dict) -> GraphPrior:
+        """Prior of the graph at the hyperparameters of a point.
 
         Raises
         ------
@@ -60,11 +59,14 @@ class GraphAccess:
             If a hyperparameter is not positive.
         """
         values = self.hyperparameters(*[point[n] for n in self.value_names])
-        for argument, numbers in zip(self.law.arguments, values, strict=True):
-            wrong = [x for x in np.ravel(numbers) if not 0.0 < x < np.inf]
-            if wrong:
-                raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {wrong[0]}")
-        return self.law.prior(values)
+        for argument, value in zip(HYPERPARAMETERS, values, strict=True):
+            if not 0.0 < value < np.inf:
+                raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {value}")
+        return make_prior(*values, self.schema.base)
+
+    def log_prior(self, state: GraphState, point: dict) -> float:
+        """Log density of a graph at the hyperparameters of a point, over hidden nodes as a set, in nats."""
+        return float(log_density(state, self.prior_at(point)))
 
     def empty(self) -> GraphState:
         """The graph that the variable was given, in a state of its own."""
@@ -89,8 +91,9 @@ class GraphAccess:
         state = self.empty()
         if self.kind != "prior":
             return state
+        children = np.zeros(state.order.size, np.uint8)
         for _ in range(MOST_STARTS):
-            if self.law.draw(rng, state, prior) and (is_possible is None or is_possible(state)):
+            if draw_graph(rng, state, prior, children) and (is_possible is None or is_possible(state)):
                 return state
         unpack_graph(self.first, state)
         return state

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ADVICE = (
-    "Graphs move slowly: run longer chains or more sweeps for each draw (sweeps= of the step); an NLGBN of some "
-    "hundred rows also mixes better with NLGBNStep(powers=np.geomspace(1, 0.6, 8)). summary() of the GraphDraws says "
-    "which functions of the graph differ; densities and fantasy data agree between chains sooner than graphs"
+    "Graphs move slowly: run longer chains or more sweeps for each draw (sweeps= of the step). summary() of the "
+    "GraphDraws says which functions of the graph differ; densities and fantasy data agree between chains sooner than "
+    "graphs"
 )
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
 SCALARS = (
@@ -380,15 +380,13 @@ class GraphDraws(NotebookRepr):
         Raises
         ------
         ValueError
-            If the draws of a hyperparameter are missing, or the graphs follow another prior.
+            If the draws of a hyperparameter are missing.
 
         Examples
         --------
         >>> graphs.popularities(random_seed=1).dims
         ('chain', 'draw', 'node')
         """
-        if self.schema.prior != CHEFS:
-            raise ValueError(f"popularities belong to the Indian chefs process, not to a {self.schema.prior}")
         lacking = [a for a in ("alpha", "phi") if a not in self.hyperparameters]
         if lacking:
             raise ValueError(f"the posterior group lacks the draws of {lacking[0]}; sample with it among var_names")
@@ -466,21 +464,21 @@ class GraphDraws(NotebookRepr):
         parts = {str(p.name): p for p in (self.n_nodes(), self.graphs(), self.reputations())}
         mark = np.full(self.counts.shape, fingerprint(self.model_digest, self.schema.to_vector()))
         parts[UNPACKED] = self._labelled(mark, UNPACKED)
-        return xr.Dataset(parts, attrs={"prior": self.schema.prior})
+        return xr.Dataset(parts, attrs={"prior": CHEFS})
 
     def _probabilities(self, events: np.ndarray, name: str, coords: dict[str, Any]) -> "xr.DataArray":
         """Averages over draws, with their largest Monte Carlo standard error."""
         import xarray as xr
 
         out = xr.DataArray(events.mean(axis=(0, 1)), coords, tuple(coords), name)
-        return out.assign_attrs(exactness="monte-carlo", mcse=largest_mcse(events), prior=self.schema.prior)
+        return out.assign_attrs(exactness="monte-carlo", mcse=largest_mcse(events), prior=CHEFS)
 
     def _labelled(self, values: np.ndarray, name: str, *dims: str) -> "xr.DataArray":
         import xarray as xr
 
         labels = self.schema.node_labels
         coords = {"chain": self.chains, "draw": self.draws} | {d: labels for d in dims}
-        return xr.DataArray(values, coords, ("chain", "draw", *dims), name, {"prior": self.schema.prior})
+        return xr.DataArray(values, coords, ("chain", "draw", *dims), name, {"prior": CHEFS})
 
 
 def largest_mcse(events: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from pytensor.tensor.random.basic import GammaRV
 
 from pymc_spn.indian_chefs.graph_access import GraphAccess
 from pymc_spn.indian_chefs.graph_state import GraphState
+from pymc_spn.indian_chefs.prior_density import rate_integral
 from pymc_spn.steps.owned_variables import compile_of_the_point
 
 MOST_STEPS = 100
@@ -17,7 +18,8 @@ MOST_STEPS = 100
 class OwnHyperparameters:
     """Hyperparameters of a graph where these are variables of its own.
 
-    The mass of hidden nodes with a Gamma(s, r) prior: Gamma(s + H, r + exposure), H the hidden nodes (`GraphLaw`).
+    gamma with a Gamma(s, r) prior: Gamma(s + H, r + exposure), H the hidden nodes. The exposure
+    is what the mass multiplies in the exponent of the density.
     Others, and one variable that stands for two of them, are sliced on the unconstrained scale.
 
     Parameters
@@ -42,7 +44,7 @@ class OwnHyperparameters:
             rv = model.values_to_rvs[value]
             mine = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
             is_gamma = isinstance(rv.owner.op, GammaRV) and isinstance(model.rvs_to_transforms[rv], LogTransform)
-            if argument == access.law.mass and is_gamma and len(mine) == 1 and names.count(name) == 1:
+            if argument == "gamma" and is_gamma and len(mine) == 1 and names.count(name) == 1:
                 shape, scale = rv.owner.op.dist_params(rv.owner)
                 outputs = model.replace_rvs_by_values([shape, 1.0 / scale])
                 self.conjugate = value.name, compile_of_the_point(model, outputs, compile_kwargs)
@@ -57,7 +59,7 @@ class OwnHyperparameters:
             shape, rate = (float(x) for x in parameters(*[point[n] for n in access.value_names]))
             prior = access.prior_at(point)
             shape += state.count[0] - state.fixed.size
-            rate += access.law.exposure(state, prior)
+            rate += prior.alpha * rate_integral(state, prior)
             point[name] = np.asarray(np.log(rng.gamma(shape) / rate), point[name].dtype)
         for name, log_terms in self.sliced:
             point[name] = self._slice(rng, dict(point), name, log_terms, state)
@@ -71,7 +73,7 @@ class OwnHyperparameters:
             value = float(log_terms(*[point[n] for n in access.value_names]))
             if not np.isfinite(value):
                 return -np.inf
-            return value + access.law.log_density(state, access.prior_at(point))
+            return value + access.log_prior(state, point)
 
         current = float(point[name])
         level = target(current) - rng.standard_exponential()

@@ -1,14 +1,8 @@
 """One chain over a nonlinear Gaussian belief network: starts, sweeps, and its state in canonical order."""
 
-from typing import Any
-
 import numpy as np
 
-from pymc_spn.indian_chefs.activation_kernels import fill_residuals
 from pymc_spn.indian_chefs.belief_network import empty_network
-from pymc_spn.indian_chefs.cascading import rule_of_layers
-from pymc_spn.indian_chefs.cascading_kernels import CascadePrior, cascade_log_density, fill_layers
-from pymc_spn.indian_chefs.cascading_sweep import cascade_sweep, new_layers
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.network_gaps import Gaps
 from pymc_spn.indian_chefs.network_sweep import (
@@ -26,7 +20,7 @@ from pymc_spn.indian_chefs.network_sweep import (
 from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.pool_kernels import empty_pool
 from pymc_spn.indian_chefs.pooled_density import pooled_log_density
-from pymc_spn.indian_chefs.prior_density import log_density
+from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density
 from pymc_spn.indian_chefs.published_sweep import published_network_sweep
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.warm_up import LayeredStart
@@ -73,7 +67,6 @@ class NetworkChain:
         self.state = new_state(np.asarray(reputations, np.float64), np.asarray(fixed, bool), max_nodes)
         self.network = empty_network(self.state.parents, n)
         self.work = sweep_work(max_nodes, d, n, n_strata, n_pool)
-        self.layers = new_layers(max_nodes)
         self.tally = new_tally()
         self.is_gap = np.zeros((n, d), bool) if is_gap is None else is_gap
         self.gaps = Gaps(self.is_gap, n_strata) if self.is_gap.any() else None
@@ -130,35 +123,23 @@ class NetworkChain:
         refresh(self.state)
         self.network.weights[:] = 0.0
 
-    def sweep(self, rng: np.random.Generator, graph_prior: Any, plan: SweepPlan | None = None) -> None:
+    def sweep(self, rng: np.random.Generator, graph_prior: GraphPrior, plan: SweepPlan | None = None) -> None:
         """One sweep.
 
         Parameters
         ----------
         rng : Generator
-        graph_prior : GraphPrior or CascadePrior
+        graph_prior : GraphPrior
         plan : SweepPlan, optional
-
-        Raises
-        ------
-        ValueError
-            If a cascading buffet cannot make the graph that the chain starts from.
         """
         shared = self.network, self.prior, plan or self.plan, self.sweeps, self.work
-        if isinstance(graph_prior, CascadePrior):
-            self._fill_layers(graph_prior)
-            cascade_sweep(rng, self.state, graph_prior, *shared, self.layers, self.tally)
-        elif self.published:
+        if self.published:
             published_network_sweep(rng, self.state, graph_prior, *shared, self.published, self.tally)
         else:
             sweep(rng, self.state, graph_prior, *shared, self.tally)
         if self.gaps is not None:
             self.gaps.redraw(rng, self.n_nodes, self.network, self.work.heat)
         self.sweeps += 1
-
-    def _fill_layers(self, cascade):
-        if not fill_layers(self.state, cascade, self.layers):
-            raise ValueError(f"graph must be one {rule_of_layers(bool(cascade.passes_layers))}")
 
     def set_heat(self, power: float) -> None:
         """Power of the likelihood of the observed nodes; 1 for the posterior."""
@@ -170,7 +151,13 @@ class NetworkChain:
 
     def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
         """Accepted shares of each move since then, and births tried, accepted and refused as row 0 of (5, 3)."""
-        return rates_of(self.tally - before, float(self.work.heat[0]))
+        tally = self.tally - before
+        share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
+        births = np.zeros((5, 3), np.int64)
+        births[0] = *tally[GROWTH], tally[REFUSED, 0]
+        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
+        heat = float(self.work.heat[0])
+        return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
 
     def log_network(self) -> float:
         """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
@@ -190,17 +177,9 @@ class NetworkChain:
         """Number of edges."""
         return int(self.state.parents[: self.n_nodes, : self.n_nodes].sum())
 
-    def log_graph(self, graph_prior: Any) -> float:
-        """Log density of the graph, in nats; -inf for a graph that a cascading buffet cannot make."""
-        if not isinstance(graph_prior, CascadePrior):
-            return float(log_density(self.state, graph_prior))
-        if not fill_layers(self.state, graph_prior, self.layers):
-            return -np.inf
-        return float(cascade_log_density(self.state, graph_prior, self.layers, -1))
-
-    def log_joint(self, graph_prior: Any) -> float:
+    def log_joint(self, graph_prior: GraphPrior) -> float:
         """Log density of graph, parameters, hidden activations and data (as activations), in nats."""
-        return self.log_graph(graph_prior) + self.log_network()
+        return float(log_density(self.state, graph_prior)) + self.log_network()
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of parents, reputations, weights, biases and precisions in canonical order, without padding."""
@@ -214,19 +193,3 @@ class NetworkChain:
             "biases": net.biases[order].copy(),
             "precisions": net.precisions[order].copy(),
         }
-
-    def residual_error(self) -> float:
-        """Largest difference of the residuals that are kept from newly computed ones."""
-        net, n = self.network, self.n_nodes
-        fresh = np.zeros_like(net.residuals)
-        fill_residuals(n, net.parents, net.weights, net.biases, net.activations, net.outputs, fresh)
-        return float(np.abs(fresh[:n] - net.residuals[:n]).max())
-
-
-def rates_of(tally: np.ndarray, heat: float) -> tuple[dict[str, float], np.ndarray]:
-    """What `NetworkChain.rates_since` returns, of a tally and the power of the observed nodes' likelihood."""
-    share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
-    births = np.zeros((5, 3), np.int64)
-    births[0] = *tally[GROWTH], tally[REFUSED, 0]
-    rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
-    return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births

@@ -20,7 +20,7 @@ from scipy.special import gammainc
 from pymc_spn.indian_chefs.belief_network_schema import LINEAR, NETWORK_SCHEMA, NONLINEAR, SIGMOID, BeliefNetworkSchema
 from pymc_spn.indian_chefs.distributions import GraphVariable
 from pymc_spn.indian_chefs.network_draws import draw_data
-from pymc_spn.indian_chefs.process import CHEFS, TICKET, check_positive
+from pymc_spn.indian_chefs.process import TICKET, check_positive
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
@@ -111,7 +111,7 @@ def NLGBN(
     ----------
     name : str
     graph : GraphVariable
-        From `IndianChefsProcess` or `CascadingIndianBuffet`; a graph has one likelihood.
+        From `IndianChefsProcess`; a graph has one likelihood.
     observed : DataFrame of pandas, polars or pyarrow, or (N, D) array
         Columns are the observed nodes, by name where it is a frame that has them. Values inside (0, 1), or in their
         own units where `scaling` is given. NaN is a gap: the cell counts as missing at random, and chains draw it.
@@ -294,7 +294,7 @@ def SigmoidBeliefNetwork(
 def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     """Columns of a table in the order of the observed nodes."""
     if not isinstance(graph, GraphVariable):
-        raise TypeError(f"graph must come from ps.IndianChefsProcess or its relatives; got {type(graph).__name__}")
+        raise TypeError(f"graph must come from ps.IndianChefsProcess; got {type(graph).__name__}")
     nodes = graph.observed_nodes
     found = [str(c) for c in getattr(observed, "columns", [])]
     if found and not set(nodes) <= set(found):
@@ -320,11 +320,6 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
     claimed = getattr(graph.packed.tag, "graph_likelihood", None)
     if claimed is not None:
         raise ValueError(f"graph {graph.name!r} has the likelihood {claimed!r} already; one graph has one likelihood")
-    if graph.schema.prior != CHEFS and kind != NONLINEAR:
-        raise ValueError(
-            f"graph must be a ps.IndianChefsProcess; {graph.name!r} is a {graph.schema.prior}, under which ps.NLGBN "
-            "alone has moves"
-        )
     numbers = [check_positive(a, v) for a, v in (("weight_sd", weight_sd), ("bias_sd", bias_sd))]
     if not isinstance(precision, tuple | list) or len(precision) != 2:
         raise TypeError(f"precision must be a pair (shape, rate); got {quoted(precision)}")

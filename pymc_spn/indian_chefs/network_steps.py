@@ -15,7 +15,6 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.indian_chefs.process import CASCADE, CHEFS
 from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
@@ -130,13 +129,13 @@ class _NetworkStep(OwnerStep):
             self.chain = self._start(prior)
         chain = self.chain
         before = chain.counts()
-        self._before_sweeps(prior)
+        self._before_sweeps()
         for _ in range(self.sweeps):
             chain.sweep(self.rng, prior)
         self.n_steps += 1
         rates, births = chain.rates_since(before)
         self.hyperparameters.update(self.rng, new, chain.state)
-        log_prior = access.law.log_density(chain.state, access.prior_at(new))
+        log_prior = access.log_prior(chain.state, new)
         rest = chain.log_network()
         ticket = log_prior + rest
         if not np.isfinite(ticket):
@@ -165,7 +164,7 @@ class _NetworkStep(OwnerStep):
             stats[f"{self.schema.name}_log_density"] = found
         return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
 
-    def _before_sweeps(self, prior):
+    def _before_sweeps(self):
         pass
 
     def _log_slope(self):
@@ -214,14 +213,6 @@ class NLGBNStep(_NetworkStep):
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
-    powers : sequence of float, optional
-        Of the likelihood of the observed nodes, descending from 1: parallel tempering, with a chain at each power and
-        exchanges between neighbours. Draws are those of power 1, exact; each power costs as much as a chain.
-        Hyperparameters of the graph are drawn given its state alone, and the other chains keep their averages over the
-        tuning draws.
-        Neighbours must be close (a few hundredths with hundreds of rows; with thousands, the ladder is too long). The
-        share of exchanges that are accepted is recorded as ``powers_exchanged``, (powers - 1,) for each draw. It is
-        NaN for pairs that were not tried.
 
     Examples
     --------
@@ -258,7 +249,6 @@ class NLGBNStep(_NetworkStep):
         births=10,
         moves="all",
         tempered=0.0,
-        powers=None,
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
@@ -274,26 +264,11 @@ class NLGBNStep(_NetworkStep):
                 raise ValueError(
                     f"race must hold triples of positive integers (starts, steps, pool); got {quoted(stage)}"
                 )
-        if powers is not None and tempered:
-            raise ValueError("tempered and powers cannot both be given")
-        from pymc_spn.indian_chefs.tempered_chains import check_powers
-
-        self.powers = None if powers is None else check_powers(powers)
-        if self.powers is not None and len(self.powers) == 1:
-            raise ValueError(f"powers must be at least two; got {quoted(powers)}")
-        if self.powers is not None:
-            self.rates = (*self.rates, "powers_exchanged")
         self.race, self.moves = race, moves
         self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
-        if moves == "published" and self.access.schema.prior != CHEFS:
-            raise ValueError(f'moves must be "all" under a {self.access.schema.prior}: the others are of chefs')
         if moves == "published" and self.access.schema.base[0] != 1.0:
             raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
-        if self.powers is not None:
-            pairs = np.dtype((np.float64, (len(self.powers) - 1,)))
-            self.stats_dtypes_shapes[f"{self.schema.name}_powers_exchanged"] = (pairs, [])
-            self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
         self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
 
     def _choose_start(self, start, layers):
@@ -311,7 +286,7 @@ class NLGBNStep(_NetworkStep):
             raise ValueError(
                 f"hidden_layers must be two positive integers of at most {room} in all; got {quoted(layers)}"
             )
-        is_free = graph.prior != CHEFS or graph.base[0] == 1.0  # reputations of hidden nodes stand where they like
+        is_free = graph.base[0] == 1.0  # reputations of hidden nodes stand where they like
         possible = bool((theta == 0.0).all()) and is_free and room >= 2
         if start == "warm_up" and not possible:
             raise ValueError(
@@ -325,27 +300,17 @@ class NLGBNStep(_NetworkStep):
 
     def _start(self, prior):
         from pymc_spn.indian_chefs.network_gaps import filled_at_random
-        from pymc_spn.indian_chefs.tempered_chains import TemperedChains
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
         logits = filled_at_random(self.rng, np.log(self.data) - np.log1p(-self.data))
-        chains = [self._new_chain(logits) for _ in ((1.0,) if self.powers is None else self.powers)]
+        chain = self._new_chain(logits)
         if self.start_kind == "warm_up":
             stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
-            start = race(
-                self.rng,
-                chains[0].data,
-                *self.hidden_layers,
-                prior=self.prior,
-                stages=stages,
-                passes_layers=self.access.schema.prior != CASCADE,
-            )
-            for chain in chains:
-                chain.start_from(self.rng, start)
+            start = race(self.rng, chain.data, *self.hidden_layers, prior=self.prior, stages=stages)
+            chain.start_from(self.rng, start)
         else:
-            for chain in chains:
-                chain.start_at(self.rng, self.access.start(self.rng, prior))
-        return chains[0] if self.powers is None else TemperedChains(chains, self.powers)
+            chain.start_at(self.rng, self.access.start(self.rng, prior))
+        return chain
 
     def _new_chain(self, logits):
         from pymc_spn.indian_chefs.network_chain import NetworkChain
@@ -369,9 +334,7 @@ class NLGBNStep(_NetworkStep):
         slope = 1.0 if self.schema.scaling is None else self.schema.scaling.slope
         return float(np.nansum(np.log(slope / (self.data * (1.0 - self.data)))))
 
-    def _before_sweeps(self, prior):
-        if self.powers is not None and self.tune:
-            self.chain.follow(prior)
+    def _before_sweeps(self):
         n = self.tempered * self.n_tune
         power = 1.0 if not self.tune or self.n_steps >= n else 0.02 ** (1.0 - self.n_steps / n)
         self.chain.set_heat(power)

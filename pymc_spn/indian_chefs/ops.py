@@ -7,13 +7,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.indian_chefs.cascading_kernels import packed_cascade_log_density
 from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
 
 STALE = (
-    "ps.IndianChefsProcess and its relatives: the graph is that of the running chain, and cannot be read from stored "
+    "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored "
     "draws (nor recorded by pm.Deterministic when chains run in processes of their own); "
     "ps.GraphDraws.from_idata(idata) holds the graphs of stored draws. For the table of a belief network (ps.NLGBN and "
     "its relatives) ask "
@@ -21,7 +20,7 @@ STALE = (
     "ps.indian_chefs.load_graphs(idata) lends it the graphs"
 )
 NO_GRADIENT = (
-    "ps.IndianChefsProcess and its relatives: only pm.sample moves the graph; a method that differentiates the log "
+    "ps.IndianChefsProcess: only pm.sample moves the graph; a method that differentiates the log "
     "density in all variables (pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; "
     "sample, and take the draw with the highest <name>_log_joint"
 )
@@ -76,51 +75,6 @@ def _(op, node, **kwargs):
         return np.asarray(value), gradient
 
     return graph_log_density, source_version()
-
-
-class CascadeLogDensity(Op):
-    """Log probability of a packed graph of layers, and its gradient in one pass.
-
-    Inputs: packed graph, masses (L,), concentrations (L,). Outputs: log probability and derivatives (2, L) by both.
-    """
-
-    __props__ = ("room", "n_observed", "passes_layers")
-
-    def __init__(self, room, n_observed, passes_layers):
-        self.room, self.n_observed, self.passes_layers = room, n_observed, passes_layers
-
-    def make_node(self, *inputs):
-        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar(), pt.dmatrix()])
-
-    def infer_shape(self, node, shapes):
-        return [(), (2, shapes[1][0])]
-
-    def perform(self, node, inputs, output_storage):
-        packed, masses, concentrations = inputs
-        gradient = np.empty((2, masses.size))
-        given = packed, self.n_observed, masses, concentrations, self.passes_layers, self.room, gradient
-        value = packed_cascade_log_density(*given)
-        output_storage[0][0], output_storage[1][0] = np.asarray(value), gradient
-
-    def connection_pattern(self, node):
-        return [[False] * 2, [True] * 2, [True] * 2]
-
-    def pullback(self, inputs, outputs, cotangents):
-        by_both = cotangents[0] * outputs[1]
-        return [disconnected_type(), by_both[0], by_both[1]]
-
-
-@register_funcify_default_op_cache_key(CascadeLogDensity)
-def _(op, node, **kwargs):
-    room, n_observed, passes_layers = op.room, op.n_observed, int(op.passes_layers)
-
-    @numba_njit
-    def cascade_log_density(packed, masses, concentrations):
-        gradient = np.empty((2, masses.size))
-        args = packed, n_observed, masses, concentrations, passes_layers, room, gradient
-        return np.asarray(packed_cascade_log_density(*args)), gradient
-
-    return cascade_log_density, source_version()
 
 
 class CurrentGraph(Op):

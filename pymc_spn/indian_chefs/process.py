@@ -17,8 +17,7 @@ from pymc_spn.tables.stored_arrays import schema_fields
 FORMAT = 2
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
 HYPERPARAMETERS = ("alpha", "gamma", "phi")
-CHEFS = "indian chefs"  # names of priors
-CASCADES = CASCADE, EXTENDED_CASCADE = "cascading IBP", "extended cascading IBP"
+CHEFS = "indian chefs"  # name of the prior
 
 
 @dataclass(frozen=True)
@@ -28,20 +27,17 @@ class GraphSchema:
     Parameters
     ----------
     name : str
-    prior : str
-        "indian chefs", "cascading IBP" or "extended cascading IBP".
     observed_nodes : tuple of str
     reputations : tuple of float or None
         Of the observed nodes, None where free.
     max_nodes : int
     base : tuple
-        Uniform mass, levels and masses of the base measure; empty in a cascade, whose reputations say the layers.
+        Uniform mass, levels and masses of the base measure.
     hyperparameters : dict
         For each ``{"fixed": number}`` or ``{"variable": name}``.
     """
 
     name: str
-    prior: str
     observed_nodes: tuple[str, ...]
     reputations: tuple[float | None, ...]
     max_nodes: int
@@ -50,7 +46,7 @@ class GraphSchema:
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps({"format": FORMAT, **asdict(self)})
+        text = json.dumps({"format": FORMAT, "name": self.name, "prior": CHEFS, **asdict(self)})
         return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
 
     @classmethod
@@ -60,9 +56,12 @@ class GraphSchema:
         Raises
         ------
         ValueError
-            If it is of another format version.
+            If it is of another format version, or of another prior.
         """
-        fields = schema_fields(vector, "the schema of a graph", FORMAT, cls.__dataclass_fields__)
+        place = "the schema of a graph"
+        fields = schema_fields(vector, place, FORMAT, ["name", "prior", *list(cls.__dataclass_fields__)[1:]])
+        if (prior := fields.pop("prior")) != CHEFS:
+            raise ValueError(f"{place} is that of a {quoted(prior)}: use the version that wrote it")
         for key in ("observed_nodes", "reputations", "base"):
             fields[key] = tuple(fields[key])
         fields["max_nodes"] = checked_room(fields["max_nodes"], fields["observed_nodes"])

@@ -14,7 +14,6 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.indian_chefs.process import CASCADES, CHEFS
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
 
@@ -25,11 +24,6 @@ SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the p
 def graph_of(rv):
     """Name of the graph that owns a free variable, None for other variables."""
     return getattr(rv.tag, "graph_owner", None)
-
-
-def prior_of(rv):
-    """Prior of the graph that owns a free variable, None for other variables."""
-    return getattr(rv.tag, "graph_prior", None)
 
 
 def is_claimed(rv):
@@ -45,7 +39,7 @@ def group_by_graph(vars, model):
     ValueError
         If there is no graph, a variable belongs to none, or the graph or its own variable is missing or held fixed.
     """
-    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess or its relatives", "no graph")
+    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess", "no graph")
     for name, group in groups.items():
         refuse_incomplete(name, [f"{name}_log_joint"], group, model)
         if model[name] not in model.rvs_to_values:
@@ -70,12 +64,65 @@ def _check_integer(argument, value, least):
         raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
 
 
-class _GraphStep(OwnerStep):
-    """What the steps of all priors of graphs share."""
+class IndianChefsStep(OwnerStep):
+    """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
 
+    ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
+    a step of its own, which moves the graph too, takes this one's place.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Variables of graphs; by default of all that have no likelihood with a step of its own.
+    moves : {"all", "published"}
+        "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
+        merges of edges, swaps of neighbours. With "published": equations 13 to 16 of the paper in their correct form,
+        each `repeats` times at a node drawn uniformly; for a uniform base measure.
+    repeats : int
+        Births or deaths, splits or merges, and swaps in each sweep.
+    sweeps : int
+        Sweeps for each draw.
+    parent_sets : int
+        Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together, by
+        2^candidates evaluations of those terms. For parents that exclude each other.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
+    ...     prior_draws = pm.sample(step=ps.steps.IndianChefsStep(sweeps=2), **few)
+
+    References
+    ----------
+    Dallaire et al. (2020), The Indian chefs process, equations 13 to 16.
+    """
+
+    name = "indian_chefs"
     _shown = SHOWN
     _state_class = GraphStepState
-    priors: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        moves="all",
+        repeats=5,
+        sweeps=1,
+        parent_sets=2,
+    ):
+        for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
+            _check_integer(argument, value, least)
+        if moves not in ("all", "published"):
+            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
+        self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
+        self._set_up(vars, model, compile_kwargs, rng)
+        if moves == "published" and self.access.schema.base[0] != 1.0:
+            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
 
     @classmethod
     def _grouped(cls, vars, model):
@@ -85,7 +132,7 @@ class _GraphStep(OwnerStep):
 
     @classmethod
     def _moves(cls, rv):
-        return prior_of(rv) in cls.priors and not is_claimed(rv)
+        return graph_of(rv) is not None and not is_claimed(rv)
 
     def _set_up(self, vars, model, compile_kwargs, rng):
         from pymc_spn.indian_chefs.graph_access import GraphAccess
@@ -100,8 +147,6 @@ class _GraphStep(OwnerStep):
                 "pm.sample picks by itself"
             )
         self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
-        if access.schema.prior not in self.priors:
-            raise ValueError(f"{self.graph_name!r} is a {access.schema.prior}, which this step does not move")
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
         others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.graph_name, access.ticket)]
         terms = model.logp(vars=others, sum=False) if others else []
@@ -112,9 +157,6 @@ class _GraphStep(OwnerStep):
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
         self.rng = get_random_generator(rng)
         self.tune, self.begun, self.graph = True, False, access.first.copy()
-
-    def _sweep(self, state, prior, log_rest, tally):
-        raise NotImplementedError
 
     def setup_chain(self, rng, tune, draws):
         """Per-chain state: PyMC may run several chains through one object."""
@@ -144,7 +186,7 @@ class _GraphStep(OwnerStep):
             access.publish(state, 1.0)
             new[access.ticket] = np.asarray(1.0)
         self.hyperparameters.update(self.rng, new, state)
-        log_prior = access.law.log_density(state, access.prior_at(new))
+        log_prior = access.log_prior(state, new)
         rest = 0.0 if log_rest is None else self._rest(new)(state)
         if rest == -np.inf and not self.tune:
             raise ValueError(
@@ -179,68 +221,8 @@ class _GraphStep(OwnerStep):
 
     @classmethod
     def competence(cls, var, has_grad):
-        """The free variables of a graph of this prior, unless a likelihood moves it."""
+        """The free variables of a graph, unless a likelihood moves it."""
         return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
-
-
-class IndianChefsStep(_GraphStep):
-    """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
-
-    ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
-    a step of its own, which moves the graph too, takes this one's place.
-
-    Parameters
-    ----------
-    vars : list of variables, optional
-        Variables of graphs; by default of all that have no likelihood with a step of its own.
-    moves : {"all", "published"}
-        "all": Gibbs draws of edges and of reputations, births and deaths of orphans with any children, splits and
-        merges of edges, swaps of neighbours. With "published": equations 13 to 16 of the paper in their correct form,
-        each `repeats` times at a node drawn uniformly; for a uniform base measure.
-    repeats : int
-        Births or deaths, splits or merges, and swaps in each sweep.
-    sweeps : int
-        Sweeps for each draw.
-    parent_sets : int
-        Where other terms depend on the graph: parents of a node with at most so many candidates are drawn together, by
-        2^candidates evaluations of those terms. For parents that exclude each other.
-
-    Examples
-    --------
-    >>> with pm.Model():
-    ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
-    ...     prior_draws = pm.sample(step=ps.steps.IndianChefsStep(sweeps=2), **few)
-
-    References
-    ----------
-    Dallaire et al. (2020), The Indian chefs process, equations 13 to 16.
-    """
-
-    name = "indian_chefs"
-    priors = (CHEFS,)
-
-    def __init__(
-        self,
-        vars=None,
-        *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        moves="all",
-        repeats=5,
-        sweeps=1,
-        parent_sets=2,
-    ):
-        for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
-            _check_integer(argument, value, least)
-        if moves not in ("all", "published"):
-            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
-        self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
-        self._set_up(vars, model, compile_kwargs, rng)
-        if moves == "published" and self.access.schema.base[0] != 1.0:
-            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
 
     def _sweep(self, state, prior, log_rest, tally):
         if log_rest is not None:
@@ -259,57 +241,5 @@ class IndianChefsStep(_GraphStep):
             kernel(self.rng, state, prior, self.repeats, children, tally)
 
 
-class CascadingIndianBuffetStep(_GraphStep):
-    """Reversible jumps over the graph of one `CascadingIndianBuffet`, and draws of the hyperparameters that it owns.
-
-    ``pm.sample`` picks it by itself. A sweep draws every edge from its conditional, where the units above may change
-    layers with it, and makes births and deaths of hidden units without parents. Terms of the model that depend on the
-    graph enter by acceptance; a likelihood with a step of its own, which moves the graph too, takes this one's place.
-
-    Parameters
-    ----------
-    vars : list of variables, optional
-        Variables of graphs; by default of all that have no likelihood with a step of its own.
-    repeats : int
-        Births or deaths in each sweep.
-    sweeps : int
-        Sweeps for each draw.
-
-    Examples
-    --------
-    >>> with pm.Model():
-    ...     graph = ps.indian_chefs.CascadingIndianBuffet("graph", mass=0.5, concentration=1.0, observed_nodes=2)
-    ...     prior_draws = pm.sample(step=ps.steps.CascadingIndianBuffetStep(sweeps=2), **few)
-    """
-
-    name = "cascading_indian_buffet"
-    priors = CASCADES
-
-    def __init__(
-        self,
-        vars=None,
-        *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        repeats=5,
-        sweeps=1,
-    ):
-        for argument, value in (("repeats", repeats), ("sweeps", sweeps)):
-            _check_integer(argument, value, 1)
-        self.repeats, self.sweeps = repeats, sweeps
-        self._set_up(vars, model, compile_kwargs, rng)
-
-    def _sweep(self, state, prior, log_rest, tally):
-        from pymc_spn.indian_chefs.cascading_moves import CascadeMoves
-
-        chain = CascadeMoves(state, log_rest or (lambda state: 0.0))
-        for _ in range(self.sweeps):
-            chain.sweep(self.rng, prior, self.repeats, tally)
-
-
-for _step in (IndianChefsStep, CascadingIndianBuffetStep):
-    if _step not in STEP_METHODS:
-        STEP_METHODS.insert(0, _step)
+if IndianChefsStep not in STEP_METHODS:
+    STEP_METHODS.insert(0, IndianChefsStep)

@@ -47,21 +47,16 @@ class LayeredStart:
     score: float
 
 
-def layered_parents(n_observed: int, n_lower: int, n_roots: int, passes_layers: bool = True) -> np.ndarray:
-    """(n, n) uint8: roots above all others, the lower layer above observed nodes, no edges inside a layer.
-
-    Where edges may not pass layers, roots are above the lower layer alone.
-    """
+def layered_parents(n_observed: int, n_lower: int, n_roots: int) -> np.ndarray:
+    """(n, n) uint8: roots above all others, the lower layer above observed nodes, no edges inside a layer."""
     n = n_observed + n_lower + n_roots
     parents = np.zeros((n, n), np.uint8)
-    parents[n_observed : n if passes_layers else n_observed + n_lower, :n_observed] = 1
+    parents[n_observed:, :n_observed] = 1
     parents[n_observed + n_lower :, n_observed : n_observed + n_lower] = 1
     return parents
 
 
-def random_start(
-    rng: np.random.Generator, data: np.ndarray, n_lower: int, n_roots: int, passes_layers: bool = True
-) -> np.ndarray:
+def random_start(rng: np.random.Generator, data: np.ndarray, n_lower: int, n_roots: int) -> np.ndarray:
     """Weights, biases, log precisions (n + 2, n) at the noise scales where good networks are found.
 
     Roots are wide (rho = 0.1), the lower layer sharp (rho = 20) and fed by large weights with thresholds inside the
@@ -69,7 +64,7 @@ def random_start(
     """
     d = data.shape[1]
     n = d + n_lower + n_roots
-    parents = layered_parents(d, n_lower, n_roots, passes_layers).astype(bool)
+    parents = layered_parents(d, n_lower, n_roots).astype(bool)
     weights = np.where(parents, rng.standard_normal((n, n)), 0.0)
     lower, roots = slice(d, d + n_lower), slice(d + n_lower, n)
     weights[roots, lower] *= 6.0
@@ -138,7 +133,6 @@ def race(
     prior: NetworkPrior | None = None,
     stages: tuple[RaceStage, ...] = DEFAULT_RACE,
     rate: float = 0.05,
-    passes_layers: bool = True,
 ) -> LayeredStart:
     """The best of several random starts after ascent, by successive halving on the pooled log likelihood.
 
@@ -153,8 +147,6 @@ def race(
     stages : tuple of RaceStage
     rate : float
         Of Adam; constant up to the middle of the last stage, then falling to a hundredth.
-    passes_layers : bool
-        Whether roots are parents of observed nodes too.
 
     Returns
     -------
@@ -163,12 +155,10 @@ def race(
     prior = prior or NetworkPrior()
     d = data.shape[1]
     n = d + n_lower + n_roots
-    parents = layered_parents(d, n_lower, n_roots, passes_layers)
+    parents = layered_parents(d, n_lower, n_roots)
     order = np.arange(n)[::-1].copy()
     ascent = PooledAscent(data, parents, order, prior)
-    field = [
-        (random_start(rng, data, n_lower, n_roots, passes_layers), kernels.new_adam(n)) for _ in range(stages[0].keep)
-    ]
+    field = [(random_start(rng, data, n_lower, n_roots), kernels.new_adam(n)) for _ in range(stages[0].keep)]
     taken, score = 0, -np.inf
     for place, stage in enumerate(stages):
         rates = np.full(stage.steps, rate)

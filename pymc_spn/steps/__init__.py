@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.network_steps import LinearGaussianStep as LinearGaussianStep
     from pymc_spn.indian_chefs.network_steps import NLGBNStep as NLGBNStep
     from pymc_spn.indian_chefs.network_steps import SigmoidNetworkStep as SigmoidNetworkStep
-    from pymc_spn.indian_chefs.step_methods import CascadingIndianBuffetStep as CascadingIndianBuffetStep
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
     from pymc_spn.networks.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.networks.step_methods import TopDownSPNStep as TopDownSPNStep
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "BottomUpSPNStep": "networks.step_methods",
-    "CascadingIndianBuffetStep": "indian_chefs.step_methods",
     "ChipmanTreeStep": "trees.step_methods",
     "DagOrderStep": "dags.step_methods",
     "DagPartitionStep": "dags.step_methods",

@@ -8,7 +8,6 @@ import arviz as az
 import numpy as np
 from scipy.stats import gaussian_kde
 
-from pymc_spn.indian_chefs.cascading_kernels import CascadePrior
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
 from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES
@@ -32,18 +31,17 @@ def keep(path, result):
         file.write(json.dumps(result, default=float) + "\n")
 
 
-def compile_kernels(priors=(ICP,)):
+def compile_kernels():
     """Before any clock runs."""
     n_observed = 2
     rng = np.random.default_rng(0)
     data = rng.normal(size=(50, n_observed))
-    start = race(rng, data, 2, 1, stages=(RaceStage(2, 2, 50), RaceStage(1, 2, 50)), passes_layers=False)
-    for prior in priors:
-        chain = NetworkChain(data, np.zeros(n_observed), np.ones(n_observed, bool), n_observed + 6)
-        chain.start_from(rng, start, 50)
-        for _ in range(3):
-            chain.sweep(rng, prior)
-            chain.log_joint(prior)
+    start = race(rng, data, 2, 1, stages=(RaceStage(2, 2, 50), RaceStage(1, 2, 50)))
+    chain = NetworkChain(data, np.zeros(n_observed), np.ones(n_observed, bool), n_observed + 6)
+    chain.start_from(rng, start, 50)
+    for _ in range(3):
+        chain.sweep(rng, ICP)
+        chain.log_joint(ICP)
 
 
 def distance_to(held_out):
@@ -68,7 +66,7 @@ def logits(train):
     return scaling, np.log(unit) - np.log1p(-unit)
 
 
-def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=ICP):
+def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     """Warm-up, sampling for the rest of the CPU seconds, and what came of them.
 
     Parameters
@@ -81,7 +79,6 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=I
     stages : tuple of RaceStage
     seconds : float
     max_nodes : int
-    prior : GraphPrior or CascadePrior
 
     Returns
     -------
@@ -91,8 +88,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=I
     scaling, data = logits(train)
     d = data.shape[1]
     begin = time.process_time()
-    passes_layers = not isinstance(prior, CascadePrior) or bool(prior.passes_layers)
-    start = race(rng, data, *layers, stages=stages, passes_layers=passes_layers)
+    start = race(rng, data, *layers, stages=stages)
     chain = NetworkChain(data, np.zeros(d), np.ones(d, bool), max_nodes)
     chain.start_from(rng, start)
     warm_up = time.process_time() - begin
@@ -100,11 +96,11 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes, prior=I
     nets, nodes, joint = [], [], []
     before = chain.counts()
     while time.process_time() - begin < seconds or len(nodes) < FEWEST_SWEEPS:
-        chain.sweep(rng, prior)
+        chain.sweep(rng, ICP)
         nodes.append(chain.n_nodes)
         if chain.sweeps % 5 == 0:
             nets.append(chain.parameters())
-            joint.append(chain.log_joint(prior))
+            joint.append(chain.log_joint(ICP))
     rows = fantasy_rows(rng, nets, scaling)
     found = chain.parameters()
     ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)

@@ -1,9 +1,9 @@
-"""Whether the number of nodes of a nonlinear Gaussian belief network moves: its moves and tempering on a toy set.
+"""Whether the number of nodes of a nonlinear Gaussian belief network moves: its moves on a toy set.
 
     python -m tests.benchmarks.indian_chefs_node_counts DATA --out RESULTS.jsonl [--rows 2000] [--starts 4]
 
-Every start is warmed up once. From there chains of each kind go on for the same CPU seconds, all powers of a tempered
-run included, with the same prior. Effective draws and R-hat are of the second halves of the chains, over the starts; a
+Every start is warmed up once. From there chains of each kind go on for the same CPU seconds, with the same prior.
+Effective draws and R-hat are of the second halves of the chains, over the starts; a
 line of RESULTS is one start of one kind, and is not run again.
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES, SweepPlan
-from pymc_spn.indian_chefs.tempered_chains import TemperedChains
 from pymc_spn.indian_chefs.warm_up import race
 from tests.benchmarks.indian_chefs_fantasy import (
     ICP,
@@ -33,12 +32,9 @@ from tests.benchmarks.report import finish, markdown_table
 
 FEW = SweepPlan(guided=2, prior=1, collapsed=2, splits=2, twins=2, swaps=2, rooted=0)
 KINDS = {
-    "orphans, links and twins": (FEW, ()),
-    "and units with parents": (FEW._replace(rooted=2), ()),
-    "default: more of each": (SweepPlan(), ()),
-    "default at four powers": (SweepPlan(), (1.0, 0.9, 0.8, 0.7)),
-    "default at eight powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.1, 8))),
-    "default at eight close powers": (SweepPlan(), tuple(np.geomspace(1.0, 0.6, 8))),
+    "orphans, links and twins": FEW,
+    "and units with parents": FEW._replace(rooted=2),
+    "default: more of each": SweepPlan(),
 }
 
 
@@ -79,32 +75,25 @@ def main():
 def one_chain(options, seed, kind, train, start):
     """One chain from one start."""
     rng = np.random.default_rng((seed, list(KINDS).index(kind)))
-    plan, powers = KINDS[kind]
     scaling, data = logits(train)
     whole, held_out = toy(options, options.set)
     begin = time.process_time()
-    chains = []
-    for _ in powers or (1.0,):
-        chain = NetworkChain(data, np.zeros(2), np.ones(2, bool), 40, plan=plan)
-        chain.start_from(rng, start)
-        chains.append(chain)
-    tempered = TemperedChains(chains, powers or (1.0,))
-    nodes, joint, nets = [tempered.cold.n_nodes], [], []
+    chain = NetworkChain(data, np.zeros(2), np.ones(2, bool), 40, plan=KINDS[kind])
+    chain.start_from(rng, start)
+    nodes, joint, nets = [chain.n_nodes], [], []
     while time.process_time() - begin < options.seconds:
-        tempered.sweep(rng, ICP)
-        nodes.append(tempered.cold.n_nodes)
+        chain.sweep(rng, ICP)
+        nodes.append(chain.n_nodes)
         if len(nodes) % 5 == 0:
-            nets.append(tempered.cold.parameters())
-            joint.append(tempered.cold.log_joint(ICP))
+            nets.append(chain.parameters())
+            joint.append(chain.log_joint(ICP))
     distance = distance_to(held_out)
-    tally = sum(c.tally for c in tempered.chains)
     return {
         "ratio": distance(fantasy_rows(rng, nets, scaling)) / distance(whole),
         "sweeps": len(nodes) - 1,
         "n_nodes": nodes,
         "log_joint": joint,
-        "tally": dict(zip(TALLY_NAMES, tally.tolist(), strict=True)),
-        "exchanges": [tempered.tried.tolist(), tempered.accepted.tolist()],
+        "tally": dict(zip(TALLY_NAMES, chain.tally.tolist(), strict=True)),
     }
 
 
@@ -114,22 +103,19 @@ def sections(figures):
     for kind, runs in figures.items():
         if not runs:
             continue
-        powers = len(KINDS[kind][1] or (1.0,))
         rounds, seconds = sum(r["sweeps"] for r in runs), sum(r["key"][2] for r in runs)
         changes = sum(size_moves(r)[0] for r in runs)
         nodes = [r["n_nodes"] for r in runs]
-        tried, accepted = (np.sum([r["exchanges"][j] for r in runs], axis=0) for j in range(2))
         rows.append(
             [
                 kind,
                 rounds / seconds,
-                changes / (rounds * powers),
+                changes / rounds,
                 ess(nodes) / (seconds / 2),
                 rhat(nodes),
                 rhat([r["log_joint"] for r in runs]),
                 " ".join(f"{np.mean(n[len(n) // 2 :]):.1f}" for n in nodes),
                 float(np.median([r["ratio"] for r in runs])),
-                " ".join(f"{x:.2f}" for x in accepted / tried) or "–",
             ]
         )
         cell = [kind]
@@ -140,7 +126,7 @@ def sections(figures):
     header = ["chains", "sweeps/s", "changes a sweep", "ESS(K+)/s", "R-hat K+", "R-hat log joint", "mean K+ by start"]
     kinds = ["prior births", "guided", "collapsed", "with parents", "splits", "twins"]
     return [
-        ("Movement of the number of nodes", markdown_table([*header, "median ratio", "exchanges by pair"], rows)),
+        ("Movement of the number of nodes", markdown_table([*header, "median ratio"], rows)),
         ("Accepted moves", markdown_table(["chains", *kinds], moves)),
     ]
 

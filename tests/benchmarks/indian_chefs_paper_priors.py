@@ -117,7 +117,7 @@ def table(figures):
         base = d["baselines"]
         numbers = [d["hyperparameters"][k] for k in ("alpha", "gamma")]
         r_hat = [d["r_hat"][k] for k in ("nodes", "log_joint", "log density of the data")]
-        ratios = [d["joint"] / base["joint"], PAPER[name][0] / PAPER[name][3], d["marginal"] / base["marginal"]]
+        ratios = [d["joint"] / base["joint"], PAPER[name][0] / PAPER[name][1], d["marginal"] / base["marginal"]]
         first = [f"{name} ({d['columns']})", d["joint"], base["joint"], *ratios, d["nodes"], *numbers]
         lines.append([*first, *r_hat, f"{100 * d['refused']:.1f} %", d["seconds"]])
     return markdown_table(header, lines)

@@ -159,3 +159,11 @@ def z_scores(forward, chain, n_chains=4):
     ess = np.array([float(az.ess(data, method="mean")[name]) for name in STATISTICS])
     variance = forward.var(0) / len(forward) + chain.reshape(-1, chain.shape[-1]).var(0) / ess
     return (chain.reshape(-1, chain.shape[-1]).mean(0) - forward.mean(0)) / np.sqrt(variance), ess
+
+
+def residual_error(chain):
+    """Largest difference of the residuals that a chain keeps from newly computed ones."""
+    net, n = chain.network, chain.n_nodes
+    fresh = np.zeros_like(net.residuals)
+    fill_residuals(n, net.parents, net.weights, net.biases, net.activations, net.outputs, fresh)
+    return float(np.abs(fresh[:n] - net.residuals[:n]).max())

@@ -7,7 +7,7 @@ import pytest
 
 import pymc_spn as ps
 
-CLASSES = [ps.indian_chefs.CascadingIBP, ps.indian_chefs.ExtendedCascadingIBP]
+Cascade = ps.indian_chefs.CascadingIBP
 
 
 def canonical(parents, layers):
@@ -27,10 +27,10 @@ def canonical(parents, layers):
     return z.tobytes(), tuple(at)
 
 
-@pytest.mark.parametrize("family", CLASSES)
+@pytest.mark.parametrize("passes_layers", [False, True])
 @pytest.mark.parametrize(("mass", "beta"), [(0.6, 1.0), ((0.8, 0.5), (2.0, 0.7))])
-def test_probabilities_are_the_frequencies_of_draws(family, mass, beta):
-    prior = family(mass, beta, 2)
+def test_probabilities_are_the_frequencies_of_draws(passes_layers, mass, beta):
+    prior = Cascade(mass, beta, 2, passes_layers)
     draws = prior.sample(30_000, random_seed=1)
     found, held = Counter(), {}
     for s, n in enumerate(draws.n_active.values):
@@ -48,7 +48,7 @@ def test_probabilities_are_the_frequencies_of_draws(family, mass, beta):
 
 
 def test_first_layer_is_poisson_and_edges_respect_layers():
-    prior = ps.indian_chefs.CascadingIBP(1.0, 2.0, ["a", "b", "c"])
+    prior = Cascade(1.0, 2.0, ["a", "b", "c"])
     draws = prior.sample(5000, random_seed=2)
     width = (draws.layers == 1).sum("node").values
     rate = (2.0 / (2.0 + np.arange(3))).sum()
@@ -63,16 +63,16 @@ def test_only_the_extended_prior_passes_layers():
     parents = np.zeros((3, 3), bool)
     parents[1, 0] = parents[2, 1] = parents[2, 0] = True
     layers = np.array([0, 1, 2])
-    assert ps.indian_chefs.CascadingIBP(1.0, 1.0, 1).log_density(parents, layers) == -np.inf
-    assert np.isfinite(ps.indian_chefs.ExtendedCascadingIBP(1.0, 1.0, 1).log_density(parents, layers))
-    draws = ps.indian_chefs.ExtendedCascadingIBP(1.0, 1.0, 2).sample(300, random_seed=3)
+    assert Cascade(1.0, 1.0, 1).log_density(parents, layers) == -np.inf
+    assert np.isfinite(Cascade(1.0, 1.0, 1, True).log_density(parents, layers))
+    draws = Cascade(1.0, 1.0, 2, True).sample(300, random_seed=3)
     drop = draws.layers.values[:, :, None] - draws.layers.values[:, None, :]
     assert (drop[draws.parents.values] > 1).any()
 
 
-@pytest.mark.parametrize("family", CLASSES)
-def test_what_is_no_layered_graph_is_impossible_or_refused(family):
-    prior = family(1.0, 1.0, 2)
+@pytest.mark.parametrize("passes_layers", [False, True])
+def test_what_is_no_layered_graph_is_impossible_or_refused(passes_layers):
+    prior = Cascade(1.0, 1.0, 2, passes_layers)
     childless = np.zeros((3, 3), bool)
     assert prior.log_density(childless, np.array([0, 0, 1])) == -np.inf
     assert prior.log_density(np.eye(3, k=-2, dtype=bool), np.array([0, 0, 2])) == -np.inf
@@ -81,6 +81,6 @@ def test_what_is_no_layered_graph_is_impossible_or_refused(family):
     with pytest.raises(ValueError, match="layers must be 0"):
         prior.log_density(childless, np.array([0, 1, 1]))
     with pytest.raises(ValueError, match="mass must be positive"):
-        family(0.0, 1.0, 2)
+        Cascade(0.0, 1.0, 2, passes_layers)
     with pytest.raises(ValueError, match="draws must be"):
         prior.sample(0)

@@ -130,7 +130,7 @@ def test_paths_are_those_of_networkx_and_take_little_memory():
     n = made.sizes["node"]
     parents, theta = np.zeros((1, 400, room, room), bool), np.full((1, 400, room), np.nan)
     parents[0, :, :n, :n], theta[0, :, :n] = made["parents"], made["reputations"]
-    schema = GraphSchema("g", "indian chefs", names, (0.0, 0.4, 0.8), room, (1.0, (), ()), {})
+    schema = GraphSchema("g", names, (0.0, 0.4, 0.8), room, (1.0, (), ()), {})
     counts = made["n_active"].values[None]
     draws = ps.GraphDraws(schema, counts, theta, parents, xr.Dataset(), {}, np.arange(1), np.arange(400))
     tracemalloc.start()

@@ -160,22 +160,6 @@ def test_a_start_that_was_given_is_where_chains_start():
             assert ps.steps.IndianChefsStep().graph_name == "other"  # the graph of a likelihood is left to its own step
 
 
-def test_powers_give_the_cold_chains_draws_with_the_share_of_exchanges():
-    X = ring()
-    with pm.Model() as model:
-        ps.NLGBN("data", graph(max_nodes=30), observed=X, scaling=ps.indian_chefs.UnitScaling.from_data(X))
-        step = ps.steps.NLGBNStep(start="process", powers=(1.0, 0.8, 0.7))
-    idata = draw(model, draws=20, chains=1, step=[step])
-    stats = idata["sample_stats"]
-    assert (stats["data_heat"] == 1.0).all()
-    shares = stats["data_powers_exchanged"].values[0]
-    assert shares.shape == (20, 2)
-    assert (np.isnan(shares).sum(1) == 1).all() and set(np.unique(shares[~np.isnan(shares)])) == {0.0, 1.0}
-    assert np.isfinite(ps.NLGBNPosterior.from_idata(idata).log_density(ring(5), random_seed=1)).all()
-    with model, pytest.raises(ValueError, match="tempered and powers cannot both be given"):
-        ps.steps.NLGBNStep(tempered=0.5, powers=(1.0, 0.8))
-
-
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
     post = ps.NLGBNPosterior.from_idata(drawn["nonlinear"])
     post.save(tmp_path / "post.nc")
@@ -540,8 +524,6 @@ def test_refusals():
             ({"hidden_layers": (2.5, 1)}, "hidden_layers must be"),
             ({"race": ((1, 2),)}, "race must hold"),
             ({"race": (8, 120, 700)}, "race must hold"),
-            ({"powers": (1.0, 1.0)}, "powers must descend"),
-            ({"powers": (1.0,)}, "powers must be at least two"),
             ({"sweeps": 0}, "sweeps must be"),
         ):
             with pytest.raises(ValueError, match=match):
