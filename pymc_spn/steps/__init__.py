@@ -13,12 +13,10 @@ if TYPE_CHECKING:
     from pymc_spn.indian_chefs.step_methods import IndianChefsStep as IndianChefsStep
     from pymc_spn.networks.step_methods import BottomUpSPNStep as BottomUpSPNStep
     from pymc_spn.networks.step_methods import TopDownSPNStep as TopDownSPNStep
-    from pymc_spn.trees.step_methods import ChipmanTreeStep as ChipmanTreeStep
     from pymc_spn.trees.step_methods import ParticleGibbsTreeStep as ParticleGibbsTreeStep
 
 _PUBLIC = {
     "BottomUpSPNStep": "networks.step_methods",
-    "ChipmanTreeStep": "trees.step_methods",
     "DagOrderStep": "dags.step_methods",
     "DagPartitionStep": "dags.step_methods",
     "IndianChefsStep": "indian_chefs.step_methods",

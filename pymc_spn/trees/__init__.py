@@ -5,14 +5,10 @@ from typing import TYPE_CHECKING
 from pymc_spn.numerics.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from pymc_spn.trees.annealing import annealed_tree_evidence as annealed_tree_evidence
-    from pymc_spn.trees.exact import ExactTrees as ExactTrees
     from pymc_spn.trees.exact import exact_tree_evidence as exact_tree_evidence
     from pymc_spn.trees.record import load_trees as load_trees
 
 _PUBLIC = {
-    "ExactTrees": "trees.exact",
-    "annealed_tree_evidence": "trees.annealing",
     "exact_tree_evidence": "trees.exact",
     "load_trees": "trees.record",
 }

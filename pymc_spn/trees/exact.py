@@ -1,13 +1,13 @@
 """The posterior over decision trees without sampling: a circuit of sums over splits and products of children.
 
 Z(S, d) = f(S) where S cannot be split, else (1 - p_d) f(S) + p_d sum over features and gaps of their prior mass times
-Z(left, d + 1) Z(right, d + 1). Sum nodes are the pairs (row set, depth), shared wherever they are met again; with one
-feature that is cut, row sets are intervals. Evidence, root decision, most probable tree and exact draws are passes.
+Z(left, d + 1) Z(right, d + 1). Sum nodes are the pairs (row set, depth), shared wherever they are met again. Evidence,
+root decision, most probable tree and exact draws are passes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from pymc_spn.trees.features import (
     make_features,
     make_rules,
 )
-from pymc_spn.trees.interval_kernels import fill_intervals
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
 from pymc_spn.trees.leaves import (
     LeafFamily,
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-MAX_CELLS = 60_000_000  # of the table over intervals and depths, two float64 each
-
 
 @dataclass(frozen=True, eq=False)
 class Choices:
@@ -58,86 +55,8 @@ class Choices:
     right: list
 
 
-class RowSets(Protocol):
-    """A circuit over row sets; states are hashable."""
-
-    root: Any
-    n_states: int
-
-    def choices(self, state: Any) -> Choices: ...
-    def log_z(self, state: Any) -> float: ...
-    def log_best(self, state: Any) -> float: ...
-
-
-class ValueRanges:
-    """Row sets of one feature without gaps in the data; a state is (first value, one past the last, depth)."""
-
-    def __init__(self, features: Features, response: Any, leaf: Any, rules: Any):
-        x = features.codes
-        order = np.argsort(x.codes[0], kind="stable").astype(np.int32)
-        self.values = features.distinct[0]
-        n = len(self.values)
-        self.size = np.concatenate([[0], np.cumsum(np.bincount(x.codes[0], minlength=n))])
-        statistics = np.zeros((n + 1, response.n_statistics))
-        for g in range(n):
-            rows = order[self.size[g] : self.size[g + 1]]
-            gather_statistics(response, rows, 0, len(rows), statistics[g + 1])
-        free = rules.beta_s == 0.0 and rules.max_depth < 0
-        n_levels = 1 if free else (n if rules.max_depth < 0 else min(rules.max_depth + 1, n))
-        n_levels = n_levels if free else max(n_levels, 2)
-        if n_levels * n * (n + 1) > MAX_CELLS:
-            raise ValueError(
-                f"X: the table over intervals of {n} distinct values and {n_levels} depths is too large; give "
-                "max_depth, or use fewer distinct values"
-            )
-        self.max_depth = rules.max_depth
-        self.rules = rules
-        self.shape = (n_levels, n, n + 1)
-        self.z, self.best = np.full(self.shape, np.nan), np.full(self.shape, np.nan)
-        self.leaf, self.statistics = leaf, np.cumsum(statistics, axis=0)
-        fill_intervals(
-            self.values,
-            self.size,
-            self.statistics,
-            leaf,
-            rules.alpha_s,
-            rules.beta_s,
-            rules.min_size,
-            self.z,
-            self.best,
-        )
-        self.root, self.n_states = (0, n, 0), int(np.isfinite(self.z).sum())
-        if rules.max_depth == 0:
-            self.z[0], self.best[0] = self.z[1], self.best[1]
-
-    def _level(self, depth):
-        return 0 if self.shape[0] == 1 else min(depth, self.shape[0] - 1)
-
-    def log_z(self, state):
-        i, j, depth = state
-        return float(self.z[self._level(depth), i, j])
-
-    def log_best(self, state):
-        i, j, depth = state
-        return float(self.best[self._level(depth), i, j])
-
-    def choices(self, state):
-        i, j, depth = state
-        n = int(self.size[j] - self.size[i])
-        own = leaf_log_marginal(self.leaf, n, self.statistics[j] - self.statistics[i])
-        if j - i == 1 or n < self.rules.min_size or depth == self.max_depth:
-            return Choices(own, np.empty((0, 4), np.int32), np.empty(0), [], [])
-        p = self.rules.alpha_s * (1.0 + depth) ** -self.rules.beta_s
-        cuts = np.arange(i + 1, j)
-        mass = (self.values[cuts] - self.values[cuts - 1]) / (self.values[j - 1] - self.values[i])
-        decisions = np.column_stack([np.zeros_like(cuts), cuts - 1, cuts, np.full_like(cuts, -1)]).astype(np.int32)
-        left = [(i, int(c), depth + 1) for c in cuts]
-        right = [(int(c), j, depth + 1) for c in cuts]
-        return Choices(np.log1p(-p) + own, decisions, np.log(p * mass), left, right)
-
-
-class Subsets:
-    """Row sets of any features; a state is (rows as bits, depth), depth 0 throughout where it does not matter."""
+class RowSets:
+    """The circuit over row sets; a state is (rows as bits, depth), depth 0 throughout where it does not matter."""
 
     def __init__(self, features: Features, response: Any, leaf: Any, rules: Any, max_states: int):
         self.x, self.response, self.leaf, self.rules = features.codes, response, leaf, rules
@@ -145,33 +64,35 @@ class Subsets:
         self.ignores_depth = rules.beta_s == 0.0 and rules.max_depth < 0
         self.max_states = max_states
         self.root = ((1 << len(features.values)) - 1, 0)
-        self._choices: dict[Any, Choices] = {}
-        self._z: dict[Any, float] = {}
-        self._best: dict[Any, float] = {}
+        self.choices: dict[Any, Choices] = {}
+        self.log_z: dict[Any, float] = {}
+        self.log_best: dict[Any, float] = {}
         self._expand()
-        self.n_states = len(self._choices)
+        self.n_states = len(self.choices)
 
     def _expand(self):
         """All reachable states, then their values from the smallest row sets up."""
         waiting = [self.root]
         while waiting:
             state = waiting.pop()
-            if state in self._choices:
+            if state in self.choices:
                 continue
-            if len(self._choices) >= self.max_states:
+            if len(self.choices) >= self.max_states:
                 raise ValueError(
                     f"X: the exact recursion needs more than max_states = {self.max_states} row sets; use fewer rows, "
                     "features or distinct values, give max_depth, or use ps.fit_tree without exact=True"
                 )
-            found = self._choices[state] = self._make(state)
+            found = self.choices[state] = self._make(state)
             waiting += found.left
             waiting += found.right
-        for state in sorted(self._choices, key=lambda s: s[0].bit_count()):
-            c = self._choices[state]
-            z = [m + self._z[a] + self._z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
-            best = [m + self._best[a] + self._best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
-            self._z[state] = float(np.logaddexp.reduce([c.log_stop, *z]))
-            self._best[state] = float(max([c.log_stop, *best]))
+        for state in sorted(self.choices, key=lambda s: s[0].bit_count()):
+            c = self.choices[state]
+            z = [m + self.log_z[a] + self.log_z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
+            best = [
+                m + self.log_best[a] + self.log_best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
+            ]
+            self.log_z[state] = float(np.logaddexp.reduce([c.log_stop, *z]))
+            self.log_best[state] = float(max([c.log_stop, *best]))
 
     def _make(self, state):
         bits, depth = state
@@ -202,15 +123,6 @@ class Subsets:
             right.append((bits ^ chosen, below))
         return Choices(np.log1p(-p) + own, decisions, log_mass, left, right)
 
-    def log_z(self, state):
-        return self._z[state]
-
-    def log_best(self, state):
-        return self._best[state]
-
-    def choices(self, state):
-        return self._choices[state]
-
 
 class ExactTrees(NotebookRepr):
     """The exact posterior over trees; made by `exact_tree_evidence`.
@@ -228,13 +140,7 @@ class ExactTrees(NotebookRepr):
         self._numbers = numbers_of_family(family)
         leaf = make_leaf_prior(family.family, self._numbers, response.n_statistics, len(y), centre_of(family, y))
         self._common, self._rules = common, rules
-        compiled = make_rules(*rules)
-        one_cut = len(features.names) == 1 and features.splits[0] == "cut" and not np.isnan(features.values).any()
-        self._sets: RowSets
-        if one_cut:
-            self._sets = ValueRanges(features, response, leaf, compiled)
-        else:
-            self._sets = Subsets(features, response, leaf, compiled, common.get("max_states", 100_000))
+        self._sets = RowSets(features, response, leaf, make_rules(*rules), common.get("max_states", 100_000))
 
     def _facts(self) -> Facts:
         facts = {
@@ -269,7 +175,7 @@ class ExactTrees(NotebookRepr):
         """
         import xarray as xr
 
-        return xr.DataArray(self._sets.log_z(self._sets.root), attrs={"exactness": "exact"})
+        return xr.DataArray(self._sets.log_z[self._sets.root], attrs={"exactness": "exact"})
 
     def root_splits(self) -> "pd.DataFrame":
         """Posterior probability of every decision at the root.
@@ -289,7 +195,7 @@ class ExactTrees(NotebookRepr):
         import pandas as pd
 
         features = self._common["features"]
-        choices = self._sets.choices(self._sets.root)
+        choices = self._sets.choices[self._sets.root]
         terms = self._terms(choices)
         rows = [(None, np.nan, np.nan, -1)]
         for feature, low, high, side in choices.decisions:
@@ -297,7 +203,7 @@ class ExactTrees(NotebookRepr):
                 low, high = features.distinct[feature][low], features.distinct[feature][high]
             rows.append((features.names[feature], float(low), float(high), int(side)))
         frame = pd.DataFrame(rows, columns=["feature", "low", "high", "missing"])
-        frame["probability"] = np.exp(terms - self._sets.log_z(self._sets.root))
+        frame["probability"] = np.exp(terms - self._sets.log_z[self._sets.root])
         frame.attrs["exactness"] = "exact"
         return frame_of_kind(frame, features.frame)
 
@@ -317,14 +223,14 @@ class ExactTrees(NotebookRepr):
         sets = self._sets
 
         def pick(state):
-            c = sets.choices(state)
+            c = sets.choices[state]
             values = [c.log_stop]
             values += [
-                m + sets.log_best(a) + sets.log_best(b) for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
+                m + sets.log_best[a] + sets.log_best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
             ]
             return int(np.argmax(values))
 
-        return self._grow(pick), sets.log_best(sets.root)
+        return self._grow(pick), sets.log_best[sets.root]
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
         """Independent draws from the posterior.
@@ -356,7 +262,7 @@ class ExactTrees(NotebookRepr):
 
         def pick(state):
             if state not in known:
-                p = np.exp(self._terms(self._sets.choices(state)) - self._sets.log_z(state))
+                p = np.exp(self._terms(self._sets.choices[state]) - self._sets.log_z[state])
                 known[state] = np.cumsum(p / p.sum())
             return int(np.searchsorted(known[state], rng.random(), side="right"))
 
@@ -398,19 +304,19 @@ class ExactTrees(NotebookRepr):
             draw=np.arange(draws),
             parameters=np.tile(self._numbers, (draws, 1)),
             rules=np.tile(np.array([alpha_s, beta_s], np.float64), (draws, 1)),
-            notes={"exact_log_evidence": self._sets.log_z(self._sets.root), "method": "exact draws"},
+            notes={"exact_log_evidence": self._sets.log_z[self._sets.root], "method": "exact draws"},
             **common,
         )
         return TreePosterior(drawn)
 
     def _terms(self, c: Choices) -> np.ndarray:
         z = self._sets.log_z
-        return np.array([c.log_stop, *(m + z(a) + z(b) for m, a, b in zip(c.log_mass, c.left, c.right, strict=True))])
+        return np.array([c.log_stop, *(m + z[a] + z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True))])
 
     def _grow(self, pick: Any) -> Tree:
         queue, decisions = [self._sets.root], []
         for state in queue:
-            c = self._sets.choices(state)
+            c = self._sets.choices[state]
             o = pick(state) if len(c.left) else 0
             if o == 0:
                 decisions.append((-1, 0, 0, -1))
@@ -440,10 +346,10 @@ def exact_tree_evidence(
     max_states: int = 100_000,
     kinds: dict | None = None,
 ) -> ExactTrees:
-    """The posterior over decision trees by exact recursion, for small data or a single feature.
+    """The posterior over decision trees by exact recursion, for small data.
 
-    Ten rows of two features take some hundred row sets; the number grows exponentially with features. One feature that
-    is cut has intervals only: 200 distinct values are a matter of a second.
+    Ten rows of two features take some hundred row sets; the number grows exponentially with features. Row sets of one
+    feature that is cut are intervals of its values, at each depth: forty distinct values are a matter of a second.
 
     Parameters
     ----------

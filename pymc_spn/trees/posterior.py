@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 ADVICE = (
-    "Run longer chains, or more moves for each draw (step=ps.steps.ChipmanTreeStep(moves=...)); where trees still "
+    "Run longer chains, or more particles (step=ps.steps.ParticleGibbsTreeStep(particles=...)); where trees still "
     "differ, ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
 )
 

@@ -25,8 +25,6 @@ from pymc_spn.steps.owned_variables import (
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
 
-_MOVES = ("grow", "prune", "change", "swap")
-
 
 def tree_of(rv):
     """Name of the `DecisionTree` that owns a free variable, None for other variables."""
@@ -41,12 +39,71 @@ class TreeStepState(StepMethodState):
     decisions: np.ndarray
 
 
-class _TreeStep(OwnerStep):
-    """What both samplers share: one step for each tree, the hyperparameters of the point, the record."""
+class ParticleGibbsTreeStep(OwnerStep):
+    """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
 
+    ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables. Each draw is one run of
+    conditional sequential Monte Carlo with multinomial resampling, which leaves the posterior unchanged whatever the
+    number of particles.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        The ``<name>_log_joint`` of the trees; all of them by default.
+    particles : int
+        At least two; few particles move rarely.
+    proposal : {"optimal", "prior", "empirical"}
+    expansion : {"node", "layer"}
+    ess_threshold : float
+        Share of the particles below which they are resampled.
+
+    Examples
+    --------
+    >>> with pm.Model():
+    ...     tree = ps.DecisionTree("tree", X)
+    ...     response = ps.TreeResponse("y", tree, observed=y)
+    ...     tree_idata = pm.sample(step=ps.steps.ParticleGibbsTreeStep(particles=20), **few)
+
+    References
+    ----------
+    Andrieu, Doucet and Holenstein (2010), Particle Markov chain Monte Carlo methods, section 2.4.3,
+    doi:10.1111/j.1467-9868.2009.00736.x.
+    """
+
+    name = "particle_gibbs_tree"
     _state_class = TreeStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"leaves": ("Leaves", "")}
     _likelihood = "and take that of ps.TreePosterior.from_idata(idata).log_likelihood()"
+
+    def __init__(
+        self,
+        vars=None,
+        *,
+        model=None,
+        initial_point=None,
+        compile_kwargs=None,
+        rng=None,
+        blocked=True,
+        particles=10,
+        proposal="optimal",
+        expansion="node",
+        ess_threshold=0.5,
+    ):
+        from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
+
+        if not isinstance(particles, int | np.integer) or particles < 2:
+            raise ValueError(
+                f"particles must be an integer of at least 2, the retained tree is one; got {quoted(particles)}"
+            )
+        for argument, value, allowed in (("proposal", proposal, PROPOSALS), ("expansion", expansion, EXPANSIONS)):
+            if value not in allowed:
+                raise ValueError(f"{argument} must be one of {list(allowed)}, got {quoted(value)}")
+        if not 0.0 <= ess_threshold <= 1.0:
+            raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
+        self._set_up(vars, model, compile_kwargs, rng)
+        self.particles, self.threshold = int(particles), float(ess_threshold)
+        self.proposal, self.expansion = PROPOSALS[proposal], EXPANSIONS[expansion]
+        self._declare()
 
     @classmethod
     def _grouped(cls, vars, model):
@@ -85,7 +142,7 @@ class _TreeStep(OwnerStep):
         self.tune = True
         self.decisions = np.empty((0, 4), np.int32)
 
-    def _declare(self, more):
+    def _declare(self):
         t = self.tree
         stats = {
             f"{t}_record": (object, None),
@@ -94,8 +151,8 @@ class _TreeStep(OwnerStep):
             f"{t}_moved": (np.bool_, []),
             f"{t}_seconds": (np.float64, []),
             t + FINGERPRINT: (np.int64, []),
+            f"{t}_log_evidence": (np.float64, []),
         }
-        stats |= {f"{t}_{name}": (np.float64, []) for name in more}
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
 
@@ -137,7 +194,7 @@ class _TreeStep(OwnerStep):
         leaf = make_leaf_prior(
             self.family.family, numbers, self.response.n_statistics, len(self.y), centre_of(self.family, self.y)
         )
-        decisions, more = self._draw(compiled, leaf)
+        decisions, log_evidence = self._draw(compiled, leaf)
         moved = not np.array_equal(decisions, self.decisions)
         self.decisions = decisions
         draws, log_joint = self._publish(decisions, rules, numbers)
@@ -151,72 +208,9 @@ class _TreeStep(OwnerStep):
             f"{t}_moved": moved,
             f"{t}_seconds": time.perf_counter() - begin,
             t + FINGERPRINT: self.fingerprint,
+            f"{t}_log_evidence": log_evidence,
         }
-        return new, [stats | {f"{t}_{k}": v for k, v in more.items()}]
-
-
-class ParticleGibbsTreeStep(_TreeStep):
-    """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
-
-    ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables. Each draw is one run of
-    conditional sequential Monte Carlo with multinomial resampling, which leaves the posterior unchanged whatever the
-    number of particles.
-
-    Parameters
-    ----------
-    vars : list of variables, optional
-        The ``<name>_log_joint`` of the trees; all of them by default.
-    particles : int
-        At least two; few particles move rarely.
-    proposal : {"optimal", "prior", "empirical"}
-    expansion : {"node", "layer"}
-    ess_threshold : float
-        Share of the particles below which they are resampled.
-
-    Examples
-    --------
-    >>> with pm.Model():
-    ...     tree = ps.DecisionTree("tree", X)
-    ...     response = ps.TreeResponse("y", tree, observed=y)
-    ...     tree_idata = pm.sample(step=ps.steps.ParticleGibbsTreeStep(particles=20), **few)
-
-    References
-    ----------
-    Andrieu, Doucet and Holenstein (2010), Particle Markov chain Monte Carlo methods, section 2.4.3,
-    doi:10.1111/j.1467-9868.2009.00736.x.
-    """
-
-    name = "particle_gibbs_tree"
-
-    def __init__(
-        self,
-        vars=None,
-        *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        particles=10,
-        proposal="optimal",
-        expansion="node",
-        ess_threshold=0.5,
-    ):
-        from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
-
-        if not isinstance(particles, int | np.integer) or particles < 2:
-            raise ValueError(
-                f"particles must be an integer of at least 2, the retained tree is one; got {quoted(particles)}"
-            )
-        for argument, value, allowed in (("proposal", proposal, PROPOSALS), ("expansion", expansion, EXPANSIONS)):
-            if value not in allowed:
-                raise ValueError(f"{argument} must be one of {list(allowed)}, got {quoted(value)}")
-        if not 0.0 <= ess_threshold <= 1.0:
-            raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
-        self._set_up(vars, model, compile_kwargs, rng)
-        self.particles, self.threshold = int(particles), float(ess_threshold)
-        self.proposal, self.expansion = PROPOSALS[proposal], EXPANSIONS[expansion]
-        self._declare(["log_evidence"])
+        return new, [stats]
 
     def _draw(self, rules, leaf):
         from pymc_spn.trees.particle_kernels import pick_particle, run_particles
@@ -240,60 +234,12 @@ class ParticleGibbsTreeStep(_TreeStep):
         m = pick_particle(self.rng, log_weight)
         top = log_weight.max()
         log_evidence = float(top + np.log(np.exp(log_weight - top).mean()))
-        return decisions[begin[m] : begin[m + 1]].copy(), {"log_evidence": log_evidence}
+        return decisions[begin[m] : begin[m + 1]].copy(), log_evidence
 
     @staticmethod
     def competence(var, has_grad):
         """The free variable of a `DecisionTree` and nothing else."""
         return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
-
-
-class ChipmanTreeStep(_TreeStep):
-    """Grow, prune, change and swap moves with collapsed leaves: the sampler that particle methods are measured against.
-
-    Parameters
-    ----------
-    vars : list of variables, optional
-    moves : int
-        Proposals for each draw.
-
-    Examples
-    --------
-    >>> with pm.Model():
-    ...     tree = ps.DecisionTree("tree", X)
-    ...     response = ps.TreeResponse("y", tree, observed=y)
-    ...     tree_idata = pm.sample(step=ps.steps.ChipmanTreeStep(moves=20), **few)
-
-    References
-    ----------
-    Chipman, George and McCulloch (1998), Bayesian CART model search, section 5.1, doi:10.2307/2669832.
-    """
-
-    name = "chipman_tree"
-
-    def __init__(
-        self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, moves=50
-    ):
-        if not isinstance(moves, int | np.integer) or moves < 1:
-            raise ValueError(f"moves must be an integer of at least 1, got {quoted(moves)}")
-        self._set_up(vars, model, compile_kwargs, rng)
-        self.moves = int(moves)
-        self._declare([f"accepted_{m}" for m in _MOVES])
-
-    def _draw(self, rules, leaf):
-        from pymc_spn.trees.chipman_kernels import chipman_sweep
-
-        start = self.decisions if len(self.decisions) else np.array([[-1, 0, 0, -1]], np.int32)
-        decisions, tried, accepted, _ = chipman_sweep(
-            self.rng, self.features.codes, self.response, leaf, rules, start, self.moves, 1.0
-        )
-        rates = accepted / np.maximum(tried, 1)
-        return decisions, {f"accepted_{m}": float(r) for m, r in zip(_MOVES, rates, strict=True)}
-
-    @staticmethod
-    def competence(var, has_grad):
-        """Never picked by itself."""
-        return Competence.INCOMPATIBLE
 
 
 def _group_by_tree(vars, model):

@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.trees_remedies DATA --out RESULTS.jsonl [--seeds 2] [--parts ...]
 
-Particle Gibbs refreshes each island's tree after the filter; annealing replaces the filter. Results go to the file that
-`trees_tables` reads.
+Particle Gibbs refreshes each island's tree after the filter. Results go to the file that `trees_tables` reads.
 """
 
 import argparse
@@ -75,29 +74,9 @@ def refreshed(sweeps):
     return run
 
 
-def annealed(temperatures):
-    def run(problem, seed):
-        X, y, *_ = problem
-        begin = time.process_time()
-        runs = ps.trees.annealed_tree_evidence(
-            X, y, ps.leaves.ClassLeaves(5.0), temperatures=temperatures, moves=20, runs=4, random_seed=seed
-        )
-        return {
-            "seconds": time.process_time() - begin,
-            "log_z": runs.attrs["log_mean"],
-            "spread": runs.attrs["spread"],
-            "log_joint": None,
-            "log_p": None,
-        }
-
-    return run
-
-
 METHODS = {
     "filter, 4 x 100 particles": filtered(100),
     "particle Gibbs, 4 x 10 + 10 sweeps of 10": refreshed(10),
-    "annealing, 4 x 100 temperatures": annealed(100),
-    "annealing, 4 x 400 temperatures": annealed(400),
 }
 
 

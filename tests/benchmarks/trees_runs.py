@@ -1,4 +1,4 @@
-"""Particle filtering, MCMC and peers on pendigits and magic04: every cell of the tables, resumable.
+"""Particle filtering and peers on pendigits and magic04: every cell of the tables, resumable.
 
     python -m tests.benchmarks.trees_runs DATA --out RESULTS.jsonl [--seeds 5] [--parts figures islands ...]
 
@@ -11,9 +11,6 @@ import time
 import numpy as np
 
 import pymc_spn as ps
-from pymc_spn.trees.chipman_kernels import chipman_sweep
-from pymc_spn.trees.features import make_features, make_rules
-from pymc_spn.trees.leaves import make_leaf_prior, make_response
 from pymc_spn.trees.weighting import island_weights
 from tests.benchmarks.trees_problem import PAPER, Results, fit, read_problem, score, smoothed
 
@@ -25,7 +22,6 @@ VARIANTS = {
     "both": PAPER | {"alpha_s": 0.8, "beta_s": 0.2},
     "alpha 1": PAPER | {"alpha": 1.0},
 }
-CHECKPOINTS = (0.3, 1.0, 3.0)  # CPU seconds of MCMC
 
 
 def figures(data, results, seeds):
@@ -72,7 +68,7 @@ def weighings(problem, seed, n):
 
 
 def hyperparameters(data, results, seeds):
-    """Figures 4 to 7, node-wise, with MCMC beside it."""
+    """Figures 4 to 7, node-wise."""
     for name in ("pendigits", "magic04"):
         for seed in range(seeds):
             problem = read_problem(data, name, seed)
@@ -82,72 +78,6 @@ def hyperparameters(data, results, seeds):
                         key = f"hyper/{name}/{label}/{proposal}/{m}/{seed}"
                         settings = {"particles": m, "islands": 1, "proposal": proposal, **variant}
                         results.run(key, lambda p=problem, s=seed, a=settings: fit(p, s, **a))
-                for seconds in CHECKPOINTS:
-                    if f"mcmc/{name}/{label}/{seconds}/{seed}" not in results.cells:
-                        chains = mcmc(problem, seed, variant)
-                        for at, cell in chains.items():
-                            results.run(f"mcmc/{name}/{label}/{at}/{seed}", lambda c=cell: c)
-                        break
-
-
-def mcmc(problem, seed, variant):
-    """One chain of grow, prune, change and swap; the average of its second half at each checkpoint."""
-    X, y, X_new, y_new = problem
-    features = make_features(X)
-    coded, family = ps.leaves.ClassLeaves(variant["alpha"]).code(y)
-    response = make_response(family, coded)
-    n_classes = len(family.levels)
-    leaf = make_leaf_prior("classes", np.array([variant["alpha"]]), n_classes, len(y), 0.0)
-    rules = make_rules(variant["alpha_s"], variant["beta_s"], None, 2)
-    rng, tree = np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
-    chipman_sweep(rng, features.codes, response, leaf, rules, tree, 1, 1.0)
-    kept, out, spent, moves = [], {}, 0.0, 0
-    for at in CHECKPOINTS:
-        while spent < at:
-            begin = time.process_time()
-            tree, *_ = chipman_sweep(rng, features.codes, response, leaf, rules, tree, 50, 1.0)
-            spent += time.process_time() - begin
-            moves += 50
-            kept.append(tree)
-        half = kept[len(kept) // 2 :]
-        chosen = [half[i] for i in np.unique(np.linspace(0, len(half) - 1, 50).astype(int))]
-        post = posterior_of(chosen, features, coded, family, variant)
-        accuracy, log_p = score(post.predict_proba(X_new).values, y_new)
-        joint = post.log_joint.values
-        out[at] = {
-            "seconds": spent,
-            "accuracy": accuracy,
-            "log_p": log_p,
-            "moves": moves,
-            "log_joint": float(joint[-1]),
-        }
-    return out
-
-
-def posterior_of(trees, features, coded, family, variant):
-    """Equal weights on trees."""
-    from pymc_spn.trees.draws import TreeDraws
-    from pymc_spn.trees.leaves import family_to_json
-
-    n = len(trees)
-    return ps.TreePosterior(
-        TreeDraws(
-            name="tree",
-            features=features,
-            y=coded,
-            family=family_to_json(family),
-            decisions=np.concatenate(trees),
-            begin=np.cumsum([0] + [len(t) for t in trees]).astype(np.int64),
-            weights=np.full(n, 1.0 / n),
-            group=np.zeros(n, np.int64),
-            draw=np.arange(n),
-            parameters=np.full((n, 1), variant["alpha"]),
-            rules=np.tile([variant["alpha_s"], variant["beta_s"]], (n, 1)),
-            max_depth=-1,
-            min_size=2,
-            notes={},
-        )
-    )
 
 
 def peers(data, results, seeds):

@@ -7,7 +7,7 @@ import sys
 
 from tests.benchmarks.report import machine, markdown_table, verdict
 from tests.benchmarks.trees_problem import Results
-from tests.benchmarks.trees_runs import CHECKPOINTS, PARTICLES, VARIANTS
+from tests.benchmarks.trees_runs import PARTICLES, VARIANTS
 
 NAMES = ("pendigits", "magic04")
 SEEDS = range(20)
@@ -97,7 +97,6 @@ def main():
             rows += [
                 (label, f"{p} {m}", f"hyper/{name}/{label}/{p}/{m}") for p in ("optimal", "prior") for m in PARTICLES
             ]
-            rows += [(label, f"MCMC {at:g} s", f"mcmc/{name}/{label}/{at}") for at in CHECKPOINTS]
         print(f"### Figures 4 to 7, {name}\n\n" + table(results, ["prior", "method", *shown], rows, fit))
     rows = [(k.split("/")[1], k.split("/")[2], k.rsplit("/", 1)[0]) for k in results.cells if k.startswith("remedy/")]
     rows = list(dict.fromkeys(rows))

@@ -64,20 +64,6 @@ def test_collapsed_cuts_are_the_integral_over_cut_points():
     assert exact.log_evidence.item() == pytest.approx(np.log(value), abs=1e-9)
 
 
-def test_intervals_equal_row_sets():
-    """One feature goes by intervals; the same feature beside one of weight zero goes by row sets."""
-    rng = np.random.default_rng(3)
-    x, y = rng.integers(0, 8, 12).astype(float), rng.normal(size=12)
-    family = ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
-    one = ps.trees.exact_tree_evidence(x[:, None], y, family, **RULES)
-    two = ps.trees.exact_tree_evidence(
-        np.column_stack([x, rng.normal(size=12)]), y, family, split_weights=[1, 0], **RULES
-    )
-    assert one.log_evidence.item() == pytest.approx(two.log_evidence.item(), 1e-12)
-    a, b = one.root_splits(), two.root_splits()
-    np.testing.assert_allclose(a["probability"], b["probability"], rtol=1e-10)
-
-
 def test_root_splits_and_draws_have_the_enumerated_probabilities():
     frame, y = mixed_frame(), RESPONSES["classes"]
     exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES)
@@ -91,15 +77,6 @@ def test_root_splits_and_draws_have_the_enumerated_probabilities():
     drawn = frequencies(exact.posterior(20_000, 5))
     # 20,000 independent draws of 195 trees are 0.032 away on average, and 0.029 to 0.034 over seeds 1-6
     assert total_variation(drawn, truth) < 0.041
-
-
-def test_two_hundred_values_of_one_feature():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 1))
-    y = (np.abs(x[:, 0]) > 1.0).astype(int)
-    exact = ps.trees.exact_tree_evidence(x, y, ps.leaves.ClassLeaves(2.0), max_depth=6)
-    assert exact.n_states > 100_000
-    assert exact.posterior(50, 1).predict_proba(np.array([[0.0], [3.0]])).values[:, 1] == pytest.approx([0, 1], abs=0.1)
 
 
 def test_shifting_and_scaling_features_changes_nothing_but_a_monotone_transform_does():
@@ -123,5 +100,3 @@ def test_too_large_a_recursion_is_refused():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"needs more than max_states = 50 row sets"):
         ps.trees.exact_tree_evidence(rng.normal(size=(8, 2)), [0, 1] * 4, max_states=50)
-    with pytest.raises(ValueError, match=r"table over intervals of 500 distinct values"):
-        ps.trees.exact_tree_evidence(rng.normal(size=(500, 1)), [0, 1] * 250)

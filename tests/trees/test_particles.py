@@ -32,9 +32,6 @@ def ten_rows():
     return x, rng.integers(0, 3, 10), rng.normal(size=10) + 2.0 * (x[:, 0] > 0)
 
 
-LESS_USED = ("residual", "stratified")
-
-
 def relative_evidences(x, y, family, exact, n_runs, **settings):
     """Evidence estimates over the exact evidence; their mean must be one."""
     runs = [
@@ -44,37 +41,18 @@ def relative_evidences(x, y, family, exact, n_runs, **settings):
     return np.exp(np.array(runs) - exact)
 
 
-@pytest.mark.parametrize(
-    "resampling", ["multinomial", "systematic", *(pytest.param(r, marks=pytest.mark.full) for r in LESS_USED)]
-)
+@pytest.mark.parametrize("resampling", ["multinomial", "systematic"])
 @pytest.mark.parametrize("expansion", ["node", "layer"])
 @pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("kind", ["classes", pytest.param("real", marks=pytest.mark.full)])
-def test_evidence_is_unbiased(kind, proposal, expansion, resampling):
+def test_evidence_is_unbiased(proposal, expansion, resampling):
     """Without the gap's share in the empirical weights |z| is 4.7 to 6.2 in 15 of its 16 cells."""
-    x, labels, values = ten_rows()
-    family = ps.leaves.ClassLeaves(2.0) if kind == "classes" else ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
-    y = labels if kind == "classes" else values
+    x, y, _ = ten_rows()
+    family = ps.leaves.ClassLeaves(2.0)
     exact = ps.trees.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
     settings = {"proposal": proposal, "expansion": expansion, "resampling": resampling}
     ratio = relative_evidences(x, y, family, exact, 60, particles=100, ess_threshold=0.5, **settings)
     z = (ratio.mean() - 1.0) / (ratio.std(ddof=1) / np.sqrt(len(ratio)))
     assert abs(z) < 4.5
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("expansion", ["node", "layer"])
-@pytest.mark.parametrize("proposal", PROPOSALS)
-@pytest.mark.parametrize("kind", ["classes", "real"])
-def test_evidence_is_unbiased_at_length(kind, proposal, expansion):
-    x, labels, values = ten_rows()
-    family = ps.leaves.ClassLeaves(2.0) if kind == "classes" else ps.leaves.NormalLeaves(0.0, 0.1, 1.5, 0.5)
-    y = labels if kind == "classes" else values
-    exact = ps.trees.exact_tree_evidence(x, y, family, **RULES).log_evidence.item()
-    settings = {"proposal": proposal, "expansion": expansion, "resampling": "systematic"}
-    ratio = relative_evidences(x, y, family, exact, 400, particles=2000, ess_threshold=0.5, **settings)
-    assert abs((ratio.mean() - 1.0) / (ratio.std(ddof=1) / 20.0)) < 4.0
-    assert ratio.std() < 0.3
 
 
 @pytest.mark.parametrize("categorical", ["onehot", "subset"])

@@ -156,17 +156,14 @@ def test_the_models_density_and_gradient(family):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "step", [ps.steps.ParticleGibbsTreeStep, pytest.param(ps.steps.ChipmanTreeStep, marks=pytest.mark.full)]
-)
-def test_trees_and_hyperparameters_together_against_a_grid(step):
+def test_trees_and_hyperparameters_together_against_a_grid():
     """alpha has an Exponential prior; its posterior, and that of the root, by enumeration on a grid."""
     frame, y = mixed_frame(), RESPONSES["classes"]
     with pm.Model() as model:
         alpha = pm.Exponential("alpha", 0.5)
         t = ps.DecisionTree("t", frame, **RULES)
         ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(alpha), observed=y)
-        idata = sample(model, 1200, 300, 2, step=[step()], random_seed=4)
+        idata = sample(model, 1200, 300, 2, random_seed=4)
     grid = np.exp(np.linspace(np.log(1e-3), np.log(60.0), 60))
     values, leaf = [], []
     for a in grid:
@@ -439,9 +436,6 @@ def test_options_reach_the_steps():
     model = fixed()
     idata = sample(model, particle_gibbs_tree={"particles": 3, "proposal": "prior", "expansion": "layer"})
     assert np.isfinite(idata.sample_stats["t_log_evidence"]).all()
-    with model:
-        idata = sample(model, step=[ps.steps.ChipmanTreeStep(moves=20)])
-    assert {"t_accepted_grow", "t_accepted_swap"} <= set(idata.sample_stats.data_vars)
     assert sample(model, cores=2, mp_ctx="fork", step=None).posterior["t_log_joint"].shape == (2, 15)
 
 
@@ -451,7 +445,6 @@ def test_options_reach_the_steps():
         (lambda: ps.steps.ParticleGibbsTreeStep(particles=1), "particles must be an integer of at least 2"),
         (lambda: ps.steps.ParticleGibbsTreeStep(proposal="best"), "proposal must be one of"),
         (lambda: ps.steps.ParticleGibbsTreeStep(ess_threshold=2.0), r"ess_threshold must lie in \[0, 1\]"),
-        (lambda: ps.steps.ChipmanTreeStep(moves=0), "moves must be an integer of at least 1"),
     ],
 )
 def test_steps_refuse(make, message):

@@ -371,15 +371,3 @@ def test_most_probable_tree_of_the_draws():
     assert post.log_joint.values[post.most_probable()] == pytest.approx(value, 1e-12)
     assert post.rules().splitlines()[0] == "all rows [5]"
     assert tree.n_leaves == post.tree(post.most_probable()).n_leaves
-
-
-def test_annealing_has_the_exact_evidence():
-    """Its mean is unbiased."""
-    frame, y = mixed_frame(), RESPONSES["classes"]
-    exact = ps.trees.exact_tree_evidence(frame, y, FAMILIES["classes"][0], **RULES).log_evidence.item()
-    runs = ps.trees.annealed_tree_evidence(
-        frame, y, FAMILIES["classes"][0], temperatures=15, moves=5, runs=400, random_seed=1, **RULES
-    )
-    ratio = np.exp(runs.values - exact)
-    assert abs(ratio.mean() - 1.0) < 4.5 * ratio.std() / np.sqrt(400)
-    assert runs.attrs["spread"] == pytest.approx(runs.values.std(ddof=1))

@@ -80,7 +80,7 @@ def test_arguments(arguments, message):
     ],
 )
 def test_responses(y, family, message):
-    for make in (ps.fit_tree, ps.trees.exact_tree_evidence, ps.trees.annealed_tree_evidence):
+    for make in (ps.fit_tree, ps.trees.exact_tree_evidence):
         with pytest.raises(ValueError, match=message):
             make(X, y, family)
 
@@ -136,7 +136,7 @@ def test_rows_that_do_not_belong_together():
     frame = pd.DataFrame(X, columns=["a", "b"], index=list("qrst"))
     y = pd.Series(Y, index=list("qrst"))
     message = "y must have the row labels of X, got 't' for 'q' at position 0; say y.loc"
-    for make in (ps.fit_tree, ps.trees.exact_tree_evidence, ps.trees.annealed_tree_evidence):
+    for make in (ps.fit_tree, ps.trees.exact_tree_evidence):
         for features in (frame, ps.Table.from_frame(frame)):
             with pytest.raises(ValueError, match=message):
                 make(features, y[::-1])
@@ -219,12 +219,6 @@ def test_predictions():
     real = ps.fit_tree(frame, [0.0, 1.0, 2.0, 5.0], "real", weights="equal", random_seed=1)
     with pytest.raises(ValueError, match="the response is of family 'real', not of classes"):
         real.predict_proba(frame)
-
-
-def test_annealing_refuses():
-    for name, value in (("temperatures", 0), ("moves", 0), ("runs", 1)):
-        with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
-            ps.trees.annealed_tree_evidence(X, Y, **{name: value})
 
 
 def test_foreign_files(tmp_path):
