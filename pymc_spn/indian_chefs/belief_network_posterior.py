@@ -294,29 +294,6 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         frame.attrs = {"exactness": limited(SIMULATION, GIVEN_DRAWS)}
         return frame_of_kind(frame, self.schema.frame)
 
-    # ---- graphs
-
-    def edge_probabilities(self) -> "xr.DataArray":
-        """(parent, child) posterior probability of edges among observed nodes, see `GraphDraws`.
-
-        Examples
-        --------
-        >>> network.edge_probabilities().dims
-        ('parent', 'child')
-        """
-        return self.graphs.edge_probabilities()
-
-    def functionals(self) -> "xr.Dataset":
-        """(chain, draw) numbers of nodes and edges, depth, width and others: functions of the graph as it is.
-
-        Examples
-        --------
-        >>> functionals = network.functionals()
-        >>> functionals["hidden_reputation"].dims
-        ('chain', 'draw')
-        """
-        return self.graphs.scalars
-
 
 class NLGBNPosterior(BeliefNetworkPosterior):
     """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused.

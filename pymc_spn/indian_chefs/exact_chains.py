@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs import exact_kernels as kernels
-from pymc_spn.indian_chefs.belief_network import BeliefNetwork
+from pymc_spn.indian_chefs.activation_kernels import BeliefNetwork
 from pymc_spn.indian_chefs.belief_network_schema import LINEAR, SIGMOID
 from pymc_spn.indian_chefs.collapsed_moves import draw_collapsed_edges, graph_move_work
 from pymc_spn.indian_chefs.graph_state import GraphState, delete_node, insert_node

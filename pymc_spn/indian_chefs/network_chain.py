@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.indian_chefs.belief_network import empty_network
+from pymc_spn.indian_chefs.activation_kernels import empty_network
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
 from pymc_spn.indian_chefs.network_gaps import Gaps
 from pymc_spn.indian_chefs.network_sweep import (
@@ -13,15 +13,15 @@ from pymc_spn.indian_chefs.network_sweep import (
     network_log_joint,
     new_tally,
     pass_of_exchanges,
+    pooled_log_density,
+    published_network_sweep,
     refresh_network,
     sweep,
     sweep_work,
 )
 from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.pool_kernels import empty_pool
-from pymc_spn.indian_chefs.pooled_density import pooled_log_density
 from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density
-from pymc_spn.indian_chefs.published_sweep import published_network_sweep
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.warm_up import LayeredStart
 

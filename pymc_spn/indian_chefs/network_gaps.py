@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from pymc_spn.indian_chefs.activation_kernels import activation_work, redraw_unit, walk_unit
-from pymc_spn.indian_chefs.belief_network import BeliefNetwork
+from pymc_spn.indian_chefs.activation_kernels import BeliefNetwork, activation_work, redraw_unit, walk_unit
 
 
 def filled_at_random(rng: np.random.Generator, data: np.ndarray) -> np.ndarray:

@@ -18,10 +18,11 @@ from pymc_spn.indian_chefs.collapsed_moves import (
     collapsed_split_or_merge,
     collapsed_swap,
     draw_collapsed_edges,
+    draw_collapsed_parents,
     graph_move_work,
 )
 from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
-from pymc_spn.indian_chefs.graph_state import delete_node, insert_node
+from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, place_node
 from pymc_spn.indian_chefs.network_births import (
     describe_unit,
     draw_newborn,
@@ -33,15 +34,29 @@ from pymc_spn.indian_chefs.network_births import (
     log_likelihood_change,
     remove_unit,
 )
-from pymc_spn.indian_chefs.orphan_moves import propose_orphan, propose_orphan_death
-from pymc_spn.indian_chefs.pool_kernels import HiddenDraws, empty_pool, exchange, fill_pool, observed_have_children
+from pymc_spn.indian_chefs.orphan_moves import (
+    propose_orphan,
+    propose_orphan_death,
+    propose_singleton,
+    propose_singleton_death,
+)
+from pymc_spn.indian_chefs.pool_kernels import (
+    HiddenDraws,
+    empty_pool,
+    exchange,
+    fill_pool,
+    observed_have_children,
+    pooled_weights,
+)
 from pymc_spn.indian_chefs.regression_kernels import (
     LOG_2PI,
     draw_node_parameters,
     fill_gram,
 )
+from pymc_spn.indian_chefs.reputation_moves import propose_reputation
 from pymc_spn.indian_chefs.rooted_moves import rooted_birth_or_death
-from pymc_spn.indian_chefs.sweeps import draw_reputations, random_order
+from pymc_spn.indian_chefs.sweeps import accepts, draw_reputations, random_order
+from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 # rows of a tally: how often tried, how often accepted
@@ -359,4 +374,85 @@ def network_log_joint(state, network, prior):
         for j in range(network.residuals.shape[1]):
             square += network.residuals[i, j] ** 2
         out += 0.5 * (network.residuals.shape[1] * (math.log(rho) - LOG_2PI) - rho * square)
+    return out
+
+
+@kernel
+def published_network_sweep(rng, state, graph_prior, network, prior, plan, number, work, repeats, tally):
+    """One sweep; exact for the joint posterior, as `network_sweep.sweep`.
+
+    Equations 13 to 16 of Dallaire et al. (2020), each ``repeats`` times at a node drawn uniformly. They change the
+    edges to it, its reputation, and parents that have no other child and no parents, by birth or death. Births and
+    deaths are in the form that goes with a density over reputations. A new unit has parameters and activations from
+    their priors, and edges have the weights summed out. Parameters and hidden units, for which the paper refers to
+    others, are drawn as in the package's own sweep.
+
+    Parameters
+    ----------
+    rng, state, graph_prior, network, prior, plan, number, work, tally
+        As of `network_sweep.sweep`; of the plan, walks and exchanges count.
+    repeats : int
+    """
+    exchange_and_sum(rng, state, network, plan, number, work, tally)
+    for _ in range(repeats):
+        i = int(rng.random() * state.count[0])
+        tally[EDGES, 0] += 1
+        tally[EDGES, 1] += draw_collapsed_parents(rng, i, state, graph_prior, network, work.heat, prior, work.graph)
+    redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
+    for _ in range(repeats):
+        up = rng.random() < 0.5
+        full = state.count[0] == state.order.size
+        if up:
+            theta, log_ratio = propose_singleton(rng, state, graph_prior, work.graph.newborn.children)
+            step = unit_birth(rng, theta, log_ratio, state, network, prior, False, work)
+        else:
+            unit, log_ratio = propose_singleton_death(rng, state, graph_prior)
+            step = unit_death(rng, unit, log_ratio, state, network, prior, False, work)
+        count_move(tally, PRIOR, up, full, step)
+        i = int(rng.random() * state.count[0])
+        theta, log_ratio = propose_reputation(rng, state, graph_prior, i)
+        if accepts(rng, log_ratio):
+            place_node(state, i, theta)
+
+
+@kernel
+def pooled_log_density(rng, state, network, is_gap, pool, work):
+    """Sum over rows of the log mean density of their activations over fresh draws of the hidden units, in nats.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : GraphState
+    network : BeliefNetwork
+    is_gap : (N, D) bool
+        Cells that are summed out.
+    pool : HiddenDraws
+        Scratch space; its size is the number of draws.
+    work : SweepWork
+        Scratch space.
+
+    Returns
+    -------
+    float
+        NaN where an observed node is a parent, which one pool for all rows cannot serve.
+    """
+    n, n_observed = state.count[0], state.fixed.size
+    if observed_have_children(n_observed, n, network.parents):
+        return np.nan
+    descending(state, work.order)
+    fill_pool(
+        rng, n_observed, n, work.order, network.parents, network.weights, network.biases, network.precisions, pool
+    )
+    counts = np.zeros(n_observed)
+    unchecked = np.zeros(1, np.int64)
+    out = 0.0
+    for r in range(network.activations.shape[1]):
+        if must_stop_after(pool.weights.size * (n_observed + 5), unchecked):
+            return np.nan
+        for d in range(n_observed):
+            counts[d] = 0.0 if is_gap[r, d] else 1.0
+            work.datum[d] = network.activations[d, r]
+            out += 0.5 * counts[d] * (math.log(network.precisions[d]) - LOG_2PI)
+        everything, top = pooled_weights(work.datum, network.precisions, counts, pool)
+        out += top + math.log(everything / pool.weights.size)
     return out

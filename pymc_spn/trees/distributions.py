@@ -26,12 +26,11 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data, kept_data
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
-from pymc_spn.steps.tickets import refuse_a_fixed_ticket
+from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import describe_columns
 from pymc_spn.tables.dimensions import own_dimension, refuse_other_labels
 from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
-from pymc_spn.trees.flat_ticket import FlatTicket
 from pymc_spn.trees.leaves import FAMILIES, ClassLeaves, ResponseFamily, as_family, family_to_json
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
 
@@ -403,3 +402,16 @@ def _source(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict
     if value.type.ndim != 0:
         raise ValueError(f"{argument} must be a scalar; {value.name!r} has {value.type.ndim} dimensions")
     return value, {"variable": value.name}
+
+
+NO_GRADIENT = (
+    "ps.DecisionTree: only pm.sample moves the tree; a method that differentiates the log density in all variables "
+    "(pm.find_MAP, pm.fit, pm.NUTS for everything) would hold it at one arbitrary state; sample, and take "
+    "ps.TreePosterior.from_idata(idata), whose log_joint says which draw is the most probable"
+)
+
+
+class FlatTicket(Ticket):
+    """Flat: the step alone writes it."""
+
+    rv_op = LogJointTicket("DecisionTree", NO_GRADIENT)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pymc_spn.numerics.cluster_clients import check_client, worked_out
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.stacking import stack
 from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
@@ -34,8 +35,8 @@ from pymc_spn.trees.leaves import (
 )
 from pymc_spn.trees.particle_kernels import EMPIRICAL, LAYER, NODE, OPTIMAL, PRIOR, run_particles
 from pymc_spn.trees.posterior import TreePosterior
+from pymc_spn.trees.predictives import log_leave_one_out
 from pymc_spn.trees.resampling import MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC
-from pymc_spn.trees.weighting import effective_number, island_weights
 
 if TYPE_CHECKING:
     import distributed
@@ -291,3 +292,32 @@ def _log_mean(log_weight: np.ndarray) -> float:
 def _normalised(log_weight: np.ndarray) -> np.ndarray:
     w = np.exp(log_weight - log_weight.max())
     return w / w.sum()
+
+
+def effective_number(shares: np.ndarray) -> float:
+    """1 / sum of squares of weights that sum to one."""
+    return float(1.0 / (shares**2).sum())
+
+
+def island_weights(draws: "TreeDraws", weights: str) -> np.ndarray:
+    """(islands,) weights that sum to one."""
+    log_evidence = np.asarray(draws.notes["log_evidence"])
+    if weights == "equal":
+        return np.full(len(log_evidence), 1.0 / len(log_evidence))
+    if weights == "evidence":
+        sizes = np.asarray(draws.notes["island_particles"])
+        shares = sizes * np.exp(log_evidence - log_evidence.max())
+        return shares / shares.sum()
+    return stack(island_predictives(draws))
+
+
+def island_predictives(draws: "TreeDraws") -> np.ndarray:
+    """(N, islands) leave-one-out predictive density of the training rows by each island, its trees given."""
+    n_islands = len(draws.notes["log_evidence"])
+    out = np.zeros((len(draws.y), n_islands))
+    for i in range(n_islands):
+        mine = draws.group == i
+        total = draws.weights[mine].sum()
+        for t in np.flatnonzero(mine & (draws.weights > 1e-12 * draws.weights[mine].max())):
+            out[:, i] += draws.weights[t] / total * np.exp(log_leave_one_out(draws, int(t)))
+    return out

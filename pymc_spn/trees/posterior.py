@@ -270,19 +270,6 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
         note = {"note": error["mcse_note"]} if "mcse_note" in error else {}
         return xr.DataArray(error["mcse"], attrs=attrs | note)
 
-    @property
-    def ess_particles(self) -> "xr.DataArray":
-        """Effective number of the weighted trees, 1 / sum of squared weights.
-
-        Examples
-        --------
-        >>> float(trees.ess_particles) > 1
-        True
-        """
-        import xarray as xr
-
-        return xr.DataArray(float(1.0 / (self._weights**2).sum()), attrs=self._mark())
-
     def _evidences(self) -> np.ndarray:
         if "log_evidence" not in self._draws.notes:
             raise ValueError(

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 import pymc_spn as ps
-from pymc_spn.trees.weighting import island_weights
+from pymc_spn.trees.fit import island_weights
 from tests.benchmarks.trees_problem import PAPER, Results, fit, read_problem, score, smoothed
 
 PARTICLES = (10, 100, 1000, 2000)

@@ -1,6 +1,7 @@
 """Joint chains over graph, network and data: forward draws, and sweeps that alternate with new data (Geweke 2004)."""
 
 import math
+from functools import cache
 
 import arviz as az
 import numpy as np
@@ -8,7 +9,8 @@ from numba import njit
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
 from pymc_spn.indian_chefs.forward_draws import draw_graph
-from pymc_spn.indian_chefs.network_sweep import descending, sweep
+from pymc_spn.indian_chefs.network_chain import NetworkChain
+from pymc_spn.indian_chefs.network_sweep import descending
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 
@@ -109,17 +111,18 @@ def forward_chain(rng, state, graph_prior, network, prior, children, order, gamm
         measure(state, network, out[t])
 
 
-@njit(cache=True)
-def joint_chain(rng, state, graph_prior, network, prior, plan, work, tally, children, order, gammas, only_data, out):
-    """Sweeps that alternate with new data (and new hidden activations unless `only_data`)."""
-    draw_network(rng, state, graph_prior, network, prior, children, order, gammas)
-    for t in range(out.shape[0]):
-        sweep(rng, state, graph_prior, network, prior, plan, t, work, tally)
-        measure(state, network, out[t])
-        draw_activations(rng, state, network, order, only_data)
+@cache
+def forward_draws(n, seed):
+    """Statistics (n, 13) of independent draws; chains with and without a mistake are held against the same."""
+    c = NetworkChain(np.zeros((4, 2)), np.zeros(2), np.ones(2, bool), 24)
+    gammas = np.random.default_rng(9).gamma(0.5, 2.0, 200_000)
+    scratch, forward = (np.zeros(24, np.uint8), np.zeros(24, np.int64)), np.zeros((n, len(STATISTICS)))
+    parts = c.state, make_prior(1.0, 1.0, 1.0), c.network, NetworkPrior(), *scratch, gammas
+    forward_chain(np.random.default_rng(seed), *parts, forward)
+    return forward
 
 
-def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=None, n_forward=100_000):
+def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=None):
     """z-scores of chains of a `NetworkChain` against forward draws; observed cells are redrawn after each sweep.
 
     Parameters
@@ -134,9 +137,6 @@ def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=None, n_forw
     own, prior = make_prior(1.0, 1.0, 1.0), NetworkPrior()
     gammas = np.random.default_rng(9).gamma(0.5, 2.0, 200_000)
     children, order = np.zeros(24, np.uint8), np.zeros(24, np.int64)
-    c, forward = make_chain(), np.zeros((n_forward, len(STATISTICS)))
-    parts = c.state, own, c.network, prior, children, order, gammas
-    forward_chain(np.random.default_rng(seed), *parts, forward)
     draws = np.zeros((4, n_sweeps, len(STATISTICS)))
     for s in range(4):
         c, rng = make_chain(), np.random.default_rng((seed, s))
@@ -149,16 +149,16 @@ def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=None, n_forw
             held = c.network.activations[:2].copy()
             draw_activations(rng, c.state, c.network, order, 1)
             c.set_data(np.where(c.is_gap, held.T, c.network.activations[:2].T))
-    return z_scores(forward, draws.reshape(-1, len(STATISTICS)))
+    return z_scores(forward_draws(60_000, seed), draws)
 
 
-def z_scores(forward, chain, n_chains=4):
-    """Differences of means in standard errors, and the effective sizes of the chain's statistics."""
-    each = chain.reshape(n_chains, -1, chain.shape[-1])
-    data = az.from_dict({"posterior": {name: each[..., s] for s, name in enumerate(STATISTICS)}})
-    ess = np.array([float(az.ess(data, method="mean")[name]) for name in STATISTICS])
-    variance = forward.var(0) / len(forward) + chain.reshape(-1, chain.shape[-1]).var(0) / ess
-    return (chain.reshape(-1, chain.shape[-1]).mean(0) - forward.mean(0)) / np.sqrt(variance), ess
+def z_scores(forward, chains):
+    """Differences of means in standard errors, and the effective sizes of the chains' statistics."""
+    data = az.from_dict({"posterior": {name: chains[..., s] for s, name in enumerate(STATISTICS)}})
+    sizes = az.ess(data, method="mean")
+    ess = np.array([float(sizes[name]) for name in STATISTICS])
+    variance = forward.var(0) / len(forward) + chains.var((0, 1)) / ess
+    return (chains.mean((0, 1)) - forward.mean(0)) / np.sqrt(variance), ess
 
 
 def residual_error(chain):

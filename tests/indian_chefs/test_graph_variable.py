@@ -23,7 +23,6 @@ from pymc_spn.indian_chefs.prior_density import log_density
 from pymc_spn.indian_chefs.process import GraphSchema
 from tests import reference_indian_chefs as reference
 from tests.indian_chefs.small_graphs import MIXED_BASE, many_states, observed
-from tests.sampled_runs import bits_of_every_process
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False}
 
@@ -313,20 +312,6 @@ def test_draws_do_not_depend_on_how_chains_run():
     np.testing.assert_array_equal(one.posterior.g_log_joint, fork.posterior.g_log_joint)
     assert not np.array_equal(one.sample_stats.g_graph, other.sample_stats.g_graph)
     assert not np.array_equal(one.sample_stats.g_graph[0], one.sample_stats.g_graph[1])
-
-
-@pytest.mark.full
-def test_spawned_processes_draw_the_same():
-    """With gamma by NUTS, alpha by slices and a term that depends on the graph."""
-    with bits_of_every_process(), pm.Model():
-        gamma = pm.Gamma("gamma", 3, 3)
-        g = ps.IndianChefsProcess("g", alpha=pm.Gamma.dist(3, 2), gamma=gamma, phi=1.0, observed_nodes=2, max_nodes=20)
-        pm.Normal("y", pt.cast(g.n_nodes, "float64"), 1.0, observed=4.0)
-        one = pm.sample(40, tune=20, chains=2, cores=1, random_seed=3, **QUIET)
-        spawned = pm.sample(40, tune=20, chains=2, cores=2, mp_ctx="spawn", random_seed=3, **QUIET)
-    for name in ("g_graph", "g_log_prior", "g_log_likelihood"):
-        np.testing.assert_array_equal(one.sample_stats[name], spawned.sample_stats[name], err_msg=name)
-    np.testing.assert_array_equal(one.posterior.gamma, spawned.posterior.gamma)
 
 
 def test_refused_births_are_counted_and_warned_of(caplog):

@@ -12,7 +12,7 @@ from tests.indian_chefs.small_graphs import CONFIGURATIONS, LEVELS, MIXED_BASE, 
 
 # The short form sees every planted mistake below at |z| > 6 where a correct move stays below 4.5.
 # Slots taken in turn, a fault of sweeps and not of moves, show at -8 with five times as many.
-SHORT, MEDIUM, LONG = 12_000, 60_000, 400_000
+SHORT, MEDIUM = 12_000, 60_000
 STEPS = 12
 PRIORS = [make_prior(1.0, 1.5, 1.0), make_prior(0.4, 1.5, 2.0)]
 
@@ -32,13 +32,6 @@ def test_a_move_leaves_the_prior_unchanged(name):
 
 def test_a_sweep_leaves_the_prior_unchanged_where_slots_in_turn_do_not():
     assert worst(CONFIGURATIONS["inputs_and_output"], PRIORS[0], MOVES.index("all_moves"), MEDIUM, 5) < 4.5
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("configuration", list(CONFIGURATIONS))
-@pytest.mark.parametrize("name", MOVES)
-def test_a_move_leaves_the_prior_unchanged_long(name, configuration):
-    assert worst(CONFIGURATIONS[configuration], PRIORS[0], MOVES.index(name), LONG, 3, 20) < 4.0
 
 
 @pytest.mark.parametrize("base", [MIXED_BASE, LEVELS], ids=["mixed", "levels"])
@@ -79,13 +72,6 @@ def chain_z(reputations, move, records, seed):
 def test_a_chain_from_the_empty_graph_returns_the_prior():
     for s, reputations in enumerate(CONFIGURATIONS.values()):
         assert chain_z(reputations, "all_moves", 20_000, s).max() < 4.5
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("move", ["all_moves", "published_moves"])
-@pytest.mark.parametrize("configuration", list(CONFIGURATIONS))
-def test_a_chain_from_the_empty_graph_returns_the_prior_long(configuration, move):
-    assert chain_z(CONFIGURATIONS[configuration], move, 400_000, 2).max() < 4.0
 
 
 def test_a_full_state_is_never_left_upwards():

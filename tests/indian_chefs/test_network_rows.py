@@ -10,10 +10,9 @@ from scipy.stats import multivariate_normal, norm
 import pymc_spn as ps
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_gaps import Gaps
-from pymc_spn.indian_chefs.network_sweep import SweepPlan
 from tests import sampled_runs
 from tests.indian_chefs.handmade_networks import handmade, of_networks
-from tests.indian_chefs.joint_chains import residual_error, z_of_sweeps
+from tests.indian_chefs.joint_chains import residual_error
 from tests.indian_chefs.small_graphs import graph, ring
 
 NONLINEAR, LINEAR, SIGMOID = "nonlinear gaussian", "linear gaussian", "sigmoid"
@@ -293,34 +292,6 @@ def test_bad_rows_and_conditions_are_refused():
 
 
 # ---- gaps in the data that a network learns from
-
-
-def chain_with_gaps():
-    plan = SweepPlan(1, 1, 1, 2, 2, 1, 1, 1, 1)
-    is_gap = np.array([[True, False], [False, True], [False, False], [False, False]])
-    return NetworkChain(np.zeros((4, 2)), np.zeros(2), np.ones(2, bool), 24, None, plan, 4, 5, is_gap)
-
-
-def without_noise(chain):
-    """A planted mistake: missing cells at their means."""
-    redraw = chain.gaps.redraw
-
-    class Still:
-        def __init__(self, rng):
-            self.rng = rng
-
-        def standard_normal(self, n):
-            return 1e-3 * self.rng.standard_normal(n)
-
-    chain.gaps.redraw = lambda rng, *parts: redraw(Still(rng), *parts)
-
-
-def test_joint_distribution_of_sweeps_with_gaps():
-    """Geweke's test: only the cells that are there are redrawn. Power: the planted mistake."""
-    z, ess = z_of_sweeps(chain_with_gaps, 2_000, seed=4)
-    assert np.abs(z).max() < 4 and ess[0] > 400
-    z, _ = z_of_sweeps(chain_with_gaps, 2_000, seed=4, spoil=without_noise)
-    assert np.abs(z).max() > 6
 
 
 @pytest.mark.parametrize("listens", [True, False], ids=["as it is", "children without a say"])

@@ -162,17 +162,6 @@ def test_chefs_and_the_finite_model_agree_with_the_birth_process(reputations, se
     assert np.abs(z_scores(finite, ours)).max() < 4.5
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [FREE], [FREE] * 3])
-def test_three_samplers_agree_long(reputations, setting):
-    ours = after_moves(reputations, make_prior(*setting), 0, 0, 400_000, 3, max_nodes=256)
-    chefs = drawn_by(reference.corrected_chefs, reputations, setting, 40_000, 4)
-    assert np.abs(z_scores(chefs, ours)).max() < 4.0
-    finite = drawn_by(reference.finite_model, reputations, setting, 10_000, 5, K=4000)
-    assert np.abs(z_scores(finite, ours)).max() < 4.0
-
-
 @pytest.mark.parametrize(
     ("printed", "reputations", "setting"),
     [("whole_map", [FREE] * 3, SETTINGS[1]), ("binomial", [0.0] * 6 + [0.9], SETTINGS[0])],

@@ -7,11 +7,8 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_spn as ps
-from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_sweep import EDGES, PRIOR
-from pymc_spn.indian_chefs.prior_density import make_prior
 from tests import sampled_runs
-from tests.indian_chefs.joint_chains import z_of_sweeps
 from tests.indian_chefs.small_graphs import graph, ring
 
 
@@ -51,18 +48,6 @@ def test_terms_of_a_model_weigh_published_moves():
         spread = np.hypot(error[j], values.std() / np.sqrt(ess))
         assert abs(values.mean() - mean[j]) < 4 * spread
         assert abs(prior[j] - mean[j]) > 6 * spread
-
-
-def published_chain():
-    return NetworkChain(np.zeros((4, 2)), np.zeros(2), np.ones(2, bool), 24, None, None, 4, 5, published=8)
-
-
-def test_joint_distribution_of_published_sweeps_of_a_network():
-    """Geweke's test. Power: sweeps under a prior with half as many hidden nodes again."""
-    z, ess = z_of_sweeps(published_chain, 2_000, seed=6)
-    assert np.abs(z).max() < 4 and ess[0] > 300
-    z, _ = z_of_sweeps(published_chain, 2_000, seed=6, graph_prior=make_prior(1.0, 1.5, 1.0))
-    assert np.abs(z).max() > 6
 
 
 def test_a_network_is_sampled_by_the_published_moves():

@@ -55,8 +55,9 @@ def test_evidence_is_unbiased(proposal, expansion, resampling):
     assert abs(z) < 4.5
 
 
-@pytest.mark.parametrize("categorical", ["onehot", "subset"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("family", "categorical"), [("classes", "onehot"), ("binary", "subset"), ("real", "onehot"), ("counts", "subset")]
+)
 def test_posterior_over_trees_with_gaps_and_levels(family, categorical):
     frame, y = mixed_frame(), RESPONSES[family]
     truth = probabilities(enumerated(frame, y, family, categorical))
@@ -180,7 +181,7 @@ def test_weights_of_islands():
     log_z = evidence.log_evidence_islands.values
     np.testing.assert_allclose(shares(evidence), np.exp(log_z - log_z.max()) / np.exp(log_z - log_z.max()).sum())
     np.testing.assert_allclose(shares(equal), 1 / 6)
-    from pymc_spn.trees.weighting import island_predictives
+    from pymc_spn.trees.fit import island_predictives
 
     densities = island_predictives(draws_of(stacked))
     score = [np.log(densities @ shares(p)).mean() for p in (stacked, equal, evidence)]
@@ -193,7 +194,6 @@ def test_weights_of_islands():
     with pytest.raises(ValueError, match=r"compares the chains of pm\.sample"):
         evidence.diagnose()
     assert "R-hat" not in repr(evidence)
-    assert evidence.ess_particles.item() < equal.ess_particles.item()
 
 
 def test_unlike_numbers_of_particles_are_spread():

@@ -1,11 +1,9 @@
 """Quantiles of a response given rows: closed forms of one leaf, integrals of the predictive density, sums of masses."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.trees import predictive_quantiles
@@ -16,14 +14,15 @@ X = np.array([[0.0], [1.0], [3.0], [4.0]])
 ONE_LEAF = [STUMP[1]]
 
 
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
+
+
 def share_below(post, row, x):
-    """P(response <= x) by quadrature of the predictive density, in pieces about what the leaves hold."""
-
-    def density(y):
-        return float(np.exp(post.log_predictive(row, [y])[0]))
-
-    cuts = [-np.inf, *(c for c in (-8.0, 0.0, 2.0, 5.0, 8.0, 20.0) if c < x), x]
-    return sum(integrate.quad(density, a, b, epsabs=1e-12, limit=200)[0] for a, b in pairwise(cuts))
+    """P(response <= x) by quadrature of the predictive density: Gauss-Legendre in 60 pieces of t."""
+    t = (np.arange(60)[:, None] + 0.5 + 0.5 * NODES).ravel() / 60
+    y = x - t / (1.0 - t)
+    density = np.exp(post.log_predictive(np.repeat(row, t.size, axis=0), y).values) / (1.0 - t) ** 2
+    return float(density @ np.tile(WEIGHTS, 60)) / 120
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e8])

@@ -36,7 +36,7 @@ def test_averages_over_trees_are_given_the_draws():
     ones = [levels.predict_proba(x, per_draw=True), levels.log_joint, numbers.log_likelihood(), levels.tree_distance()]
     for post, answers in ((numbers, y), (levels, [0, 0, 1, 1])):
         averages += [post.variable_inclusion(), post.variable_importance(), post.partial_dependence("x0")]
-        averages += [post.ice("x0"), post.ess_particles, post.log_predictive(x, answers)]
+        averages += [post.ice("x0"), post.log_predictive(x, answers)]
         ones += [post.partial_dependence("x0", per_draw=True), post.leaf_posterior()]
     averages += [numbers.predict(x), numbers.predict_sd(x), numbers.predict_cdf(x, y)]
     assert {answer.attrs["exactness"] for answer in averages} == {"exact given the draws"}
@@ -231,7 +231,6 @@ def test_weights_groups_and_their_error():
     assert each.dims == ("tree", "row", "level") and each.values[:, 0, 0].tolist() == pytest.approx([2.5 / 3, 0.5])
     drawn = post.sample_trees(2000, random_seed=1)
     assert sum(t.n_leaves == 2 for t in drawn) == pytest.approx(1500, abs=100)
-    assert post.ess_particles.item() == pytest.approx(1 / (0.75**2 + 0.25**2))
 
 
 def test_inclusion_and_importance():
