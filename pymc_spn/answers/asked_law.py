@@ -74,6 +74,10 @@ class AskedLaw(NotebookRepr):
         """Who answers: an object with all circuits, if an answer of each of them is wanted."""
         return self
 
+    def _fewer_draws(self, n: int) -> Self:
+        """Who answers from at most so many circuits, evenly spaced."""
+        return self
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """Columns that the answers are about: not those marginalised or fixed at a value.
@@ -301,6 +305,10 @@ class AskedLaw(NotebookRepr):
         """
         off = max(tolerance, (self._law.cell_tolerance or 0.0) if cells else 0.0)
         return {"exactness": "numerical", "tolerance": off} if off else {}
+
+    def _by_chain(self, values: np.ndarray) -> np.ndarray:
+        """Values (S, ...) of draws as (chain, draw, ...)."""
+        return values.reshape(len(self._law.marks.chains), -1, *values.shape[1:])
 
     def _draws_mark(self, n: int) -> dict[str, Any]:
         """The attribute draws of an answer from n of the circuits."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.answers.pair_questions import informations_of_levels, simulated_informations
 from pymc_spn.answers.sums import (
     MOST_STATES,
     influence,
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SIMULATED = 10_000
-METHODS = ("auto", "enumeration", "quadrature", "bounds", "monte-carlo")
-BOUND_NOTE = {"mcse_chain_note": "no mcse_chain: bounds are of the mixture over these draws"}
-MEET = 1e-9  # nats: bounds as near as that are one value
+METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
 OF_LEVELS = f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
 
 
@@ -57,9 +56,8 @@ def entropy(
         By default all that are not given at a value.
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
-    method : {"auto", "enumeration", "quadrature", "bounds", "monte-carlo"}
-        Enumeration where all columns have levels, quadrature for one column, else bounds; Monte Carlo on
-        request, and where leaves over several columns leave no bounds.
+    method : {"auto", "enumeration", "quadrature", "monte-carlo"}
+        Enumeration where all columns have levels, quadrature for one column, else Monte Carlo.
     n : int
         Rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
@@ -68,13 +66,10 @@ def entropy(
     Returns
     -------
     DataArray
-        A scalar, or with bounds ("lower", "upper") along ``bound``. The bounds hold up to ``tolerance``, which is
-        measured. It is what they change by when the panels of all grids are doubled, plus an allowance for the mass
-        beyond the grids. It is infinite if log-normal leaves have tails so long (one degree of freedom, a
-        ``leaf_shape`` of 1/2, and less) that no entropy exists. The upper bound is the smaller of two. One is that of
-        the network. The other is the sum of the single columns' entropies less pairwise mutual informations along a
-        tree (up to 16 columns), by quadrature, too. Given a union, what the columns say of its parts is in the lower
-        bound.
+        A scalar, marked exact, numerical or monte-carlo (``mcse``). The ``tolerance`` of quadrature is measured. It is
+        what the answer changes by when the panels of the grid are doubled, plus an allowance for the mass beyond the
+        grid. It is infinite if log-normal leaves have tails so long (one degree of freedom, a ``leaf_shape`` of 1/2,
+        and less) that no entropy exists.
 
     Examples
     --------
@@ -82,12 +77,7 @@ def entropy(
     True
     """
     law = _law_asked(self, "entropy", columns, self._known(given))
-    is_open, method = method == "auto", _method(method, law)
-    bounds, tolerance = law.entropy_bounds() if method == "bounds" else (np.zeros(2), 0.0)
-    if not np.isfinite(bounds).any():
-        if not is_open:
-            raise ValueError('method="bounds" needs leaves over one column each; method="monte-carlo" takes all')
-        method = "monte-carlo"
+    method = _method(method, law)
     attrs = self._weight_mark(law)
     if method == "enumeration":
         p, each, weight = states_of(law, range(len(law.columns)))
@@ -99,14 +89,12 @@ def entropy(
         found = law.entropy_of_column(0)
         attrs |= _mark(law, found.tolerance) | self._error(found.influence)
         return self._labelled("entropy", found.value, {}, False, **attrs)
-    if method == "monte-carlo":
-        rows = _simulated_rows(law, n, random_seed)
-        surprise = -log_mixture(law, rows)
-        some = np.isfinite(surprise)  # rounding may move a row to an end, where the density is zero
-        value, mark = _simulated_mean(surprise[some], int(np.sum(~some)))
-        attrs |= mark | self._error(influence(law, rows[some], surprise[some]))
-        return self._labelled("entropy", value, {}, False, **attrs)
-    return _bounds(self, "entropy", law, bounds, tolerance, attrs)
+    rows = _simulated_rows(law, n, random_seed)
+    surprise = -log_mixture(law, rows)
+    some = np.isfinite(surprise)  # rounding may move a row to an end, where the density is zero
+    value, mark = _simulated_mean(surprise[some], int(np.sum(~some)))
+    attrs |= mark | self._error(influence(law, rows[some], surprise[some]))
+    return self._labelled("entropy", value, {}, False, **attrs)
 
 
 def kl(
@@ -124,16 +112,13 @@ def kl(
     other : posterior, fit or circuit with parameters
         With the same columns; for example the same posterior under another condition.
     columns, method, n, random_seed
-        As for `entropy`. The lower bound is the largest divergence of one column, the upper one follows the
-        chain rule down the network, between conditions on the same draws. Between posteriors of different samplings,
-        and of unions, it is infinite, and "auto" simulates in place of bounds.
+        As for `entropy`. Simulation finds an infinite divergence where a simulated row shows it.
 
     Returns
     -------
     DataArray
-        A scalar, or ("lower", "upper") along ``bound``; ``tolerance`` of the lower one is measured as for
-        `entropy`, the upper one is in closed form. ``mcse_chain`` has the error over the draws of both posteriors,
-        together where these are the same draws.
+        A scalar, marked as that of `entropy`. ``mcse_chain`` has the error over the draws of both posteriors, together
+        where these are the same draws.
 
     Examples
     --------
@@ -160,11 +145,8 @@ def kl(
     number = {c.name: d for d, c in enumerate(other_law.columns)}
     matched = [number[c.name] for c in law.columns]
     is_same = law.is_same(other_law)
-    is_open, method = method == "auto", _method(method, law)
+    method = _method(method, law)
     attrs = self._weight_mark(law)
-    high, off = law.divergence_bound(other_law, matched) if method == "bounds" else (np.inf, 0.0)
-    if method == "bounds" and is_open and np.isinf(high):
-        method = "monte-carlo"
 
     def error(own: np.ndarray, of_other: np.ndarray) -> dict[str, Any]:
         """Over the draws of this law and of the other one: together where these are the same draws."""
@@ -187,22 +169,18 @@ def kl(
         of_column, of_other = law.divergence_of_column(0, other_law, 0)
         attrs |= _mark(law, of_column.tolerance) | error(of_column.influence, of_other)
         return self._labelled("kl", of_column.value, {}, False, **attrs)
-    if method == "monte-carlo":
-        rows = _simulated_rows(law, n, random_seed)
-        there = np.empty((len(rows), len(matched)))
-        there[:, matched] = rows
-        ratio = log_mixture(law, rows) - log_mixture(other_law, there)
-        value, mark = _simulated_mean(ratio)
-        with np.errstate(invalid="ignore"):
-            own = influence(law, rows, ratio)
-        slope = -shares_of_circuits(other_law, there)
-        if is_same:  # of mean 0, and with the noise of the same rows
-            slope += shares_of_circuits(law, rows)
-        attrs |= mark | error(own, slope)
-        return self._labelled("kl", value, {}, False, **attrs)
-    singles = [law.divergence_of_column(d, other_law, e)[0] for d, e in enumerate(matched)]
-    low = max(singles, key=lambda single: single.value)
-    return _bounds(self, "kl", law, np.array([low.value, high]), max(low.tolerance, off), attrs)
+    rows = _simulated_rows(law, n, random_seed)
+    there = np.empty((len(rows), len(matched)))
+    there[:, matched] = rows
+    ratio = log_mixture(law, rows) - log_mixture(other_law, there)
+    value, mark = _simulated_mean(ratio)
+    with np.errstate(invalid="ignore"):
+        own = influence(law, rows, ratio)
+    slope = -shares_of_circuits(other_law, there)
+    if is_same:  # of mean 0, and with the noise of the same rows
+        slope += shares_of_circuits(law, rows)
+    attrs |= mark | error(own, slope)
+    return self._labelled("kl", value, {}, False, **attrs)
 
 
 def mutual_information(
@@ -225,9 +203,8 @@ def mutual_information(
         What is known, as for `condition`.
     per_draw : bool
         Whether each draw's own is wanted; of single columns only.
-    method : {"auto", "enumeration", "quadrature", "monte-carlo"}
-        Enumeration where all columns have levels, quadrature (or sums over counts) for two single columns,
-        else Monte Carlo.
+    method : {"auto", "enumeration", "monte-carlo"}
+        Enumeration where all columns have levels, else Monte Carlo.
     n : int
         Rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
@@ -236,9 +213,8 @@ def mutual_information(
     Returns
     -------
     DataArray
-        Marked exact, numerical (``tolerance`` is the change when the panels are halved, and an allowance for mass
-        that they misplace) or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what
-        the draws disagree about adds dependence.
+        Marked exact or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what the draws
+        disagree about adds dependence.
 
     Examples
     --------
@@ -251,35 +227,28 @@ def mutual_information(
     law = _law_asked(self, "mutual_information", [*names[0], *names[1]], known)
     number = {c.name: d for d, c in enumerate(law.columns)}
     groups = [[number[name] for name in group] for group in names]
-    allowed = tuple(m for m in METHODS if m != "bounds")
+    allowed = tuple(m for m in METHODS if m != "quadrature")
     if method not in allowed:
         raise ValueError(f"method must be one of {allowed}, got {quoted(method)}")
-    single = len(groups[0]) == len(groups[1]) == 1
     are_few = n_states(law) <= MOST_STATES
-    if method == "auto":
-        method = "enumeration" if are_few else "quadrature" if single else "monte-carlo"
     if method == "enumeration" and not are_few:
         raise ValueError(OF_LEVELS)
-    if method == "quadrature" and not single:
-        raise ValueError('method="quadrature" is for two single columns; give one name each')
-    if per_draw and (not single or method == "monte-carlo"):
-        raise ValueError("per_draw=True is for two single columns without Monte Carlo")
+    is_exact = method != "monte-carlo" and are_few
     attrs = self._weight_mark(law)
     if per_draw:
-        each, tolerance = law.informations_of_circuits(0, 1)
-        return self._labelled("mutual_information", each, {}, True, **_mark(law, tolerance))
-    if method == "monte-carlo":
-        rows = _simulated_rows(law, n, random_seed)
-        both, one, other = (
-            log_mixture(law, with_columns(rows, c)) for c in ([*groups[0], *groups[1]], groups[0], groups[1])
-        )
-        with np.errstate(invalid="ignore"):  # of a row that rounding has moved to an end, which is left out
-            ratio = both - one - other
-        some = np.isfinite(ratio)
-        value, mark = _simulated_mean(ratio[some], int(np.sum(~some)))
-        attrs |= mark | self._error(influence(law, rows[some], ratio[some]))
-        return self._labelled("mutual_information", value, {}, False, **attrs)
-    if method == "enumeration":
+        if not len(groups[0]) == len(groups[1]) == 1:
+            raise ValueError("per_draw=True is for two single columns")
+        pair, mark = (groups[0][0], groups[1][0]), {}
+        if is_exact:
+            each = informations_of_levels(law, *pair)
+        else:
+            found = simulated_informations(law, [pair], checked_count("n", n, least=2), random_seed)
+            each, mark = (
+                found.of_circuits[:, 0],
+                {"exactness": "monte-carlo", "mcse": self._by_chain(found.errors_of_circuits[:, 0])},
+            )
+        return self._labelled("mutual_information", each, {}, True, **mark)
+    if is_exact:
         p, each, weight = states_of(law, [*groups[0], *groups[1]])
         joint = p.reshape(int(np.prod([len(law.columns[d].levels or ()) for d in groups[0]])), -1)
         alone = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
@@ -288,9 +257,16 @@ def mutual_information(
         value = max(float(p @ ratio), 0.0)
         error = self._error(weight * (each @ ratio - value))
         return self._labelled("mutual_information", value, {}, False, **attrs, **error)
-    found = law.information_of_pair(*groups[0], *groups[1])
-    attrs |= _mark(law, found.tolerance) | self._error(found.influence)
-    return self._labelled("mutual_information", found.value, {}, False, **attrs)
+    rows = _simulated_rows(law, n, random_seed)
+    both, one, other = (
+        log_mixture(law, with_columns(rows, c)) for c in ([*groups[0], *groups[1]], groups[0], groups[1])
+    )
+    with np.errstate(invalid="ignore"):  # of a row that rounding has moved to an end, which is left out
+        ratio = both - one - other
+    some = np.isfinite(ratio)
+    value, mark = _simulated_mean(ratio[some], int(np.sum(~some)))
+    attrs |= mark | self._error(influence(law, rows[some], ratio[some]))
+    return self._labelled("mutual_information", value, {}, False, **attrs)
 
 
 def event_information(
@@ -399,7 +375,7 @@ def _method(method: str, law: Law) -> str:
         raise ValueError(f"method must be one of {METHODS}, got {quoted(method)}")
     are_few = n_states(law) <= MOST_STATES
     if method == "auto":
-        return "enumeration" if are_few else "quadrature" if len(law.columns) == 1 else "bounds"
+        return "enumeration" if are_few else "quadrature" if len(law.columns) == 1 else "monte-carlo"
     if method == "enumeration" and not are_few:
         raise ValueError(OF_LEVELS)
     if method == "quadrature" and len(law.columns) > 1:
@@ -419,17 +395,6 @@ def _simulated_mean(values: np.ndarray, left_out: int = 0) -> tuple[float, dict[
         return float("inf"), {"exactness": "monte-carlo", "mcse": 0.0}
     mark = {"exactness": "monte-carlo", "mcse": float(values.std(ddof=1) / np.sqrt(values.size))}
     return float(values.mean()), mark | ({"left_out": left_out} if left_out else {})
-
-
-def _bounds(
-    self: AskedLaw, name: str, law: Law, bounds: np.ndarray, tolerance: float, attrs: dict[str, Any]
-) -> "xr.DataArray":
-    """Bounds, or the value where they meet."""
-    low, high = bounds.tolist()
-    if np.isinf(low) or abs(high - low) <= MEET:
-        return self._labelled(name, low, {}, False, **attrs, **_mark(law, tolerance))
-    attrs |= {"exactness": "bound", "tolerance": tolerance, **BOUND_NOTE}
-    return self._labelled(name, bounds, {"bound": ["lower", "upper"]}, False, **attrs)
 
 
 def _simulated_rows(law: Law, n: Any, random_seed: Any) -> np.ndarray:

@@ -1,12 +1,16 @@
 """How columns depend on each other: mutual information of every pair, with its uncertainty over the circuits."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given
-from pymc_spn.numerics.asked_numbers import check_prob
-from pymc_spn.numerics.draw_averages import even_choice, relative_weights
+from pymc_spn.answers.sums import MOST_STATES, simulated, states_of, with_columns
+from pymc_spn.laws.law import Law
+from pymc_spn.numerics.asked_numbers import check_prob, checked_count
+from pymc_spn.numerics.draw_averages import log_average, relative_weights
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
@@ -14,6 +18,26 @@ from pymc_spn.numerics.weighted_intervals import shortest_interval
 
 if TYPE_CHECKING:
     import xarray as xr
+
+SIMULATED_PAIRS = 1_000
+BLOCK_VALUES = 10_000_000  # per-circuit log densities of single columns held at a time (80 MB)
+CLOSE = 1e-3  # log ratio below which r log r - r + 1 is the first terms of its series
+
+
+class Informations(NamedTuple):
+    """Simulated mutual informations of P pairs of columns, in nats.
+
+    Parameters
+    ----------
+    of_circuits, errors_of_circuits : (S, P) float64
+        Under each circuit, NaN where what is known cannot be, and standard errors of simulation.
+    errors : (P,) float64
+        Standard errors of the weighted means over circuits.
+    """
+
+    of_circuits: np.ndarray
+    errors_of_circuits: np.ndarray
+    errors: np.ndarray
 
 
 def dependence(
@@ -24,6 +48,8 @@ def dependence(
     per_draw: bool = False,
     max_draws: int | None = 200,
     progressbar: bool = True,
+    n: int = SIMULATED_PAIRS,
+    random_seed: int | np.random.Generator | None = None,
 ) -> "xr.Dataset | xr.DataArray":
     """Mutual information of every pair of columns, with its uncertainty over draws.
 
@@ -41,13 +67,19 @@ def dependence(
         Draws that are used, evenly spaced; None for all.
     progressbar : bool
         Whether a bar shows how far the answer is, if it lasts.
+    n : int
+        Rows that are simulated, and as many pairs of cells from different rows, at least 2. The same serve all draws
+        and pairs. Pairs of columns with levels need none.
+    random_seed : int, Generator or None
+        Of these rows.
 
     Returns
     -------
     Dataset
         ``mutual_information`` (column, other), the mean of the draws' own; ``hdi`` (column, other, bound);
         ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
-        a continuous column has infinite information about itself.
+        a continuous column has infinite information about itself. Marked exact where all columns have levels, else
+        monte-carlo: ``mcse`` (column, other) is the standard error of simulation, 0 for pairs with levels.
 
     Examples
     --------
@@ -60,48 +92,54 @@ def dependence(
     check_prob(prob)
     if not threshold >= 0.0:
         raise ValueError(f"threshold must be at least 0, got {quoted(threshold)}")
+    if max_draws is not None and not per_draw:
+        self = self._fewer_draws(checked_count("max_draws", max_draws, least=1))
     law = self._known(given).law
     if len(law.columns) < 2:
         raise ValueError("dependence needs at least two columns that are not known")
-    n_chains = len(law.marks.chains)
-    used = np.arange(law.n_circuits)
-    if max_draws is not None and not per_draw:
-        if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
-            raise ValueError(f"max_draws must be an integer of at least 1 or None, got {quoted(max_draws)}")
-        length = law.n_circuits // n_chains  # alike in every chain
-        within = even_choice(length, max_draws // n_chains)
-        used = (np.arange(n_chains)[:, None] * length + within).ravel()
-    side = len(law.columns)
+    side, n_circuits = len(law.columns), law.n_circuits
     refuse_memory(
-        f"dependence of {side:,} columns in {used.size:,} draws",
-        4.0 * used.size * side * (side - 1) + 40.0 * side**2,
+        f"dependence of {side:,} columns in {n_circuits:,} draws",
+        16.0 * n_circuits * side * (side - 1) + 40.0 * side**2,
         "ask post.marginal([...]) of some columns, or lower max_draws",
     )
+    pairs = list(combinations(range(side), 2))
+    levels = [len(column.levels or ()) for column in law.columns]
+    is_exact = np.array([0 < levels[a] * levels[b] <= MOST_STATES for a, b in pairs])
+    tables, errors = np.empty((n_circuits, len(pairs))), np.zeros(len(pairs))
+    errors_of_draws = np.zeros(tables.shape)
     with counted("Comparing pairs of columns", progressbar):
-        tables, tolerance = law.informations(used)
+        for k in np.flatnonzero(is_exact):
+            tables[:, k] = informations_of_levels(law, *pairs[k])
+        if not is_exact.all():
+            some = np.flatnonzero(~is_exact)
+            found = simulated_informations(law, [pairs[k] for k in some], checked_count("n", n, least=2), random_seed)
+            tables[:, some], errors_of_draws[:, some], errors[some] = found
     names = [column.name for column in law.columns]
     coords = {"column": names, "other": names}
-    attrs: dict[str, Any] = {"exactness": "exact"}
-    if any(column.levels is None for column in law.columns):
-        attrs = {"exactness": "numerical", "tolerance": tolerance}
+    attrs: dict[str, Any] = {"exactness": "exact" if is_exact.all() else "monte-carlo"}
     if per_draw:
+        if not is_exact.all():
+            attrs["mcse"] = self._by_chain(_both_ways(errors_of_draws, side, 0.0))
         return self._labelled("mutual_information", _both_ways(tables, side, np.nan), coords, True, **attrs)
-    weight = relative_weights(law.log_weights[used])
+    weight = relative_weights(law.log_weights)
     weight = weight / weight.sum()
-    mean = weight @ tables
-    bounds = np.array([shortest_interval(each, weight, prob) for each in tables.T])
-    above = np.where(np.isnan(mean), np.nan, weight @ (tables > threshold))
+    possible = weight > 0.0
+    mean = weight[possible] @ tables[possible]
+    bounds = np.array([shortest_interval(each, weight[possible], prob) for each in tables[possible].T])
+    above = weight[possible] @ (tables[possible] > threshold)
     labels = {**coords, "bound": ["lower", "upper"]}
-    error = self._error(used.size * weight[:, None] * np.nan_to_num(tables - mean))
+    error = self._error(n_circuits * weight[:, None] * np.nan_to_num(tables - mean))
     if "mcse_chain" in error:
         error["mcse_chain"] = _both_ways(error["mcse_chain"], side, 0.0)
     mean, above = _both_ways(mean, side, np.nan), _both_ways(above, side, np.nan)
     bounds = np.moveaxis(_both_ways(bounds.T, side, np.nan), 0, 2)
-    attrs = self._attrs(
-        **attrs, **self._weight_mark(law), **self._draws_mark(used.size), n_draws=int(used.size), **error
-    )
+    attrs = self._attrs(**attrs, **self._weight_mark(law), n_draws=n_circuits, **error)
     disagree = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
     disagree = self._attrs(**disagree, mcse_chain_note="no mcse_chain: it is that of mutual_information")
+    if not is_exact.all():
+        attrs["mcse"] = _both_ways(errors, side, 0.0)
+        disagree["mcse_note"] = "no mcse: it is that of mutual_information"
     return xr.Dataset(
         {
             "mutual_information": (("column", "other"), mean, attrs),
@@ -109,8 +147,86 @@ def dependence(
             "p_dependent": (("column", "other"), above, {**disagree, "threshold": threshold}),
         },
         labels,
-        {k: attrs[k] for k in ("exactness", "learner", "tolerance") if k in attrs},
+        {k: attrs[k] for k in ("exactness", "learner") if k in attrs},
     )
+
+
+def informations_of_levels(law: Law, a: int, b: int) -> np.ndarray:
+    """Mutual information (S,) in nats of two columns with levels under each circuit; NaN where there is none."""
+    each = states_of(law, [a, b]).each
+    total = each.sum(axis=1)
+    joint = (each / np.where(total > 0.0, total, np.nan)[:, None]).reshape(-1, *_shape(law, a, b))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(joint / (joint.sum(axis=2, keepdims=True) * joint.sum(axis=1, keepdims=True)))
+        return np.maximum(np.where(joint == 0.0, 0.0, joint * ratio).sum(axis=(1, 2)), 0.0)
+
+
+def _shape(law: Law, a: int, b: int) -> tuple[int, int]:
+    return len(law.columns[a].levels or ()), len(law.columns[b].levels or ())
+
+
+def simulated_informations(law: Law, pairs: Sequence[tuple[int, int]], n: int, random_seed: Any) -> Informations:
+    """Mutual informations of pairs of columns under each circuit, from rows of the mixture over circuits.
+
+    With r the ratio of a circuit's joint density p and the product q of its margins, the information is the integral of
+    q (r log r - r + 1), which is never negative, and small where r is near 1. Half of the points are pairs of cells of
+    one simulated row, half of different rows. Each is weighed by its density among all of them.
+
+    Parameters
+    ----------
+    law : Law
+    pairs : sequence of (int, int)
+        Columns.
+    n : int
+        Rows, and pairs of cells of different rows.
+    random_seed : int, Generator or None
+    """
+    rng = np.random.default_rng(random_seed)
+    both, first, second = (simulated(law, n, rng) for _ in range(3))
+    columns = sorted({d for pair in pairs for d in pair})
+    log_weights = law.log_weights - log_average(law.log_weights, np.zeros(law.n_circuits))
+    weight = np.exp(log_weights)
+    # halves; sums of terms and of their squares, under each circuit and of the mean over these
+    sums, means = np.zeros((2, 2, law.n_circuits, len(pairs))), np.zeros((2, 2, len(pairs)))
+    step = max(1, BLOCK_VALUES // (3 * law.n_circuits * len(columns)))
+    for start in range(0, n, step):
+        parts = [rows[start : start + step] for rows in (both, first, second)]
+        size, stacked = len(parts[0]), np.concatenate(parts)
+        singles = {d: law.log_density(with_columns(stacked, [d])) for d in columns}
+        of_mixture = {d: log_average(log_weights, logs) for d, logs in singles.items()}
+        mixed = np.concatenate([parts[0], np.full(parts[0].shape, np.nan)])
+        for k, (a, b) in enumerate(pairs):
+            mixed[size:, a], mixed[size:, b] = parts[1][:, a], parts[2][:, b]
+            joint = law.log_density(with_columns(mixed, [a, b]))
+            at_a, at_b = np.arange(2 * size), np.r_[:size, 2 * size : 3 * size]
+            apart = singles[a][:, at_a] + singles[b][:, at_b]
+            proposal = np.logaddexp(
+                log_average(log_weights, joint), of_mixture[a][at_a] + of_mixture[b][at_b]
+            ) - np.log(2.0)
+            terms = _terms(joint, apart, proposal)
+            for half, own in enumerate((terms[:, :size], terms[:, size:])):
+                sums[half, :, :, k] += own.sum(axis=1), np.square(own).sum(axis=1)
+                means[half, :, k] += (weight @ own).sum(), np.square(weight @ own).sum()
+            mixed[size:] = np.nan
+    out = 0.5 * sums[:, 0].sum(axis=0) / n
+    out[weight == 0.0] = np.nan
+    return Informations(out, _errors(sums, n), _errors(means, n))
+
+
+def _terms(joint: np.ndarray, apart: np.ndarray, proposal: np.ndarray) -> np.ndarray:
+    """q (r log r - r + 1) over the density of the points (S, n); 0 where rounding has moved a point to an end."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        ratio = joint - apart
+        p, q = np.exp(joint - proposal), np.exp(apart - proposal)
+        terms = np.where(p > 0.0, p * ratio, 0.0) - p + q
+        terms = np.where(np.abs(ratio) < CLOSE, q * np.square(ratio) * (0.5 + ratio / 6.0), terms)
+    return np.where(np.isfinite(proposal) & np.isfinite(terms), np.maximum(terms, 0.0), 0.0)
+
+
+def _errors(sums: np.ndarray, n: int) -> np.ndarray:
+    """Standard errors of the mean of two halves of n terms, from sums (2, 2, ..) of these and of their squares."""
+    variance = np.maximum(sums[:, 1] - np.square(sums[:, 0]) / n, 0.0) / (n - 1.0)
+    return 0.5 * np.sqrt(variance.sum(axis=0) / n)
 
 
 def _both_ways(pairs: np.ndarray, side: int, diagonal: float) -> np.ndarray:

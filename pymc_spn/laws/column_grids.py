@@ -19,6 +19,7 @@ ROUNDED = 4.0  # mass that rounding of points may misplace, as a multiple of the
 MOST_COUNTS = 4_000  # values of a count column that are summed
 WIDE_COUNTS = 1_000  # values of a column whose rounded Gaussian leaves have long tails: beyond so many tails are cut
 LARGEST_CUT = 1e-4  # mass of what is cut there
+NO_MASS = 1e-100  # of a panel: where another density underflows it is no sign that this one excludes it
 GRID_DRAWS = 8  # draws whose mixture places a grid
 BLOCK_VALUES = 2_000_000  # densities of leaves held at a time (16 MB)
 LARGEST = 1e290  # where the grid of a column with log-normal leaves ends, whose quantiles may be beyond all numbers
@@ -30,12 +31,6 @@ class Grid(NamedTuple):
     x: np.ndarray
     weight: np.ndarray
     ends: tuple[float, float] | None = None
-    cut: float = 0.0  # mass in the tails of whole numbers that are left out, or misplaced by rounding of points
-
-    @property
-    def cut_information(self) -> float:
-        """Allowance in nats for what the mass that is left out or misplaced says of another column."""
-        return self.cut * (1.0 - float(np.log(self.cut))) if self.cut > 0.0 else 0.0
 
 
 def grid_of(
@@ -70,12 +65,10 @@ def grid_of(
                 low, high = law.quantile(np.array([tail, 1.0 - tail]))
                 if high - low < WIDE_COUNTS:
                     x = np.arange(low, high + 1.0)
-                    return Grid(x, np.ones(x.size), (float(low) - 1.0, float(high)), 2.0 * tail)
+                    return Grid(x, np.ones(x.size), (float(low) - 1.0, float(high)))
             raise ValueError(
-                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed. For "
-                "two "
-                f'columns use method="monte-carlo"; leave this column out with marginal(); or fit it as a number, '
-                f"with kinds={{{name!r}: 'real'}}"
+                f"column {name!r} takes {last - first + 1:g} counts, more than the {MOST_COUNTS} that are summed: use "
+                f"method=\"monte-carlo\"; or fit it as a number, with kinds={{{name!r}: 'real'}}"
             )
         x = np.arange(first, last + 1.0)
         return Grid(x, np.ones(x.size), (float(first) - 1.0, float(last)))
@@ -107,7 +100,7 @@ def grid_of(
         return _misplaced(law, start, end, log_from)
 
     halved = halved_panels(cuts, log_from, misplaced, max(largest, lost), MOST_PANELS)[0]
-    return gauss_points(halved, log_from)._replace(cut=lost)
+    return gauss_points(halved, log_from)
 
 
 def _misplaced(law: ColumnLaw | JoinedLaw, start: np.ndarray, end: np.ndarray, log_from: float) -> np.ndarray:
@@ -233,26 +226,3 @@ def beyond_grid(
     mass = max(float(below + 1.0 - upto) + unresolved, np.finfo(np.float64).eps)
     distance = max(0.5 * (grid.ends[1] - grid.ends[0]), np.finfo(np.float64).tiny)
     return 10.0 * mass * (1.0 + abs(float(np.log(mass))) + abs(float(np.log(distance)))) + of_logs
-
-
-def information(mass: np.ndarray) -> float:
-    """Mutual information in nats of a table of masses, scaled to 1; its own margins are used, so it is never negative.
-
-    NaN where there are none.
-    """
-    total = mass.sum()
-    if not 0.0 < total < np.inf:
-        return np.nan
-    mass = mass / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log(mass) - np.log(mass.sum(axis=1))[:, None] - np.log(mass.sum(axis=0))
-        return max(float(np.sum(np.where(mass > 0.0, mass * ratio, 0.0))), 0.0)
-
-
-def divergence(p: np.ndarray, q: np.ndarray) -> float:
-    """KL divergence in nats of masses, each scaled to 1; infinite where q has none."""
-    p, q = p / p.sum(), q / q.sum()
-    inside = p > 0.0
-    if np.any(q[inside] <= 0.0):
-        return np.inf
-    return max(float(np.sum(p[inside] * np.log(p[inside] / q[inside]))), 0.0)

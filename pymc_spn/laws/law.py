@@ -65,7 +65,7 @@ class Completed(NamedTuple):
 
 
 class Integral(NamedTuple):
-    """An integral over one or two columns of the mixture over circuits.
+    """An integral over a column of the mixture over circuits.
 
     Parameters
     ----------
@@ -289,29 +289,6 @@ class Law(ABC):
     @abstractmethod
     def divergence_of_column(self, d: int, other: "Law", e: int) -> tuple[Integral, np.ndarray]:
         """Divergence of a column from one of another law, and what the circuits of that one add to it."""
-
-    @abstractmethod
-    def information_of_pair(self, a: int, b: int) -> Integral:
-        """Mutual information of two columns."""
-
-    @abstractmethod
-    def informations_of_circuits(self, a: int, b: int) -> tuple[np.ndarray, float]:
-        """Mutual information (S,) of two columns under each circuit, and a tolerance."""
-
-    @abstractmethod
-    def informations(self, used: np.ndarray) -> tuple[np.ndarray, float]:
-        """Mutual information (k, D (D - 1) / 2) of all pairs of columns under some circuits (k,), and a tolerance.
-
-        Pairs are in the order of `itertools.combinations`.
-        """
-
-    @abstractmethod
-    def entropy_bounds(self) -> tuple[np.ndarray, float]:
-        """Lower and upper bound (2,) of the entropy of all columns, and their tolerance."""
-
-    def divergence_bound(self, other: "Law", places: Sequence[int]) -> tuple[float, float]:
-        """Upper bound of the divergence of all columns from those of another law at these places, and its tolerance."""
-        return float("inf"), 0.0
 
     # ---- rows
 

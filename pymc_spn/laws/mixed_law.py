@@ -1,6 +1,6 @@
 """A mixture of laws of the same circuits, given disjoint events: what a union of events is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +11,7 @@ from pymc_spn.events.events import Event, Events
 from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.column_laws import JoinedLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
-from pymc_spn.laws.grid_law import CircuitOnGrids, GridLaw
+from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.law import Best, Completed, Law
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
 
@@ -125,12 +125,6 @@ class MixedLaw(GridLaw):
         """See `Law`: the leaves of all parts."""
         return ColumnOfRows([one for part in self.parts for one in part.column_of_rows(d, rows).parts])
 
-    def on_grids(self, s: int) -> "MixedOnGrids":
-        """See `Law`; parts without a share are left out."""
-        used = np.flatnonzero(self.shares[:, s] > 0.0).tolist()
-        parts = [self.parts[j] for j in used]
-        return MixedOnGrids([part.on_grids(s) for part in parts if isinstance(part, GridLaw)], self.shares[used, s])
-
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`: by the law of total covariance."""
         found = [part.moments(columns, covariance) for part in self.parts]
@@ -225,39 +219,3 @@ def best_of_parts(law: Law, tolerance: float, max_boxes: int | None) -> Best:
 def _known_of(part: Law) -> Events:
     known = {d: part.known(d) for d in range(len(part.columns))}
     return {d: event for d, event in known.items() if event is not None}
-
-
-class MixedOnGrids:
-    """One circuit of a mixture on grids.
-
-    Parameters
-    ----------
-    parts : sequence of CircuitOnGrids
-    shares : (J,) float64
-    """
-
-    def __init__(self, parts: Sequence[CircuitOnGrids], shares: np.ndarray) -> None:
-        self.parts, self.shares = parts, shares.tolist()
-
-    def masses(self, d: int, grid: Any) -> list[Any]:
-        """Of each part."""
-        return [part.masses(d, grid) for part in self.parts]
-
-    def pair(self, a: int, b: int, on_a: Sequence[Any], on_b: Sequence[Any]) -> np.ndarray:
-        """Joint masses (X, Y) of two columns on their grids, from `masses`."""
-        return self._sum(lambda part, x, y: part.pair(a, b, x, y), on_a, on_b)
-
-    def factors(self, a: int, b: int, on_a: Sequence[Any], on_b: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Matrices (k, X) and (k, Y) whose product are the joint masses, from `masses`."""
-        parts = zip(self.shares, self.parts, on_a, on_b, strict=True)
-        found = [(share, *part.factors(a, b, x, y)) for share, part, x, y in parts]
-        first = np.concatenate([share * one for share, one, _ in found])
-        return first, np.concatenate([other for *_, other in found])
-
-    def single(self, d: int, on_d: Sequence[Any]) -> np.ndarray:
-        """Masses (X,) of a column on its grid, from `masses`."""
-        return self._sum(lambda part, x: part.single(d, x), on_d)
-
-    def _sum(self, of_part: Callable[..., np.ndarray], *on: Sequence[Any]) -> np.ndarray:
-        parts = zip(self.shares, self.parts, *on, strict=True)
-        return sum((share * of_part(part, *each) for share, part, *each in parts), np.zeros(()))

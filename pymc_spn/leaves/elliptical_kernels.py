@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pymc_spn.leaves.normal_inverse_wishart import LOG_PI
-from pymc_spn.numerics.elementary import exp_or_zero, fast_log1p
+from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
 
 BLOCK = 64  # rows at a time
@@ -180,26 +180,3 @@ def column_of_pairs(parameters, leaf, rows, column, out):
         out[p, 0] = centre
         out[p, 1] = factor[n_seen, n_seen] * math.sqrt(grown)
         out[p, 2] = dof + n_seen
-
-
-@kernel
-def add_pair_densities(weight, parameters, x, y, out):
-    """Add up weighted densities of leaves (n,) over two columns on a grid (X, Y)."""
-    for leaf in range(weight.size):
-        if weight[leaf] == 0.0:
-            continue
-        dof, m0, m1, s00, s01, _, s11 = parameters[leaf]
-        l00 = math.sqrt(s00)
-        l10 = s01 / l00
-        l11 = math.sqrt(s11 - l10 * l10)
-        constant = weight[leaf] / (2.0 * math.pi * l00 * l11)
-        power = 0.5 * dof + 1.0
-        inverse = 1.0 / (l11 * math.sqrt(dof))
-        for i in range(x.size):
-            z = (x[i] - m0) / l00
-            centre = m1 + l10 * z
-            first = z * z / dof
-            row = out[i]
-            for j in range(y.size):
-                t = (y[j] - centre) * inverse
-                row[j] += constant * exp_or_zero(-power * fast_log1p(min(first + t * t, FAR)))

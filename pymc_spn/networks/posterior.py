@@ -131,6 +131,10 @@ class SPNPosterior(TrainingRowSimilarity):
     def _each_draw(self, per_draw: bool) -> "SPNPosterior":
         return self._with_all_draws if per_draw else self
 
+    def _fewer_draws(self, n: int) -> "SPNPosterior":
+        n = max(n // len(self._law.marks.chains), 1)
+        return self._with((self._states.whole or self._states).some(n)) if n < len(self._law.marks.draws) else self
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write all that `from_idata` needs to one netCDF file.
 

@@ -19,7 +19,6 @@ from pymc_spn.events.events import (
     points_of,
     spread_of,
 )
-from pymc_spn.laws.column_grids import divergence
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
@@ -30,13 +29,12 @@ from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.maxima.box_search import search
 from pymc_spn.maxima.most_probable import allowed_values, box_limit
-from pymc_spn.networks.draws_on_grids import DrawOnGrids
 from pymc_spn.networks.joint_rows import leaves_in_rows
 from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.draw_laws import DrawLaws, law_of_column
+from pymc_spn.networks.records.draw_laws import law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -237,33 +235,9 @@ class RecordedLaw(GridLaw):
         """See `Law`."""
         return law_of_column(self.states, self.kept[d], self._known_of_draws)
 
-    def on_grids(self, s: int) -> "DrawOnGrids":
-        """See `Law`."""
-        return DrawOnGrids(DrawLaws(self.states, s, self._known_of_draws), self.kept)
-
     @cached_property
     def _known_of_draws(self) -> KnownOfDraws:
         return KnownOfDraws(self.states, self.row(self.evidence), spread_of(self.evidence))
-
-    def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
-        """See `Law`: by convexity, the divergence of the draws' weights, and the mean divergence within draws."""
-        if not isinstance(other, RecordedLaw) or not self.is_same(other) or self.states.has_joints:
-            return np.inf, 0.0
-        p, q = relative_weights(self.log_weights), relative_weights(other.log_weights)
-        if np.any((p > 0.0) & (q <= 0.0)):
-            return np.inf, 0.0
-        columns = range(len(self.columns))
-        within = sum(
-            p[s] / p.sum() * self.on_grids(s).divergence_bound(other.on_grids(s), columns)
-            for s in np.flatnonzero(p > 0.0).tolist()
-        )
-        return float(within + divergence(p, q)), 0.0
-
-    def entropy_bounds(self) -> tuple[np.ndarray, float]:
-        """See `Law`: none is known of leaves over several columns."""
-        if self.states.has_joints:
-            return np.array([-np.inf, np.inf]), 0.0
-        return super().entropy_bounds()
 
     def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
         """See `Law`."""

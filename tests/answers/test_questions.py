@@ -86,8 +86,8 @@ QUESTIONS = {
 INTEGRALS = {
     "entropy": lambda p: p.entropy("x0"),
     "entropy of counts": lambda p: p.entropy("x2", given=EVENT),
-    "mutual_information": lambda p: p.mutual_information("x0", "x2"),
-    "dependence": lambda p: p.dependence()["mutual_information"],
+    "mutual_information": lambda p: p.mutual_information("x0", "x2", n=2_000, random_seed=1),
+    "dependence": lambda p: p.dependence(random_seed=1)["mutual_information"],
 }
 DRAWN = {
     "sample": lambda p, rows: p.sample(4, given=EVENT, random_seed=1),
@@ -236,9 +236,10 @@ def test_a_planted_mistake_is_found(law, monkeypatch):
 
 @pytest.mark.parametrize("question", INTEGRALS)
 @pytest.mark.parametrize("law", ["condition", "union", "union of a fit"])
-def test_integrals_agree_within_their_tolerances(law, question):
+def test_integrals_agree_within_their_errors(law, question):
     ours, theirs = (INTEGRALS[question](one) for one in law_and_circuit(law))
     off = sum(found.attrs.get("tolerance", 0.0) for found in (ours, theirs)) + 1e-9
+    off += 5.0 * np.hypot(*(np.max(found.attrs.get("mcse", 0.0)) for found in (ours, theirs)))
     if question == "dependence":  # of each draw, and of their mixture: draws add dependence
         assert ours.dims == theirs.dims and np.all((theirs >= ours - 0.05) | np.isnan(ours))
         return

@@ -19,14 +19,6 @@ from pymc_spn.circuits.laws.circuit_events import (
     masses_of,
 )
 from pymc_spn.circuits.laws.circuit_events import intersect as intersect_columns
-from pymc_spn.circuits.laws.circuit_information import (
-    divergence_bound,
-    divergence_of_columns,
-    entropy_bounds,
-    entropy_of_column,
-    information_of_pair,
-    table_of_informations,
-)
 from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.circuit_rows import ExplicitLeavesInRows
 from pymc_spn.circuits.laws.event_draws import draw_within
@@ -281,33 +273,11 @@ class CircuitLaw(Law):
 
     def entropy_of_column(self, d: int) -> Integral:
         """See `Law`."""
-        return Integral(*entropy_of_column(self.column(d).mixture))
+        return self.column(d).entropy()
 
     def divergence_of_column(self, d: int, other: Law, e: int) -> tuple[Integral, np.ndarray]:
         """See `Law`."""
-        return Integral(*divergence_of_columns(self.column(d), other.column(e))), np.zeros(other.n_circuits)
-
-    def information_of_pair(self, a: int, b: int) -> Integral:
-        """See `Law`."""
-        return Integral(*information_of_pair(self, a, b))
-
-    def informations_of_circuits(self, a: int, b: int) -> tuple[np.ndarray, float]:
-        """See `Law`."""
-        value, tolerance = information_of_pair(self, a, b)
-        return np.array([value]), tolerance
-
-    def informations(self, used: np.ndarray) -> tuple[np.ndarray, float]:
-        """See `Law`."""
-        return table_of_informations(self)
-
-    def entropy_bounds(self) -> tuple[np.ndarray, float]:
-        """See `Law`."""
-        return (np.array([-np.inf, np.inf]), 0.0) if self.is_wide else entropy_bounds(self)
-
-    def divergence_bound(self, other: Law, places: Sequence[int]) -> tuple[float, float]:
-        """See `Law`."""
-        is_known = isinstance(other, CircuitLaw) and not self.is_wide and not other.is_wide
-        return divergence_bound(self, other, places) if is_known else (np.inf, 0.0)
+        return self.column(d).divergence(other.column(e)), np.zeros(other.n_circuits)
 
     # ---- rows
 
