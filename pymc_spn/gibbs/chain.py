@@ -5,7 +5,7 @@ import numpy as np
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.gibbs.chain_runs import ChainRuns, n_runs_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
-from pymc_spn.gibbs.joint_prior import fill_joint_leaves
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.joint_scales import update_joint_scales
 from pymc_spn.gibbs.network import LARGEST_LOG
 from pymc_spn.gibbs.palette import log_jacobian
@@ -16,8 +16,6 @@ from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 
-KERNELS = ("exact", "published", "bottom_up")
-
 
 class Chain:
     """State of one chain: assignments in a `Sampler`, hyperparameters, and the kernel that moves them.
@@ -27,8 +25,7 @@ class Chain:
     schema : NetworkSchema
     values : (N, D) float64
         The table in its own units, levels as integers, NaN where missing.
-    kernel : str
-        One of `KERNELS`.
+    kernel : {"exact", "published", "bottom_up"}
     rounding : RoundedSweeps, optional
         Sweeps over exact values where recorded ones stand for cells (`records.rounded_sweeps`).
     """
@@ -216,3 +213,22 @@ def _draw_leaf(rng, family, prior, n_levels, offset, n):
     if conjugate.reading == LOGARITHM:
         return np.exp(np.clip(drawn, -LARGEST_LOG, LARGEST_LOG)) - offset
     return drawn
+
+
+def fill_joint_leaves(rng, sampler, table):
+    """Draw the coded cells (N, D) of rows in leaves over several columns, whose parameters come from their prior."""
+    from scipy.stats import invwishart  # takes a second to load, and tables from the prior are rare
+
+    net, joints = sampler.net, sampler.net.joints
+    for r in np.flatnonzero(joints.split >= 0):
+        own = slice(joints.column_ptr[r], joints.column_ptr[r + 1])
+        columns, d = joints.column[own], joints.column_ptr[r + 1] - joints.column_ptr[r]
+        slots = sampler.slots[:, r]
+        for slot in np.unique(slots[slots >= 0]):
+            if net.edges.split[net.edges.begin[r] + slot] != joints.split[r]:
+                continue
+            rows = np.flatnonzero(slots == slot)
+            covariance = invwishart(d + EXCESS, np.diag(joints.psi0[own])).rvs(random_state=rng)
+            factor = np.linalg.cholesky(covariance)
+            mean = joints.centre[own] + factor @ rng.standard_normal(d) / np.sqrt(PRECISION_RATIO)
+            table[np.ix_(rows, columns)] = mean + rng.standard_normal((rows.size, d)) @ factor.T

@@ -239,11 +239,6 @@ class Sampler:
                 self.compact()  # a region ran full: make room and go on
         return moved
 
-    def n_occupied_leaves(self):
-        """Leaves that hold data."""
-        used = (self.net.edges.top - self.net.edges.n_free)[self.structure.leaf_region]
-        return int((used - np.diff(self.net.palette.entry_ptr)).sum())
-
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
         out = np.empty(self.slots.shape, np.int32)

@@ -3,28 +3,29 @@
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.laws.mixed_law import MixedLaw
-from pymc_spn.networks.chain_diagnosis import ADVICE, SHOWN_ROWS, diagnosis_of_chains
 from pymc_spn.networks.drawn_circuits import draw_circuits
 from pymc_spn.networks.network_posterior import ERROR_ROWS, refuse_pairs
 from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
-from pymc_spn.networks.predictive_groups import check_of_column, simulated_tables
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.record import SAVED, read_record, write_record
+from pymc_spn.networks.records.imputed_rows import complete_rows
+from pymc_spn.networks.records.record import SAVED, labelled_variables, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.row_similarity import TrainingRowSimilarity
 from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
-from pymc_spn.numerics.chain_mixing import Mixing, Questions
+from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.draw_averages import choose_draws, relative_weights
 from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import SIMULATION
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.tables import Table
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 FEWEST_DRAWS = 400  # that answer by default
 DRAWS_OF_SIZE = 4  # and for each of the effective size: an average over them has hardly more error than over all
+
+SHOWN_ROWS = 20
 
 
 class SPNPosterior(TrainingRowSimilarity):
@@ -519,3 +522,74 @@ def _draws_of_chain(
             return length if saved is None else saved
         max_draws = max(FEWEST_DRAWS, int(DRAWS_OF_SIZE * size))
     return -(-checked_count("max_draws", max_draws, least=1) // n_chains)
+
+
+ADVICE = (
+    "Tune longer, or run more sweeps for each draw (step=ps.steps.TopDownSPNStep(sweeps=5)); if they still stay apart, "
+    "post.stacked() weighs the chains by how well they predict each row from the others. post.diagnose() says which "
+    "answers are concerned"
+)
+
+
+def diagnosis_of_chains(post: Any, questions: Questions | None, df: Any, max_rows: int) -> pd.DataFrame:
+    """The table of `SPNPosterior.diagnose`."""
+    import xarray as xr
+
+    n_shown, first = checked_count("max_rows", max_rows), post._first
+    record = first.states.record
+    if df is None:
+        seen = ~np.isnan(record.table).all(axis=1)
+        df = Table(first.schema.columns, record.table[seen], pd.Index(record.rows[seen]))
+        logs = type(post)(RecordedLaw(first.states)).log_density(df, per_draw=True)
+    else:
+        logs = post.log_density(df, per_draw=True)
+    own: dict[str, xr.DataArray] = {}
+    if record.log_joint is not None:
+        own["log_joint"] = xr.DataArray(record.log_joint, dims=("chain", "draw"))
+    if logs.sizes["row"]:
+        own["log_density, mean of rows"] = logs.mean("row")
+        shown = np.unique(np.linspace(0, logs.sizes["row"] - 1, min(n_shown, logs.sizes["row"])).round().astype(int))
+        own["log_density"] = logs.isel(row=shown)
+    return diagnosis(post, questions, own)
+
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def simulated_tables(post: Any, random_seed: Any) -> "xr.DataTree":
+    """The group of `SPNPosterior.posterior_predictive`."""
+    import xarray as xr
+
+    if not post._first.is_as_sampled:
+        raise ValueError("posterior_predictive needs the posterior as sampled, no condition, marginal or weights")
+    whole = post._with_all_draws
+    states, n_draws, record = whole._first.states, whole._law.n_circuits, whole._states.record
+    n_rows, n_columns = record.table.shape
+    refuse_memory("posterior_predictive", 40.0 * n_draws * n_rows * n_columns, "sample(n) draws fewer rows")
+    chosen = np.repeat(np.arange(n_draws), n_rows)[:, None]
+    rows = complete_rows(states, np.full((1, n_columns), np.nan), {}, chosen, np.random.default_rng(random_seed))
+    labels = {f"{post.name}_row": record.rows, f"{post.name}_column": [column.name for column in post.columns]}
+    rows = rows.reshape(n_draws, n_rows, n_columns)
+    return xr.DataTree(xr.Dataset({post.name: whole._labelled(post.name, rows, labels, True, exactness=SIMULATION)}))
+
+
+def check_of_column(post: Any, column: str, random_seed: Any) -> "xr.DataTree":
+    """The tree of `SPNPosterior.predictive_check`."""
+    import xarray as xr
+
+    d, row = post._number("column", column), f"{post.name}_row"
+    name = post.columns[d].name
+    drawn = simulated_tables(post, random_seed).to_dataset()[post.name].isel({f"{post.name}_column": d}, drop=True)
+    cells = xr.DataArray(post._states.record.table[:, d], {row: drawn[row]}, [row])
+    seen = np.flatnonzero(~np.isnan(cells.values))
+    logs = post.log_likelihood()[post.name]
+    groups: dict[str, Any] = {
+        "posterior_predictive": drawn.isel({row: seen}),
+        "observed_data": cells.isel({row: seen}),
+        "log_likelihood": logs.sel({row: drawn[row].values[seen]}),
+    }
+    tree = xr.DataTree.from_dict({key: xr.Dataset({name: values}) for key, values in groups.items()})
+    # from which ArviZ finds effective sizes
+    tree["posterior"] = xr.DataTree(labelled_variables(post._with_all_draws._states.record))
+    return tree

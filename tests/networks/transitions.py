@@ -10,7 +10,7 @@ from scipy import stats
 from tests.networks.tiny import palette_and_priors, region_tree
 from tests.reference import canonical, digits_from_state, weighted_states
 
-SWEEPS = 4  # of a transition: a mistake shifts the ends further the more of them there are
+SWEEPS = 2  # of a transition: a mistake shifts the ends further the more of them there are
 
 
 def explicit_sampler(kind, problem):
