@@ -11,13 +11,11 @@ if TYPE_CHECKING:
     from pymc_spn.plots.decision_trees import plot_pdp as plot_pdp
     from pymc_spn.plots.decision_trees import plot_tree as plot_tree
     from pymc_spn.plots.edge_plots import plot_edge_probabilities as plot_edge_probabilities
-    from pymc_spn.plots.edge_plots import plot_graph as plot_graph
 
 _PUBLIC = {
     "plot_cells": "plots.circuits_cells",
     "plot_dependence": "plots.circuits_dependence",
     "plot_edge_probabilities": "plots.edge_plots",
-    "plot_graph": "plots.edge_plots",
     "plot_pairs": "plots.circuits_pair_grid",
     "plot_pdp": "plots.decision_trees",
     "plot_tree": "plots.decision_trees",
