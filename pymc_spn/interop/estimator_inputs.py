@@ -1,5 +1,6 @@
-"""How estimators read rows, classes and seeds: frames by their dtypes, arrays as numbers."""
+"""What all estimators are, and how they read rows, classes and seeds: frames by their dtypes, arrays as numbers."""
 
+import pickle
 from numbers import Integral
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.interop.scikit_learn import (
+    BaseEstimator,
     check_classification_targets,
     check_consistent_length,
     check_is_fitted,
@@ -20,6 +22,26 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
 from pymc_spn.tables.table import table_of_kind
+
+
+class PosteriorEstimator(BaseEstimator):
+    """An estimator that keeps its answers in ``posterior_``."""
+
+    posterior_: Any
+
+    # joblib maps the arrays of a pickled estimator into memory, read-only. Kernels would be compiled once more for
+    # such arrays, for many seconds, so it is given bytes.
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        if "posterior_" in state:
+            state["posterior_"] = pickle.dumps(state["posterior_"], pickle.HIGHEST_PROTOCOL)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "posterior_" in state:
+            state = state | {"posterior_": pickle.loads(state["posterior_"])}
+        super().__setstate__(state)
 
 
 def read_training_rows(estimator: Any, X: Any) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """scikit-learn estimator above the posterior over graphs: `OrderDAG`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy.typing as npt
 
@@ -9,11 +10,11 @@ from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.scores import BDeu, BGe
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty
-from pymc_spn.interop.estimator_inputs import one_of, read_training_rows, seed_of, training_table
-from pymc_spn.interop.posterior_estimator import PosteriorEstimator
+from pymc_spn.interop.estimator_inputs import PosteriorEstimator, one_of, read_training_rows, seed_of, training_table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OrderDAG(PosteriorEstimator):
     """Posterior over the directed acyclic graphs behind a table, for scikit-learn's pipelines.
 
@@ -56,34 +57,18 @@ class OrderDAG(PosteriorEstimator):
     'exact'
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "auto",
-        local_score: BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None = None,
-        prior: str | EdgePenalty | EdgeLogOdds = "fair",
-        max_candidates: int | None = None,
-        max_indegree: int | None = None,
-        required: Iterable[tuple[str, str]] | None = None,
-        forbidden: Iterable[tuple[str, str]] | None = None,
-        tiers: Sequence[Sequence[str]] | None = None,
-        kinds: Kinds | None = None,
-        standardize: bool = False,
-        random_state: EstimatorSeed | None = None,
-        progressbar: bool = False,
-    ) -> None:
-        self.method = method
-        self.local_score = local_score
-        self.prior = prior
-        self.max_candidates = max_candidates
-        self.max_indegree = max_indegree
-        self.required = required
-        self.forbidden = forbidden
-        self.tiers = tiers
-        self.kinds = kinds
-        self.standardize = standardize
-        self.random_state = random_state
-        self.progressbar = progressbar
+    method: str = "auto"
+    local_score: BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None = None
+    prior: str | EdgePenalty | EdgeLogOdds = "fair"
+    max_candidates: int | None = None
+    max_indegree: int | None = None
+    required: Iterable[tuple[str, str]] | None = None
+    forbidden: Iterable[tuple[str, str]] | None = None
+    tiers: Sequence[Sequence[str]] | None = None
+    kinds: Kinds | None = None
+    standardize: bool = False
+    random_state: EstimatorSeed | None = None
+    progressbar: bool = False
 
     def fit(
         self, X: TableLike, y: npt.ArrayLike | None = None, *, interventions: TableLike | None = None

@@ -1,6 +1,7 @@
 """scikit-learn estimators above `fit_tree`: `BayesianTreeClassifier` and `BayesianTreeRegressor`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.interop.estimator_inputs import (
+    PosteriorEstimator,
     one_of,
     read_classes,
     read_response,
@@ -16,7 +18,6 @@ from pymc_spn.interop.estimator_inputs import (
     seed_of,
     training_table,
 )
-from pymc_spn.interop.posterior_estimator import PosteriorEstimator
 from pymc_spn.interop.scikit_learn import ClassifierMixin, RegressorMixin
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
@@ -27,8 +28,23 @@ from pymc_spn.trees.leaves import ClassLeaves, CountLeaves, NormalLeaves, Respon
 NUMBER_FAMILIES = ("real", "counts")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TreeEstimator(PosteriorEstimator):
     """Decision trees grown by particles; the estimators add the response."""
+
+    particles: int = 100
+    islands: int = 4
+    weights: str = "evidence"
+    alpha_s: float = 0.95
+    beta_s: float = 0.5
+    max_depth: int | None = None
+    min_size: int = 2
+    categorical: str | Mapping[str, str] = "onehot"
+    kinds: Kinds | None = None
+    unseen: str = "error"
+    n_jobs: int | None = None
+    random_state: EstimatorSeed | None = None
+    progressbar: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -56,6 +72,7 @@ class TreeEstimator(PosteriorEstimator):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
     """Classes by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
 
@@ -101,38 +118,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
     array(['clerk'], dtype=object)
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 5.0,
-        particles: int = 100,
-        islands: int = 4,
-        weights: str = "evidence",
-        alpha_s: float = 0.95,
-        beta_s: float = 0.5,
-        max_depth: int | None = None,
-        min_size: int = 2,
-        categorical: str | Mapping[str, str] = "onehot",
-        kinds: Kinds | None = None,
-        unseen: str = "error",
-        n_jobs: int | None = None,
-        random_state: EstimatorSeed | None = None,
-        progressbar: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.particles = particles
-        self.islands = islands
-        self.weights = weights
-        self.alpha_s = alpha_s
-        self.beta_s = beta_s
-        self.max_depth = max_depth
-        self.min_size = min_size
-        self.categorical = categorical
-        self.kinds = kinds
-        self.unseen = unseen
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progressbar = progressbar
+    alpha: float = 5.0
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeClassifier":
         """Grow trees.
@@ -181,6 +167,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         return self.classes_[proba.argmax(axis=1)]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BayesianTreeRegressor(RegressorMixin, TreeEstimator):
     """Numbers by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
 
@@ -206,38 +193,7 @@ random_state, progressbar
     array([50., 40.])
     """
 
-    def __init__(
-        self,
-        *,
-        family: ResponseFamily = "real",
-        particles: int = 100,
-        islands: int = 4,
-        weights: str = "evidence",
-        alpha_s: float = 0.95,
-        beta_s: float = 0.5,
-        max_depth: int | None = None,
-        min_size: int = 2,
-        categorical: str | Mapping[str, str] = "onehot",
-        kinds: Kinds | None = None,
-        unseen: str = "error",
-        n_jobs: int | None = None,
-        random_state: EstimatorSeed | None = None,
-        progressbar: bool = False,
-    ) -> None:
-        self.family = family
-        self.particles = particles
-        self.islands = islands
-        self.weights = weights
-        self.alpha_s = alpha_s
-        self.beta_s = beta_s
-        self.max_depth = max_depth
-        self.min_size = min_size
-        self.categorical = categorical
-        self.kinds = kinds
-        self.unseen = unseen
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.progressbar = progressbar
+    family: ResponseFamily = "real"
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeRegressor":
         """Grow trees.
