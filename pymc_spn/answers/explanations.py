@@ -10,10 +10,9 @@ import pandas as pd
 from pymc_spn.answers.asked_law import AskedLaw, relative
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import check_prob
-from pymc_spn.numerics.draw_averages import log_average
+from pymc_spn.numerics.draw_averages import log_average, shortest_interval
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.weighted_intervals import shortest_interval
 from pymc_spn.tables.frame_kinds import pandas_frame
 
 if TYPE_CHECKING:

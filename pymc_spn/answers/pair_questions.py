@@ -10,11 +10,10 @@ from pymc_spn.answers.asked_law import AskedLaw, Given
 from pymc_spn.answers.sums import MOST_STATES, simulated, states_of, with_columns
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import check_prob, checked_count
-from pymc_spn.numerics.draw_averages import log_average, relative_weights
+from pymc_spn.numerics.draw_averages import log_average, relative_weights, shortest_interval
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.weighted_intervals import shortest_interval
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from pymc_spn.laws.column_quantiles import LARGEST_COUNT
-from pymc_spn.numerics.bracketed_newton import reach_levels
-from pymc_spn.numerics.halving import smallest_whole_reaching
+from pymc_spn.numerics.halving import reach_levels, smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
 GRID_VALUES, GRID_SIZES = 2_000_000, (8, 192)  # values held of all leaves (16 MB), points of a grid

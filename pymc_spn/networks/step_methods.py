@@ -19,14 +19,15 @@ from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
+    USUAL_ARGUMENTS,
     OwnerStep,
     compile_of_the_point,
     grouped_by_owner,
     model_digest,
     refuse_incomplete,
+    running_sample,
     variable_with_parameters,
 )
-from pymc_spn.steps.running_sample import USUAL_ARGUMENTS, running_sample
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 
 _log = logging.getLogger("pymc")

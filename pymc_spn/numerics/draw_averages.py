@@ -128,3 +128,42 @@ def _errors(influence: np.ndarray, n_chains: int) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.where(constant, 0.0, spread / np.sqrt(ess))
     return np.where(finite & np.isfinite(error), error, np.nan)
+
+
+def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tuple[float, float]:
+    """Shortest interval that holds a share of weighted values."""
+    if np.isnan(values).any():
+        return np.nan, np.nan
+    order = np.argsort(values)
+    x, w = values[order], np.cumsum(weight[order])
+    before = np.concatenate([[0.0], w[:-1]])
+    last = np.searchsorted(w, np.minimum(before + prob * w[-1], w[-1]) - 1e-12)
+    fits = before + prob * w[-1] <= w[-1] + 1e-12
+    starts = np.flatnonzero(fits)
+    best = starts[np.argmin(x[last[starts]] - x[starts])]
+    return float(x[best]), float(x[last[best]])
+
+
+def stack(densities: np.ndarray, gap: float = 1e-4) -> np.ndarray:
+    """Weights (K,) that maximise the mean log of the weighted density, by EM; the problem is concave.
+
+    Parameters
+    ----------
+    densities : (N, K) float64
+        Of each row by each of K predictives that have not seen it; each row may have a scale of its own.
+    gap : float
+        What is left to gain at most, in nats a row: the log of the largest mean ratio of one density to the mixture.
+
+    References
+    ----------
+    Yao, Vehtari, Simpson and Gelman (2018), Using stacking to average Bayesian predictive distributions,
+    doi:10.1214/17-BA1091, equation (4) with the logarithmic score.
+    """
+    relative = densities / densities.max(1, keepdims=True)
+    shares = np.full(densities.shape[1], 1.0 / densities.shape[1])
+    for _ in range(20_000):
+        ratio = (1.0 / (relative @ shares)) @ relative / len(relative)
+        if np.log(ratio.max()) < gap:
+            break
+        shares = shares * ratio
+    return shares / shares.sum()

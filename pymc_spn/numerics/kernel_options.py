@@ -3,14 +3,91 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from llvmlite import binding
 from numba import njit, types
-from numba.core.compiler import Flags
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
-from pymc_spn.numerics.inner_libraries import InnerCache, InnerPipeline, set_environments
 from pymc_spn.numerics.interrupts import compile_beside, hold_back_interrupts
+
+
+class _Forwarded:
+    """Another object, except for what a subclass defines."""
+
+    def __init__(self, other: Any) -> None:
+        self._other = other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+
+class _WithoutEnvironments(_Forwarded):
+    """A code generator for a library that is not in the engine: there is no place to put environments in."""
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Leave it to the callers, which hold a copy (`set_environments`)."""
+
+
+class InnerLibrary(JITCodeLibrary):
+    """The code of an inner kernel, optimised, and not handed to the engine that makes machine code."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return _WithoutEnvironments(self._codegen)
+
+    serialize_using_object_code = JITCodeLibrary.serialize_using_bitcode
+
+
+class InnerPipeline(Compiler):
+    """Numba's compiler of one function, into an `InnerLibrary`."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typingctx, targetctx, library or InnerLibrary(targetctx.codegen(), "inner"), *rest)
+
+
+class _Unserialising(_Forwarded):
+    """A code generator, and the target that has it, that read an `InnerLibrary` from its cached form."""
+
+    def codegen(self) -> Any:
+        return _Unserialising(self._other.codegen())
+
+    def unserialize_library(self, state: tuple[str, str, Any]) -> InnerLibrary:
+        name, kind, data = state
+        library = InnerLibrary(self._other, name)
+        library._final_module = binding.parse_bitcode(data[1] if kind == "object" else data)  # as Numba itself keeps it
+        library._finalize_final_module()
+        return library
+
+
+class _InnerCached(CompileResultCacheImpl):
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        return super().rebuild(_Unserialising(target_context), payload)._replace(target_context=target_context)
+
+
+class InnerCache(FunctionCache):
+    """Numba's cache on disk of one function, for an inner kernel."""
+
+    _impl_class = _InnerCached
+
+
+def set_environments(compiled: Any) -> None:
+    """Put the environments of all functions that a library holds in their places, as Numba does when it loads one."""
+    for env in compiled._find_referenced_environments():
+        compiled.library.codegen.set_env(env.env_name, env)
+
 
 # Division by zero gives inf as in NumPy: the check that Python's model asks for is a branch, and a branch stops
 # vectorisation. `nogil` lets whole sweeps run beside other threads.

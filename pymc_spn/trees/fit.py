@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.numerics.cluster_clients import check_client, worked_out
+from pymc_spn.numerics.draw_averages import stack
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.stacking import stack
 from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike

@@ -6,8 +6,7 @@ import numpy as np
 from scipy.special import betainc, ndtri, stdtr
 
 from pymc_spn.numerics.answer_steps import each
-from pymc_spn.numerics.bracketed_newton import reach_levels
-from pymc_spn.numerics.halving import smallest_whole_reaching
+from pymc_spn.numerics.halving import reach_levels, smallest_whole_reaching
 from pymc_spn.numerics.row_mixtures import RowMixtures
 from pymc_spn.trees.forest_kernels import shares_of_leaves
 from pymc_spn.trees.leaf_kernels import NORMAL

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.answers import pair_questions
-from pymc_spn.numerics.weighted_intervals import shortest_interval
+from pymc_spn.numerics.draw_averages import shortest_interval
 from tests.hand_made_records import (
     enumerated_law,
     enumerated_posterior,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_spn.numerics.bracketed_newton import reach_levels
+from pymc_spn.numerics.halving import reach_levels
 
 LEVELS = np.array([1e-12, 0.01, 0.3, 0.5, 0.9, 1.0 - 1e-9])
 

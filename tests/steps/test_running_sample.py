@@ -6,10 +6,10 @@ import pymc as pm
 import pytest
 from pymc.step_methods.compound import BlockedStep
 
-from pymc_spn.steps.running_sample import USUAL_ARGUMENTS, SampleArguments, running_sample
+from pymc_spn.steps.owned_variables import USUAL_ARGUMENTS, SampleArguments, running_sample
 
 GIVEN = {"vars", "model", "initial_point", "compile_kwargs"}
-ADVICE = "PyMC has changed; look at pymc_spn/steps/running_sample.py: "
+ADVICE = "PyMC has changed; look at pymc_spn/steps/owned_variables.py: "
 
 
 class Made(Exception):

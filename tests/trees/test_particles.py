@@ -221,7 +221,7 @@ def test_ordered_categories_are_cut_in_their_order():
 def test_stacking_is_certified_by_its_gap():
     rng = np.random.default_rng(2)
     densities = rng.gamma(1.0, size=(200, 4)) * np.array([1.0, 0.9, 0.5, 0.1])
-    from pymc_spn.numerics.stacking import stack
+    from pymc_spn.numerics.draw_averages import stack
 
     shares = stack(densities, 1e-8)
     best = np.log(densities @ shares).mean()

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.numerics.stacking import stack
+from pymc_spn.numerics.draw_averages import stack
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 
 RELIABLE_SHAPE = 0.7  # of the Pareto tail, above which leave-one-out by importance sampling fails (Vehtari et al. 2024)
