@@ -47,12 +47,6 @@ def activation_work(n_data: int, n_strata: int) -> ActivationWork:
     return ActivationWork(np.zeros(n_data), np.zeros(n_data), *grids, *(np.zeros(BLOCK) for _ in range(3)))
 
 
-@inner_kernel
-def logistic(a):
-    """1 / (1 + exp(-a))."""
-    return 1.0 / (1.0 + fast_exp(min(-a, 700.0)))
-
-
 @kernel
 def fill_residuals(n_nodes, parents, weights, biases, activations, outputs, residuals):
     """residuals[i] = a_i - b_i - sum_k w_ki u_k for all active slots; arrays are (K, N)."""

@@ -122,20 +122,3 @@ def depth(state, longest):
                 longest[k] = max(longest[k], longest[i] + 1)
         out = max(out, longest[k])
     return out
-
-
-@kernel
-def draw_popularities(rng, state, prior, out):
-    """Outgoing connection probabilities given the graph.
-
-    Beta(m, alpha + a - m) for hidden nodes, Beta(phi + m, alpha + a - m) for observed ones.
-
-    Parameters
-    ----------
-    out : (K,) float64
-        Filled up to the number of nodes.
-    """
-    for k in range(state.count[0]):
-        m = state.n_children[k]
-        shape = m + prior.phi if k < state.fixed.size else np.float64(m)
-        out[k] = rng.beta(shape, prior.alpha + state.n_below[k] - m)

@@ -90,8 +90,6 @@ class SweepPlan(NamedTuple):
         Random-walk passes over the hidden units.
     exchange_every : int
         Sweeps from one exchange with the pool to the next; 0 for none.
-    frozen_graph : int
-        1 to leave graph and reputations as they are (for starts only).
     """
 
     guided: int = 2
@@ -103,7 +101,6 @@ class SweepPlan(NamedTuple):
     rooted: int = 10
     walks: int = 1
     exchange_every: int = 2
-    frozen_graph: int = 0
 
 
 class SweepWork(NamedTuple):
@@ -317,43 +314,39 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     """
     moves = work.graph
     exchange_and_sum(rng, state, network, plan, number, work, tally)
-    if plan.frozen_graph == 0:
-        tally[EDGES, 0] += 1
-        tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
-        for _ in range(plan.collapsed):
-            up = rng.random() < 0.5
-            full = state.count[0] == state.order.size
-            step = collapsed_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
-            count_move(tally, COLLAPSED, up, full, step)
-        for _ in range(plan.splits):
-            up = rng.random() < 0.5
-            full = state.count[0] == state.order.size
-            step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
-            count_move(tally, SPLITS, up, full, step)
-        for _ in range(plan.twins):
-            up = rng.random() < 0.5
-            full = state.count[0] == state.order.size
-            step = twin_birth_or_death(
-                rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean
-            )
-            count_move(tally, TWINS, up, full, step)
-        for _ in range(plan.rooted):
-            up = rng.random() < 0.5
-            full = state.count[0] == state.order.size
-            step = rooted_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
-            count_move(tally, ROOTED, up, full, step)
-        for _ in range(plan.swaps):
-            tally[SWAPS, 0] += 1
-            tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
+    tally[EDGES, 0] += 1
+    tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
+    for _ in range(plan.collapsed):
+        up = rng.random() < 0.5
+        full = state.count[0] == state.order.size
+        step = collapsed_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+        count_move(tally, COLLAPSED, up, full, step)
+    for _ in range(plan.splits):
+        up = rng.random() < 0.5
+        full = state.count[0] == state.order.size
+        step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
+        count_move(tally, SPLITS, up, full, step)
+    for _ in range(plan.twins):
+        up = rng.random() < 0.5
+        full = state.count[0] == state.order.size
+        step = twin_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean)
+        count_move(tally, TWINS, up, full, step)
+    for _ in range(plan.rooted):
+        up = rng.random() < 0.5
+        full = state.count[0] == state.order.size
+        step = rooted_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
+        count_move(tally, ROOTED, up, full, step)
+    for _ in range(plan.swaps):
+        tally[SWAPS, 0] += 1
+        tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
     redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
-    if plan.frozen_graph == 0:
-        for kind in (GUIDED, PRIOR):
-            for _ in range(plan.guided if kind == GUIDED else plan.prior):
-                up = rng.random() < 0.5
-                full = state.count[0] == state.order.size
-                step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
-                count_move(tally, kind, up, full, step)
-        draw_reputations(rng, state, graph_prior)
+    for kind in (GUIDED, PRIOR):
+        for _ in range(plan.guided if kind == GUIDED else plan.prior):
+            up = rng.random() < 0.5
+            full = state.count[0] == state.order.size
+            step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
+            count_move(tally, kind, up, full, step)
+    draw_reputations(rng, state, graph_prior)
 
 
 @kernel

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from pymc_spn.indian_chefs.forward_draws import draw_popularities
 from pymc_spn.indian_chefs.graph_state import insert_node, is_admissible, refresh, set_edge
 from pymc_spn.indian_chefs.prior_density import log_density, log_density_gradient, make_prior
 from tests import reference_indian_chefs as reference
@@ -87,19 +86,6 @@ def test_the_state_after_changes_equals_that_from_scratch():
                 np.testing.assert_array_equal(getattr(state, name)[:n], getattr(again, name)[:n])
             assert (np.diff(state.reputations[state.order[:n]]) >= 0).all()
             assert is_admissible(state)
-
-
-def test_popularities_have_their_beta_means():
-    prior, state, rng = next(many_states(1, seed=8))
-    drawn = np.empty((20_000, 40))
-    for row in drawn:
-        draw_popularities(rng, state, prior, row)
-    n = state.count[0]
-    shape = state.n_children[:n] + np.where(np.arange(n) < state.fixed.size, prior.phi, 0.0)
-    rest = prior.alpha + state.n_below[:n] - state.n_children[:n]
-    mean = shape / (shape + rest)
-    se = np.sqrt(mean * (1 - mean) / (shape + rest + 1) / len(drawn))
-    assert (abs(drawn[:, :n].mean(0) - mean) < 5 * se).all()
 
 
 def test_configurations_cover_fixed_and_free():

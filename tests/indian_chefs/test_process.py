@@ -175,9 +175,8 @@ def test_the_published_slips_are_seen(printed, reputations, setting):
     assert np.abs(z_scores(right, ours)).max() < 4.5
 
 
-@pytest.mark.parametrize("d", [2, 4])
-def test_hidden_nodes_at_one_are_the_dishes_of_an_indian_buffet(d):
-    alpha, gamma = 1.7, 2.0
+def test_hidden_nodes_at_one_are_the_dishes_of_an_indian_buffet():
+    d, alpha, gamma = 2, 1.7, 2.0
     graphs = ps.indian_chefs.sample_indian_chefs(alpha, gamma, 1.0, d, draws=20_000, random_seed=1, base=1.0)
     dishes = graphs.n_active.values - d
     rate = gamma * (alpha / (alpha + np.arange(d))).sum()

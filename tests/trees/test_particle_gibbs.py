@@ -124,7 +124,7 @@ def chi_squared_after_a_draw(categorical, proposal, believed_alpha):
 
     The table has gaps, ties and levels. ``believed_alpha`` is the chain's; another than the posterior's is a mistake.
     """
-    frame, y, n = mixed_frame(), RESPONSES["classes"], 20_000
+    frame, y, n = mixed_frame(), RESPONSES["classes"], 8_000
     family, _ = FAMILIES["classes"]
     starts = ps.trees.exact_tree_evidence(frame, y, family, categorical=categorical, **RULES).sample_trees(n, 3)
     features = make_features(frame, categorical)
