@@ -15,7 +15,7 @@ from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.indian_chefs.step_methods import SHOWN, group_by_graph
+from pymc_spn.indian_chefs.step_methods import SHOWN, check_integer, group_by_graph
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import OwnerStep, variable_with_parameters
@@ -63,8 +63,7 @@ class _NetworkStep(OwnerStep):
         likelihood = getattr(model[graph].tag, "graph_likelihood", None)
         if likelihood is None or network_kind(model.values_to_rvs[self.vars[0]]) != self.kind:
             raise ValueError(f"vars: the graph {graph!r} has no likelihood of the kind {self.kind!r}")
-        if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
-            raise ValueError(f"sweeps must be an integer of at least 1; got {quoted(sweeps)}")
+        check_integer("sweeps", sweeps, 1)
         self.sweeps = int(sweeps)
         self.access = access = GraphAccess(model, graph, compile_kwargs)
         self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
@@ -251,8 +250,7 @@ class NLGBNStep(_NetworkStep):
         tempered=0.0,
     ):
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
+            check_integer(argument, value, least)
         if moves not in ("all", "published"):
             raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
         if start not in ("auto", "warm_up", "process"):
@@ -383,8 +381,7 @@ class LinearGaussianStep(_NetworkStep):
         births=2,
     ):
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
-        if isinstance(births, bool) or not isinstance(births, int | np.integer) or births < 1:
-            raise ValueError(f"births must be an integer of at least 1; got {quoted(births)}")
+        check_integer("births", births, 1)
         self.births = int(births)
 
     def _start(self, prior):

@@ -59,7 +59,8 @@ class GraphStepState(StepMethodState):
     graph: np.ndarray
 
 
-def _check_integer(argument, value, least):
+def check_integer(argument, value, least):
+    """Refuse an argument that is not an integer of at least so much."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
 
@@ -116,7 +117,7 @@ class IndianChefsStep(OwnerStep):
         parent_sets=2,
     ):
         for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
-            _check_integer(argument, value, least)
+            check_integer(argument, value, least)
         if moves not in ("all", "published"):
             raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
         self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets

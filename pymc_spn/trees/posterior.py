@@ -1,6 +1,7 @@
 """`TreePosterior`: what weighted decision trees say about new rows, about features and about themselves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -9,21 +10,26 @@ import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.answer_steps import each
-from pymc_spn.numerics.chain_mixing import Mixing
+from pymc_spn.numerics.asked_numbers import checked_levels
+from pymc_spn.numerics.chain_mixing import Mixing, Questions
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
-from pymc_spn.tables.inputs import TableLike
+from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
+from pymc_spn.tables.inputs import Seed, TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
+from pymc_spn.trees import agreement, effects
+from pymc_spn.trees.agreement import SHOWN_ROWS
 from pymc_spn.trees.draws import GROUP, TreeDraws
-from pymc_spn.trees.feature_answers import FeatureAnswers
-from pymc_spn.trees.features import check_same_rows
-from pymc_spn.trees.number_answers import NumberAnswers
+from pymc_spn.trees.features import TREE_BYTES, check_at_least, check_same_rows
+from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
+from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import (
     average,
     class_payload,
@@ -31,18 +37,20 @@ from pymc_spn.trees.predictives import (
     log_predictive_density,
     moment_payload,
 )
-from pymc_spn.trees.tree_answers import TreeAnswers
+from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
     import xarray as xr
 
+ROUNDING = 1e-12  # of sums of probabilities of classes
+QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 ADVICE = (
     "Run longer chains, or more particles (step=ps.steps.ParticleGibbsTreeStep(particles=...)); where trees still "
     "differ, ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
 )
 
 
-class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
+class TreePosterior(NotebookRepr):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
@@ -506,3 +514,559 @@ class TreePosterior(NumberAnswers, FeatureAnswers, TreeAnswers, NotebookRepr):
             error = unit * np.sqrt(((away / unit) ** 2).sum(0) * n / (n - 1))
             attrs["mcse_chain"] = float(error.max(initial=0.0))
         return xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)
+
+    def predict_sd(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+        """Standard deviation of the posterior predictive of a response that is a number.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+
+        Returns
+        -------
+        DataArray
+            (row,) float64, in the units of the response: of a new value, not of the mean. ``attrs["mcse_chain"]`` is
+            the largest standard error from the spread between chains or islands (delta method).
+
+        Raises
+        ------
+        ValueError
+            If the response is of classes that are not whole numbers.
+
+        Examples
+        --------
+        >>> trees.predict_sd(X.head(2)).dims
+        ('row',)
+        """
+        numbers = self._numbers("predict_sd")
+        values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            shares, p, own = self._of_classes(values, soft)
+            mean = p @ numbers
+            away = (numbers - mean[:, None]) ** 2
+            sd = np.sqrt((p * away).sum(axis=1))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                error = np.where(sd > 0.0, 0.5 * ((own - shares * p) * away).sum(axis=2) / sd, 0.0)
+            return self._labelled(sd, ("row",), {"row": labels}, error)
+        payload = moment_payload(self._draws, float(self._draws.y.mean()))
+        mean = average(self._draws, self._weights, values, soft, payload[:, :1].copy())[:, 0]
+        # about the mean of each row: a difference of mean squares about one origin would cancel
+        shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload, mean)[:, 0])
+        variance = parts.sum(0)
+        sd = np.sqrt(variance)
+        with np.errstate(invalid="ignore"):  # an infinite one has no error
+            away = 0.5 * (parts - shares[:, None] * variance) / sd
+        return self._labelled(sd, ("row",), {"row": labels}, away)
+
+    def predict_quantile(
+        self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error", progressbar: bool = True
+    ) -> "xr.DataArray":
+        """Quantiles of the posterior predictive of a response that is a number: predictive intervals.
+
+        The smallest y with P(response <= y) >= q, of the average over the draws.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+        q : float or sequence of float
+            Between 0 and 1.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataArray
+            (row,), or (row, quantile) for several levels, in the units of the response; exact for counts and classes,
+            numerical for a real response. At 0 and 1 the ends of the support. ``attrs["mcse_chain"]`` is the largest
+            standard error from the spread between chains or islands (delta method), of a real response.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the response is of classes that are not whole numbers, or q is not within 0 and 1.
+
+        Examples
+        --------
+        >>> trees.predict_quantile(X.head(2), [0.05, 0.95]).dims
+        ('row', 'quantile')
+        """
+        numbers = self._numbers("predict_quantile")
+        asked = checked_levels(q)
+        levels = np.atleast_1d(asked)
+        values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            below = np.cumsum(self._of_classes(values, soft)[1], axis=1)
+            below[:, -1] = 1.0
+            found = numbers[(below[:, :, None] < levels * (1.0 - ROUNDING)).sum(axis=1)]
+            answer = self._labelled(found, ("row", "quantile"), {"row": labels, "quantile": levels}, np.zeros((1, 1)))
+            answer.attrs.pop("mcse_chain", None)
+            return answer if asked.ndim else answer.isel(quantile=0)
+        with counted("Searching quantiles", progressbar):
+            found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
+        coords = {"row": labels, "quantile": levels}
+        answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
+        if self._draws.family["family"] == "counts":
+            answer.attrs.pop("mcse_chain", None)  # a quantile of counts moves in steps
+        else:
+            answer.attrs |= self._mark("numerical") | {"tolerance": QUANTILE_TOLERANCE}
+        return answer if asked.ndim else answer.isel(quantile=0)
+
+    def predict_cdf(
+        self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
+    ) -> "xr.DataArray":
+        """P(response <= y) at new rows: probability integral transforms of a real or count response.
+
+        Over rows that were not learned from they are uniform where the predictive distribution of a real response is
+        right.
+
+        Parameters
+        ----------
+        X, soft, unseen
+            As for `predict_proba`.
+        y : (N,) array_like
+            A response for each row.
+
+        Returns
+        -------
+        DataArray
+            (row,) float64, of the average over the draws; exact. ``attrs["mcse_chain"]`` is the largest standard error
+            from the spread between chains or islands.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the response is of classes that are not whole numbers, or `y` has another length, gaps or no row.
+
+        Examples
+        --------
+        >>> trees.predict_cdf(X.head(2), y.head(2)).dims
+        ('row',)
+        """
+        numbers = self._numbers("predict_cdf")
+        values, labels = self._rows(X, unseen)
+        if numbers is not None:
+            asked = np.asarray(y, np.float64)
+            check_same_rows(X, y, len(values), len(asked))
+            shares, p, own = self._of_classes(values, soft)
+            inside = numbers <= asked[:, None]
+            found = np.where(inside.all(axis=1), 1.0, (p * inside).sum(axis=1))
+            return self._labelled(found, ("row",), {"row": labels}, ((own - shares * p) * inside).sum(axis=2))
+        coded, _ = self._draws.leaf_family.code(y)
+        check_same_rows(X, y, len(values), len(coded))
+        parts = predictive_cdf(self._draws, self._group_weights(), values, soft, coded)
+        found, shares = parts.sum(axis=0), np.array([w.sum() for w in self._group_weights()])
+        return self._labelled(found, ("row",), {"row": labels}, parts - shares[:, None] * found)
+
+    def _numbers(self, query: str) -> np.ndarray | None:
+        """The classes (K,) as numbers, ascending; None for a real or count response."""
+        if self._draws.family["family"] not in ("classes", "binary"):
+            return None
+        if not all(isinstance(level, int | float) and not isinstance(level, bool) for level in self.classes):
+            raise ValueError(f"{query} is for responses that are numbers; use predict_proba")
+        return np.array(self.classes, np.float64)
+
+    def _of_classes(self, values: np.ndarray, soft: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Shares (G, 1, 1) of chains or islands, probabilities (m, K) of the classes, and each one's part of these."""
+        payload = class_payload(self._draws)
+        shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload))
+        return shares[:, None, None], parts.sum(axis=0), parts
+
+    def variable_inclusion(self) -> "xr.DataArray":
+        """Probability that a feature is used, and its expected share of the splits.
+
+        Returns
+        -------
+        DataArray
+            (statistic, feature) float64, the statistics being ``probability`` and ``share``.
+
+        Examples
+        --------
+        >>> trees.variable_inclusion().sel(statistic="probability", feature="age").item() > 0.99
+        True
+        """
+        return effects.inclusion(self._draws, self._weights).assign_attrs(self._mark())
+
+    def variable_importance(
+        self,
+        X: TableLike | None = None,
+        y: npt.ArrayLike | None = None,
+        *,
+        max_features: int | None = None,
+        progressbar: bool = True,
+    ) -> pd.DataFrame:
+        """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
+
+        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
+        not see.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows and responses to score, both or neither; by default the training rows.
+        max_features : int, optional
+            Steps; all features by default.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataFrame, of pandas, polars or pyarrow as the features were
+            ``feature``, first "(none)"; ``log_predictive``, the mean over rows in nats; ``gain`` over the step before.
+
+        Raises
+        ------
+        ValueError
+            If only one of `X` and `y` is given, or `max_features` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> trees.variable_importance()["feature"].tolist()
+        ['(none)', 'age', 'job']
+        """
+        values, coded = self._scored(X, y)
+        with counted("Adding features", progressbar):
+            frame = effects.importance(self._draws, self._weights, values, coded, max_features)
+        frame.attrs |= self._mark()
+        return frame_of_kind(frame, self._draws.features.frame)
+
+    def partial_dependence(
+        self,
+        feature: str,
+        grid: npt.ArrayLike | None = None,
+        X: TableLike | None = None,
+        *,
+        per_draw: bool = False,
+        progressbar: bool = True,
+    ) -> "xr.DataArray":
+        """Mean prediction over rows with one feature set to each value of a grid.
+
+        Parameters
+        ----------
+        feature : str
+            The answer's dimension; one called ``row``, ``tree`` or ``level`` has it as ``row_value`` and so on.
+        grid : sequence, optional
+            20 quantiles or all levels by default.
+        X : optional
+            Rows to average over, by default the training rows.
+        per_draw : bool
+            One curve for each tree: the posterior of the curve.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataArray
+            (feature,), for classes (feature, level), with ``per_draw`` a dimension ``tree`` in front; float64.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, `grid` holds what it cannot be, or `X` has no rows.
+
+        Examples
+        --------
+        >>> trees.partial_dependence("age", grid=[30.0, 60.0]).round(-1).values
+        array([40., 50.])
+        """
+        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
+        if not len(values):
+            raise ValueError("X must have at least one row to average over, it has none")
+        with counted("Setting a feature", progressbar):
+            answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
+        return answer.assign_attrs({"exactness": "exact"} if per_draw else self._mark())
+
+    def ice(
+        self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
+        """Individual conditional expectations: the curve of every row.
+
+        Parameters
+        ----------
+        feature, grid, X
+            As for `partial_dependence`.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataArray
+            (row, feature), for classes (row, feature, level); float64.
+
+        Examples
+        --------
+        >>> trees.ice("age", grid=[30.0, 60.0]).dims
+        ('row', 'age')
+        """
+        values = self._draws.features.values if X is None else self._rows(X, "error")[0]
+        with counted("Setting a feature", progressbar):
+            curves = effects.individual_curves(self._draws, self._weights, feature, grid, values)
+        return curves.assign_attrs(self._mark())
+
+    def _scored(self, X: Any, y: Any) -> Any:
+        if (X is None) != (y is None):
+            raise ValueError("X and y must be given together, or neither")
+        if X is None:
+            return self._draws.features.values, self._draws.y
+        values, (coded, _) = self._rows(X, "error")[0], self._draws.leaf_family.code(y)
+        check_same_rows(X, y, len(values), len(coded))
+        return values, coded
+
+    def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
+        """Trees drawn by their weights, with replacement.
+
+        Parameters
+        ----------
+        n : int
+            At least 0.
+        random_seed : int or Generator, optional
+
+        Returns
+        -------
+        list of Tree
+
+        Raises
+        ------
+        ValueError
+            If `n` is not an integer of at least 0.
+
+        Examples
+        --------
+        >>> len(trees.sample_trees(3, random_seed=1))
+        3
+        """
+        check_at_least("n", n, 0, TREE_BYTES)
+        rng = np.random.default_rng(random_seed)
+        return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
+
+    def most_probable(self) -> int:
+        """Number of the drawn tree with the largest log joint density.
+
+        Examples
+        --------
+        >>> trees.rules(trees.most_probable()).splitlines()[0]
+        'all rows [79]'
+        """
+        return int(np.argmax(self._draws.log_joint))
+
+    def tree(self, number: int) -> Tree:
+        """One of the drawn trees.
+
+        Parameters
+        ----------
+        number : int
+            From 0, in the order of `weights`.
+
+        Returns
+        -------
+        Tree
+
+        Raises
+        ------
+        ValueError
+            If there is no such number.
+
+        Examples
+        --------
+        >>> trees.tree(0).decisions.shape[1]
+        4
+        """
+        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if not is_whole or not 0 <= number < self._draws.n_trees:
+            raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {quoted(number)}")
+        return self._draws.tree(number)
+
+    def rules(self, number: int | None = None) -> str:
+        """One tree as indented text, with the number of training rows of each node and what its leaves predict.
+
+        Parameters
+        ----------
+        number : int, optional
+            The most probable tree by default.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> trees.rules().splitlines()[0]
+        'all rows [79]'
+        """
+        return tree_rules(self._draws, self._number(number))
+
+    def leaf_posterior(self, number: int | None = None, mass: float = 0.9) -> pd.DataFrame:
+        """Each leaf of one tree: its rule, rows, and the posterior of its parameters.
+
+        Parameters
+        ----------
+        number : int, optional
+            The most probable tree by default.
+        mass : float
+            Of the central credible intervals.
+
+        Returns
+        -------
+        DataFrame, of pandas, polars or pyarrow as the features were
+            A row for each leaf, by its node's number: ``rule`` as text, ``rows`` of the training table, and the
+            posterior mean of each parameter with the ends of its interval. The parameters are the probabilities of the
+            classes, mean and sd, or the rate.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree, or `mass` lies outside (0, 1).
+
+        Examples
+        --------
+        >>> trees.leaf_posterior().columns.tolist()
+        ['rule', 'rows', 'mean', 'mean low', 'mean high', 'sd', 'sd low', 'sd high']
+        """
+        if not 0.0 < mass < 1.0:
+            raise ValueError(f"mass must lie in (0, 1), got {quoted(mass)}")
+        found = leaf_frame(self._draws, self._number(number), mass)
+        return labelled_frame_of_kind(found, self._draws.features.frame, "node")
+
+    def _number(self, number: int | None) -> int:
+        if number is None:
+            return self.most_probable()
+        self.tree(number)
+        return number
+
+    @property
+    def log_joint(self) -> "xr.DataArray":
+        """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats.
+
+        Examples
+        --------
+        >>> trees.log_joint.dims
+        ('tree',)
+        """
+        import xarray as xr
+
+        return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
+
+    @cached_property
+    def _mixing(self) -> Mixing | None:
+        """Of the log joint; None for trees that are not from chains."""
+        if not self._draws.of_chains:
+            return None
+        return Mixing.of(self._draws.log_joint.reshape(len(np.unique(self._draws.group)), -1))
+
+    def diagnose(
+        self,
+        questions: Questions | None = None,
+        X: TableLike | None = None,
+        y: npt.ArrayLike | None = None,
+        max_rows: int = SHOWN_ROWS,
+        progressbar: bool = True,
+    ) -> pd.DataFrame:
+        """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
+
+        Parameters
+        ----------
+        questions : mapping of str to callable, optional
+            Each takes the posterior and gives one value for each tree (dimension ``tree``) or for each draw of each
+            chain, as in ``{"P(yes)": lambda post: post.predict_proba(new, per_draw=True).sel({"level": "yes"})}``. With
+            other dimensions each of their labels has a row.
+        X, y : optional
+            Rows and responses for the log predictive, both or neither; by default the training rows.
+        max_rows : int
+            Rows that are shown, taken evenly. The mean over all rows is always there.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataFrame, of pandas, polars or pyarrow as the features were
+            A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the draws of all chains, NaN where
+            they are not defined.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the trees are not from ``pm.sample``, or only one of `X` and `y` is given. If `questions` is not a
+            mapping to functions, or an answer does not have one value for each tree.
+
+        Examples
+        --------
+        >>> ps.TreePosterior.from_idata(tree_idata).diagnose().columns.tolist()
+        ['mean', 'sd', 'ess_bulk', 'r_hat']
+        """
+        check_at_least("max_rows", max_rows, 0)
+        values, coded = self._scored(X, y)
+        rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
+        with counted("Asking every tree", progressbar):
+            found = agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+        return labelled_frame_of_kind(found, self._draws.features.frame, "quantity")
+
+    def tree_distance(
+        self,
+        numbers: Sequence[int] | None = None,
+        n_pairs: int = 2000,
+        random_seed: Seed | None = None,
+        progressbar: bool = True,
+    ) -> "xr.DataArray":
+        """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
+
+        Parameters
+        ----------
+        numbers : sequence of int, optional
+            Which trees; all by default.
+        n_pairs : int
+            Pairs of rows drawn at random; all pairs where there are not more.
+        random_seed : int, Generator or None
+            None draws other pairs in every call.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataArray
+            (tree, other) float64; exact for all pairs, else with ``mcse``, the largest standard error that a share of
+            so many pairs can have.
+
+        Raises
+        ------
+        ValueError
+            If there is no such tree, or `n_pairs` is not an integer of at least 1.
+
+        Examples
+        --------
+        >>> trees.tree_distance(n_pairs=100, random_seed=1).dims
+        ('tree', 'other')
+        """
+        with counted("Comparing trees", progressbar):
+            return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
+
+    def rhat(
+        self, X: TableLike | None = None, y: npt.ArrayLike | None = None, progressbar: bool = True
+    ) -> "xr.DataArray":
+        """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree.
+
+        Parameters
+        ----------
+        X, y : optional
+            Rows and responses for the log predictive, both or neither; by default the training rows.
+        progressbar : bool
+            Whether a bar shows how far the answer is, if it lasts.
+
+        Returns
+        -------
+        DataArray
+            (scalar,) float64, by the names ``log_joint``, ``leaves``, ``depth``, ``log_predictive`` and ``distance``.
+
+        Raises
+        ------
+        ValueError
+            If there are not two chains of ``pm.sample``, or only one of `X` and `y` is given.
+
+        Examples
+        --------
+        >>> ps.TreePosterior.from_idata(tree_idata).rhat().dims
+        ('scalar',)
+        """
+        values, coded = self._scored(X, y)
+        with counted("Asking every tree", progressbar):
+            return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())
