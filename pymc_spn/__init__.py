@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pymc_spn import sklearn as sklearn
     from pymc_spn import steps as steps
     from pymc_spn import trees as trees
-    from pymc_spn.circuits.estimation.fit_em import fit_em as fit_em
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
@@ -106,7 +105,6 @@ _PUBLIC = {
     "TreeResponse": "trees.distributions",
     "VariationalPosterior": "networks.variational_posterior",
     "completed_columns": "networks.missing_cells",
-    "fit_em": "circuits.estimation.fit_em",
     "fit_tree": "trees.fit",
     "fit_variational": "networks.learners",
     "load": "interop.saved_posteriors",

@@ -7,7 +7,6 @@ import pandas as pd
 from scipy import stats
 from scipy.special import logsumexp
 
-import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.scipy_leaves import SCIPY as DISTRIBUTIONS
@@ -218,16 +217,3 @@ def circuit_of(nodes, columns, families=("categorical",), leaf_support=None):
 def changed(circuit, **arrays):
     kept = {a: getattr(circuit, a) for a in (*ARRAYS, "families", "columns", "leaf_support")}
     return Circuit(**(kept | arrays))
-
-
-def fit_of(families, seed):
-    """A fit that no rows were needed for: numbers with all their digits, one weight of 0."""
-    circuit = mixture(families, 3)
-    rng = np.random.default_rng(seed)
-    log_weights, parameters = random_parameters(circuit, rng)
-    log_weights = np.append(-np.inf, np.log(rng.dirichlet(np.ones(2))))
-    objective = -np.sort(rng.exponential(size=4))[::-1]
-    return ps.circuits.CircuitFit(circuit, log_weights, parameters, -math.pi, objective, False, objective[-1:], 2)
-
-
-FIT = fit_of(("gaussian", "categorical", "log_normal"), 0)

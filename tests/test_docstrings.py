@@ -92,7 +92,7 @@ def test_text_names_what_is_documented():
     links = module_of_the_docs("reference_links")
     known = links.full_names(list(PUBLIC))
     for short, full in {
-        "ps.fit_em": "pymc_spn.fit_em",
+        "ps.fit_variational": "pymc_spn.fit_variational",
         "SPNPosterior.impute": "pymc_spn.SPNPosterior.impute",
         "circuits.leaf": "pymc_spn.circuits.leaf",
         "pm.sample": "pymc.sample",

@@ -3,9 +3,9 @@
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
     "circuits": """
-        circuit_algebra circuit_builders circuit_events circuit_information circuit_parts composition
-        circuit cutset_networks evaluation event_draws fit_json flows learned_tree leaves_over_columns
-        parameterised_circuit prometheus rows_together tree_circuits
+        circuit_events circuit_information circuit_parts composition
+        circuit evaluation event_draws flows learned_tree leaves_over_columns
+        parameterised_circuit rows_together tree_circuits
     """,
     "leaves": """
         elliptical_leaves families family_contract interval_moments large_counts scipy_leaves
@@ -29,8 +29,7 @@ REST = {
         partitions stored_starts sweep_costs variational_joints whole_numbers
     """,
     "densities": """
-        circuit_density circuit_density_loo circuit_density_tensors conditional_circuits
-        dense_networks discriminative_circuits integral_circuits monotone_parts sums_of_squares
+        circuit_density circuit_density_loo circuit_density_tensors
         wide_circuit_density
     """,
     "dags": """
@@ -88,10 +87,8 @@ LONG = [
     r"test_evaluation\.py::test_float32_keeps_six_digits",
     r"test_circuit_density\.py::test_nuts_agrees_with_the_top_down_sampler",
     r"test_circuit_density_tensors\.py::test_stochastic_gradients_find_the_posterior",
-    r"test_conditional_circuits\.py::test_a_gating_network_is_the_mixture_of_pymc",
     r"answers/test_(dependence_queries|integer_names|union_posterior)\.py",
-    r"circuits/test_(circuit_information|circuit_parts|cutset_networks|prometheus|tree_circuits)\.py",
-    r"densities/test_(dense_networks|discriminative_circuits|integral_circuits|monotone_parts|sums_of_squares)\.py",
+    r"circuits/test_(circuit_information|circuit_parts|tree_circuits)\.py",
     r"densities/test_(circuit_density_tensors|wide_circuit_density)\.py",
     r"examples/test_convolutional\.py",
     r"interop/test_(combined|damaged)_results\.py",
@@ -113,7 +110,6 @@ LONG = [
     r"test_left_out\.py::test_rows_whose_value_is_too_small_for_a_number",
     r"test_interval_moments\.py::test_log_student_leaves",
     r"test_joint_posteriors\.py::test_draws_given_intervals_have_their_moments",
-    r"test_conditional_circuits\.py::test_nuts_finds_the_posterior_of_a_linear_regression",
     r"test_gap_indicators\.py::test_a_structure_over_names_holds_the_mark",
     r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
     r"test_joint_cells\.py::test_rows_are_cells_in_every_question\[variational\]",

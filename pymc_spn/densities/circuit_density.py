@@ -1,12 +1,10 @@
 """`CircuitDensity`: a circuit with explicit parameters as a variable of a PyMC model."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -14,7 +12,6 @@ from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import convert_dims, rv_size_is_none
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
@@ -32,20 +29,11 @@ from pymc_spn.circuits.evaluation.parameters import (
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.densities.circuit_ops import rows_of_circuit
-from pymc_spn.densities.conditional_circuits import ConditionalCircuitRV, GivenCells, common_labels, given_cells
 from pymc_spn.densities.free_rows import RealColumns, bounded_columns, refuse_masses, typical_row
-from pymc_spn.densities.parameters_of_rows import (
-    check_n_rows,
-    checked_numbers,
-    flat_leaf_parameters,
-    of_rows_or_all,
-    without_batch,
-)
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
-from pymc_spn.tables import Table
 from pymc_spn.tables.dimensions import own_dimension, own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike
 
@@ -96,17 +84,21 @@ class _CircuitDensityDistribution(Distribution):
     rv_type = CircuitDensityRV
 
     def support_point(rv, size, packed, log_weights, theta):
-        own = pt.vector("theta", shape=theta.type.shape[-1:])
-        point = vectorize_graph(typical_row(rv.owner.op.circuit, own), {own: theta})
+        point = typical_row(rv.owner.op.circuit, _without_batch(theta))
         return point if rv_size_is_none(size) else pt.broadcast_to(point, (*size, point.shape[-1]))
 
 
 @_logprob.register(CircuitDensityRV)
 def _(op, values, rng, size, packed, log_weights, theta, **kwargs):
     (value,) = values
-    core = of_rows_or_all(log_weights), of_rows_or_all(theta)
-    logs = rows_of_circuit(op.circuit)(without_batch(packed), value.reshape((-1, value.shape[-1])), *core)
+    rows = value.reshape((-1, value.shape[-1]))
+    logs = rows_of_circuit(op.circuit)(_without_batch(packed), rows, _without_batch(log_weights), _without_batch(theta))
     return logs.reshape(value.shape[:-1])
+
+
+def _without_batch(parameter):
+    """An input of a variable without its batch dimensions of 1."""
+    return parameter.squeeze(axis=tuple(range(parameter.type.ndim - 1)))
 
 
 def CircuitDensity(
@@ -116,7 +108,6 @@ def CircuitDensity(
     leaf_parameters: Mapping[str, NumbersOrVariable],
     observed: TableLike | TensorVariable | None = None,
     *,
-    given: TableLike | None = None,
     total_size: int | None = None,
     dims: Dims | None = None,
     shape: tuple[int, ...] | None = None,
@@ -129,61 +120,39 @@ def CircuitDensity(
     columns (Gaussian or Student t); gaps in them are integrated out. With rows drawn by ``pm.Minibatch`` and their
     number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
 
-    Weights, and parameters of each family, may be each row's own: functions of its covariates, linear ones or networks
-    written in PyTensor. The circuit is then the conditional density of a row given these. Such a parameter has a
-    dimension of rows in front; what has none is shared by all rows.
-
-    With ``given``, cells of some columns, the variable is the other columns, the targets, given these. Its log density
-    is that of the whole row less that of the given cells. Parameters are then learned for predictions of the targets
-    (discriminative learning); the distribution of the given columns is left open.
-
     Parameters
     ----------
     name : str
     circuit : Circuit
-    log_weights : (n_sum_edges,) or (N, n_sum_edges) array or tensor
+    log_weights : (n_sum_edges,) array or tensor
         Normalised within each sum; see `dirichlet_log_weights` for a prior.
-    leaf_parameters : dict of str to (n_leaves_of_family, p) or (N, n_leaves_of_family, p) array or tensor
-        See `ParameterisedCircuit` for the parameters of each family. Numbers are checked at once. If a tensor takes
-        values outside its bounds, or weights do not add up to 1, the log density is ``-inf``. That is so for all rows,
-        or for one row alone if the parameters are its own.
+    leaf_parameters : dict of str to (n_leaves_of_family, p) array or tensor
+        See `Circuit` for the parameters of each family. Numbers are checked at once. If a tensor takes values outside
+        its bounds, or weights do not add up to 1, the log density is ``-inf``.
     observed : DataFrame of pandas, polars or pyarrow, Table, (N, D) array or tensor, optional
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
-        `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero. With
-        `given` these are the targets alone, in the circuit's order, and a row without any has log density 0.
-    given : DataFrame of pandas, polars or pyarrow, Table or dict, optional
-        Cells of some columns of the circuit, whose rows are those of the variable. A dict has a column's name and its
-        cells (N,), or a tuple of names and their cells (N, n). Cells are arrays or tensors, which hold levels as codes.
-        So ``pm.set_data`` exchanges what ``pm.Data`` has, and ``pm.Minibatch`` draws them with the rows observed. NaN
-        is missing and summed out.
+        `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero.
     total_size : int, optional
         Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
         counts for that many rows.
     dims : str or tuple of str, optional
         Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
-        is observed or has `given`, and ``(..., name_column)`` elsewhere. Rows are numbered where their parameters or
-        `given` may change their number with ``pm.set_data``, and named as in `observed` or `given` otherwise.
+        is observed, with rows named as there, and ``(..., name_column)`` elsewhere.
     shape : tuple of int, optional
         Of a variable that is not observed, ending in D.
 
     Returns
     -------
     TensorVariable
-        (N, D) where it is observed or rows have parameters of their own, else (D,) or `shape`, float64, levels in
-        codes. Its log density has one term for each row, in nats. Random draws have as many rows as there are
-        parameters, so that covariates alone need be exchanged for predictions. With `given` it is (N, n_targets), and
-        rows whose given cells have density zero have a log density of ``-inf``. Draws are exact given the cells of
-        their row. They have the rows of `given`, so you need to exchange only these.
+        (N, D) where it is observed, else (D,) or `shape`, float64, levels in codes. Its log density has one term for
+        each row, in nats.
 
     Raises
     ------
     ValueError, TypeError
-        For parameters of wrong shape or value, or for another number of rows (at run time, if the graph does not know
-        it before). For rows that do not fit the columns, and a variable that is not observed and has a column without a
-        density. For `shape` together with `observed` or `given`, or one that does not end in D. For `total_size`
-        without `observed`, or not a whole number of at least 1. For `given` of no column, of all, of one that the
-        circuit does not have, or of one twice. For other rows than those of `observed`, by their number (as for
-        parameters) or their labels, and for a draw given cells of density zero. A coordinate of `dims` that has the
+        For parameters of wrong shape or value. For rows that do not fit the columns, and a variable that is not
+        observed and has a column without a density. For `shape` together with `observed`, or one that does not end in
+        D. For `total_size` without `observed`, or not a whole number of at least 1. A coordinate of `dims` that has the
         columns in another order than the circuit.
 
     Examples
@@ -202,79 +171,52 @@ def CircuitDensity(
     model = pm.modelcontext(None)
     dims = convert_dims(dims)  # PyMC's register_rv reads a string by its letters
     _check_circuit(circuit)
-    known = None if given is None else given_cells(circuit, given)
-    targets = tuple(range(len(circuit.columns))) if known is None else known.targets
-    n_columns = len(targets)
-    n_rows: dict[str, int | None] = {} if known is None else dict(known.n_rows)
-    if shape is not None and not (observed is None and known is None):
-        raise ValueError(
-            f"shape must not be given where {'observed' if known is None else 'given'} is: the data have it"
-        )
+    n_columns = len(circuit.columns)
+    if shape is not None and observed is not None:
+        raise ValueError("shape must not be given where observed is: the data have it")
     if observed is not None:
-        values, index = _observed_rows(circuit, observed, known)
-        n_rows["observed"] = values.type.shape[0]
+        values, index = _observed_rows(circuit, observed)
     elif shape is not None:
         shape = tuple(np.atleast_1d(shape).tolist())
         if not shape or shape[-1] != n_columns:
             raise ValueError(f"shape must end in the number of columns, {n_columns}, got {shape}")
-        n_rows["shape"] = shape[0] if isinstance(shape[0], int) else None
-    check_n_rows(n_rows)
-    packed, weights, theta = packed_inputs(circuit, log_weights, leaf_parameters, n_rows)
-    # what rows have for themselves
-    own = next((p for p in (weights, theta) if p.type.ndim == 2), None) if known is None else known.rows
+    packed, weights, theta = _packed_inputs(circuit, log_weights, leaf_parameters)
+    size: Any = None
     if observed is not None:
-        rows = values if own is None else own  # so that draws given other covariates have the rows of these
-        index = index if own is None or own.type.shape[0] is not None else None
-        size: Any = (rows.shape[0],)
+        size = (values.shape[0],)
     else:
-        refuse_masses(circuit, targets)
-        if shape is None:
-            shape = (n_columns,) if own is None else (own.shape[0], n_columns)
-        if own is not None and len(shape) != 2:
-            raise ValueError(f"shape must be (rows, {n_columns}) where rows have parameters of their own, got {shape}")
+        refuse_masses(circuit)
+        shape = (n_columns,) if shape is None else shape
         size = shape[:-1] or None
     _check_total_size(total_size, observed)
     rng = pt.random.shared_rng(seed=None)
-    if known is None:
-        _, rv = CircuitDensityRV(circuit=circuit)(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
-    else:
-        inputs = packed, weights, theta, known.rows, np.array(targets), pt.arange(known.rows.shape[0])
-        _, rv = ConditionalCircuitRV(circuit=circuit)(*inputs, size=size, rng=rng, return_next_rng=True)
-    names = [circuit.names[d] for d in targets]
+    _, rv = CircuitDensityRV(circuit=circuit)(packed, weights, theta, size=size, rng=rng, return_next_rng=True)
     if observed is not None:
         dims = dims or model.named_vars_to_dims.get(values.name)
-    refuse_columns_in_another_order(dims, model.coords, names)
+    refuse_columns_in_another_order(dims, model.coords, circuit.names)
     if observed is not None:
-        dims = dims or own_dims(model, model.name_for(name), names, rows.shape[0], index)
+        dims = dims or own_dims(model, model.name_for(name), circuit.names, values.shape[0], index)
         return model.register_rv(rv, name, observed=values, total_size=total_size, dims=dims)
-    if dims is None and known is not None:
-        index = known.index if known.rows.type.shape[0] is not None else None
-        dims = own_dims(model, model.name_for(name), names, known.rows.shape[0], index)
-    elif dims is None and shape is not None:
+    if dims is None and shape is not None:
         full = model.name_for(name)
         lead = [own_dimension(model, f"{full}_dim_{k}", None, n) for k, n in enumerate(shape[:-1])]
-        dims = *lead, own_dimension(model, f"{full}_column", names)
-    positive, shares = bounded_columns(circuit, targets)
+        dims = *lead, own_dimension(model, f"{full}_column", circuit.names)
+    positive, shares = bounded_columns(circuit)
     is_bounded = positive.size + shares.size > 0
     transform: Any = {"default_transform": RealColumns(positive, shares)} if is_bounded else {}
     return model.register_rv(rv, name, dims=dims, **transform)
 
 
-def _observed_rows(circuit: Circuit, observed: Any, known: GivenCells | None = None) -> tuple[Any, Any]:
-    """Rows as a tensor (N, D), and their labels, None where they may change; of the targets where others are known."""
+def _observed_rows(circuit: Circuit, observed: Any) -> tuple[Any, Any]:
+    """Rows as a tensor (N, D), and their labels, None where they may change."""
     observed = _value(observed)
-    targets = None if known is None else known.targets
     if not isinstance(observed, Variable):
-        values, index = coded_rows(circuit, observed, targets)
-        if known is not None and known.index is not None:
-            is_labelled = isinstance(observed, pd.DataFrame | Table)
-            index = common_labels({"given": known.index, "observed": index if is_labelled else None})
+        values, index = coded_rows(circuit, observed)
         return pytensor.shared(values, shape=values.shape), index  # a constant would lose its NaN to imputation
     shape = observed.type.shape
-    n_columns = len(circuit.columns if targets is None else targets)
-    if len(shape) != 2 or shape[1] not in (None, n_columns):
-        raise ValueError(f"observed must have shape (rows, {n_columns}), got {shape}")
-    return observed, None if known is None else known.index
+    if len(shape) != 2 or shape[1] not in (None, len(circuit.columns)):
+        raise ValueError(f"observed must have shape (rows, {len(circuit.columns)}), got {shape}")
+    return observed, None
 
 
 def _check_total_size(total_size: Any, observed: Any) -> None:
@@ -337,50 +279,40 @@ def dirichlet_log_weights(
     return log_weights
 
 
-def packed_inputs(
-    circuit: Circuit,
-    log_weights: Any,
-    leaf_parameters: Mapping[str, Any],
-    n_rows: Mapping[str, int | None] | None = None,
-) -> tuple[Any, Any, Any]:
-    """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel.
-
-    With ``n_rows``, the lengths of what has rows already, None where not known yet, parameters may be each row's own:
-    weights are then (N, n_sum_edges), leaf parameters (N, P).
-    """
-    may_have_rows = n_rows is not None
-    _check_circuit(circuit, may_have_rows)
+def _packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Packed layout, log weights and flat leaf parameters; numbers are checked now, tensors by the kernel."""
     given = {name: _value(leaf_parameters[name]) for name in check_names(circuit, leaf_parameters)}
     for name, v in given.items():
         if isinstance(v, Variable):
-            _check_tensor(circuit, name, v, may_have_rows)
+            _check_tensor(circuit, name, v)
         else:
-            given[name] = checked_numbers(partial(checked_family, circuit, name), v, 3 if may_have_rows else None)
+            given[name] = pt.as_tensor_variable(checked_family(circuit, name, _numbers(v)))
     width = np.array([given[f].type.shape[-1] if f in given else 0 for f in circuit.families], np.int64)
     leaves = np.array([circuit.leaves_of(f).size if f in given else 0 for f in circuit.families])
     begin = np.cumsum(leaves * width) - leaves * width
     weights = _value(log_weights)
     if isinstance(weights, Variable):
-        _check_weight_tensor(circuit, weights, may_have_rows)
+        n, shape = circuit.n_sum_edges, weights.type.shape
+        if len(shape) != 1 or shape[0] not in (None, n):
+            raise ValueError(f"log_weights must have shape ({n},), got {shape}")
     else:
-        weights = checked_numbers(partial(checked_weights, circuit), weights, 2 if may_have_rows else None)
-    own = {f"leaf_parameters[{f!r}]": v.type.shape[0] for f, v in given.items() if v.type.ndim == 3}
-    if weights.type.ndim == 2:
-        own["log_weights"] = weights.type.shape[0]
-    if own:
-        check_n_rows({**(n_rows or {}), **own})
-    theta = flat_leaf_parameters([given[f] for f in circuit.families if f in given]).astype("float64")
+        weights = pt.as_tensor_variable(checked_weights(circuit, _numbers(weights)))
+    theta = pt.concatenate([given[f].ravel() for f in circuit.families if f in given]).astype("float64")
     layout = pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width)
     packed = pt.as_tensor_variable(with_parts(layout, circuit, begin, width))
     return packed, weights, theta
 
 
-def _check_circuit(circuit: Any, may_be_wide: bool = True) -> None:
-    """Refuse leaves without a formula; Gaussian and Student t leaves over several columns are let in on request."""
+def _check_circuit(circuit: Any) -> None:
+    """Refuse leaves without a formula; Gaussian and Student t leaves over several columns have one."""
     if not isinstance(circuit, Circuit):
         raise TypeError(f"circuit must be a ps.Circuit; got {type(circuit).__name__}")
-    what = "the circuit of a CircuitDensity" if may_be_wide else "a circuit that is squared"
-    refuse_distributions(circuit, what, allowed=elliptical_families(circuit) if may_be_wide else ())
+    refuse_distributions(circuit, "the circuit of a CircuitDensity", allowed=elliptical_families(circuit))
+
+
+def _numbers(x: Any) -> Any:
+    """The array of a frame, which would be read by its columns."""
+    return x.to_numpy() if hasattr(x, "to_numpy") else x
 
 
 def _value(x: Any) -> Any:
@@ -388,23 +320,12 @@ def _value(x: Any) -> Any:
     return x.data if isinstance(x, Constant) else x
 
 
-def _check_tensor(circuit: Circuit, name: str, v: Any, may_have_rows: bool) -> None:
-    n = circuit.leaves_of(name).size
-    shape = v.type.shape
-    core = shape[1:] if may_have_rows and len(shape) == 3 else shape
+def _check_tensor(circuit: Circuit, name: str, v: Any) -> None:
+    n, shape = circuit.leaves_of(name).size, v.type.shape
     n_parameters: Any = LEAF_FAMILIES[name].n_parameters  # type: ignore[attr-defined]
-    width = n_parameters or (core[-1] if core else None)
-    if len(core) != 2 or core[0] not in (None, n) or core[1] is None or core[1] != width:
-        wanted = f"{n}, {n_parameters or 'number of levels'}"
+    width = n_parameters or (shape[-1] if shape else None)
+    if len(shape) != 2 or shape[0] not in (None, n) or shape[1] is None or shape[1] != width:
         raise ValueError(
-            f"leaf_parameters[{name!r}] must have shape ({wanted}){f' or (rows, {wanted})' if may_have_rows else ''}, "
+            f"leaf_parameters[{name!r}] must have shape ({n}, {n_parameters or 'number of levels'}), "
             f"known when the model is built; got {shape}"
-        )
-
-
-def _check_weight_tensor(circuit: Circuit, v: Any, may_have_rows: bool) -> None:
-    n, shape = circuit.n_sum_edges, v.type.shape
-    if len(shape) not in ((1, 2) if may_have_rows else (1,)) or shape[-1] not in (None, n):
-        raise ValueError(
-            f"log_weights must have shape ({n},){f' or (rows, {n})' if may_have_rows else ''}, got {shape}"
         )

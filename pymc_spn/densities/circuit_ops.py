@@ -9,17 +9,16 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.rewriting.basic import register_specialize
 
-from pymc_spn.circuits.evaluation.elliptical_parts import wide_rows_and_gradient_given, wide_rows_given
-from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given, rows_given
+from pymc_spn.circuits.evaluation.elliptical_parts import wide_rows_and_gradient_of, wide_rows_of
+from pymc_spn.circuits.evaluation.packed_layout import rows_and_gradient_of, rows_of
 from pymc_spn.numerics.source_version import source_version
 
 
 class CircuitRows(Op):
     """Log density of each row.
 
-    Inputs: packed layout (s,) int64, values (N, D), log weights (E,) or (N, E), leaf parameters (P,) or (N, P): of all
-    rows, or of each row's own. The gradient is another operation, which also gives the rows; where both are wanted, a
-    rewrite leaves that one alone.
+    Inputs: packed layout (s,) int64, values (N, D), log weights (E,), leaf parameters (P,). The gradient is another
+    operation, which also gives the rows; where both are wanted, a rewrite leaves that one alone.
 
     Parameters
     ----------
@@ -32,7 +31,7 @@ class CircuitRows(Op):
 
     def __init__(self, is_wide=False):
         self.is_wide = is_wide
-        self.given = wide_rows_given if is_wide else rows_given
+        self.given = wide_rows_of if is_wide else rows_of
 
     def make_node(self, *inputs):
         inputs = [pt.as_tensor_variable(x) for x in inputs]
@@ -62,7 +61,7 @@ class CircuitRowsAndGradient(Op):
 
     def __init__(self, is_wide=False):
         self.is_wide = is_wide
-        self.given = wide_rows_and_gradient_given if is_wide else rows_and_gradient_given
+        self.given = wide_rows_and_gradient_of if is_wide else rows_and_gradient_of
 
     def make_node(self, *inputs):
         packed, values, log_weights, theta, cotangent = (pt.as_tensor_variable(x) for x in inputs)
@@ -82,10 +81,6 @@ class CircuitRowsAndGradient(Op):
 def rows_of_circuit(circuit):
     """The operation for a circuit's rows, by whether it has leaves over several columns."""
     return CircuitRows(bool(circuit.further_columns))
-
-
-circuit_rows = CircuitRows()
-circuit_rows_and_gradient = CircuitRowsAndGradient()
 
 
 @register_specialize

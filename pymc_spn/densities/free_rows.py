@@ -1,6 +1,6 @@
 """Rows of a circuit that are not observed: the scales on which their columns move, and where a sampler starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,11 @@ class RealColumns(Transform):
         return value[..., self.positive].sum(axis=-1) + of_shares.sum(axis=-1)
 
 
-def refuse_masses(circuit: Circuit, columns: Sequence[int]) -> None:
+def refuse_masses(circuit: Circuit) -> None:
     for d, family in _families_of_columns(circuit):
-        if d in columns and not family.is_density:
-            every = "all columns" if len(columns) == len(circuit.columns) else "all columns that are not given"
+        if not family.is_density:
             raise ValueError(
-                f"a CircuitDensity that is not observed needs densities in {every}, "
+                f"a CircuitDensity that is not observed needs densities in all columns, "
                 f"{circuit.names[d]!r} has a {family.name} leaf"
             )
 
@@ -56,15 +55,11 @@ def _families_of_columns(circuit: Circuit) -> Iterator[tuple[int, UnivariateFami
         yield from zip(circuit.columns_of(leaf), family.column_families, strict=True)
 
 
-def bounded_columns(circuit: Circuit, columns: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Those of these columns all of whose leaves live on values of at least 0, and apart those with values up to 1.
-
-    As places among the columns.
-    """
+def bounded_columns(circuit: Circuit) -> tuple[np.ndarray, np.ndarray]:
+    """Columns all of whose leaves live on values of at least 0, and apart those with values up to 1."""
     low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
     for d, family in _families_of_columns(circuit):
         low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
-    low, high = low[list(columns)], high[list(columns)]
     return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
 
 
@@ -84,11 +79,11 @@ def typical_row(circuit: Circuit, theta: Any) -> Any:
         width = widths[f] or (theta.shape[0] - n_known) // n  # categorical leaves alone have any
         own = theta[first : first + n * width].reshape((n, width))
         family = LEAF_FAMILIES[name]
-        symbols = getattr(family, "symbols", None)
+        place = getattr(family, "location", None)
         if isinstance(family, EllipticalFamily):
             location = own[layout.leaf_row[at], len(family.first_names) + wide.place[at]]
         else:
-            location = own[:, 0] if symbols is None or symbols.location is None else symbols.location(pt, own)
+            location = own[:, 0] if place is None else place(pt, own)
         total = pt.inc_subtensor(total[layout.leaf_column[at]], location)
         first += n * width
     return total / np.bincount(layout.leaf_column, minlength=len(circuit.columns))

@@ -293,7 +293,6 @@ BETA_BINOMIAL = UnivariateFamily(
     log_interval=lambda p, low, high: Binomial.predictive_log_interval(beta_trials(p), low, high),
     lowest=0.0,
     ends=lambda p: (np.zeros(len(p)), p[:, 0]),
-    has_one_peak=False,
     moments_within=lambda p, low, high: moments_within(beta_trials(p), low, high),
     kernels=Kernels(URN, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
     boxes=Boxes(

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
 from pymc_spn.leaves.kernel_forms import COUNT, IMPOSSIBLE, RISING_RATIO, all_positive, at_zero
@@ -232,10 +232,6 @@ BETA_GEOMETRIC = UnivariateFamily(
         log_value=_box_log,
         mode=at_zero,
         is_one_sided=True,
-    ),
-    symbols=Symbols(
-        n_outputs=2,
-        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
     ),
     predictive=PREDICTIVE,
 )

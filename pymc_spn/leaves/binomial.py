@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, counts, mean_alone, near_mean
+from pymc_spn.leaves.family_pieces import Boxes, Kernels
 from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, fourth
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
 from pymc_spn.leaves.leaf_statistics import (
@@ -337,15 +337,6 @@ def _box_log(a, b, c, e, x):
     return c + b * x - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) if 0.0 <= x <= a else IMPOSSIBLE
 
 
-def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    trials, success = own.T
-    return mean * np.log(success) + (trials - mean) * np.log1p(-success)
-
-
-def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return np.column_stack([variance, mean / variance])
-
-
 BINOMIAL = UnivariateFamily(
     name="binomial",
     n_parameters=2,
@@ -366,15 +357,4 @@ BINOMIAL = UnivariateFamily(
     n_values=lambda p: p[:, 0].max() + 1.0,
     kernels=Kernels(FALLING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
     boxes=Boxes(row=_box_row, log_value=_box_log, mode=fourth, is_one_sided=True),
-    fit=Fit(
-        can_take=counts,
-        averages=lambda u, kept: (u.mean(), kept),
-        leaves=_leaves,
-        said="mean {:g} of {:g} trials",
-        best=mean_alone,
-        log_prior=_log_prior,
-        near=near_mean(_leaves),
-        kept="the numbers of trials",
-        is_bounded_by_kept=True,
-    ),
 )

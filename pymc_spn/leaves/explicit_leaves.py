@@ -2,8 +2,7 @@
 
 Beside the conjugate families stand those of their leaves with the parameters integrated out (Student t, Lomax, negative
 binomial, ..), so that a posterior predictive is itself such a circuit. Any other family is a frozen distribution of
-SciPy, of which a row holds one in the place of parameters. Where two densities of positive values are
-integrated, the first of them in this order takes the derivative of x.
+SciPy, of which a row holds one in the place of parameters.
 """
 
 from pymc_spn.leaves.beta_binomial import BETA_BINOMIAL
@@ -47,8 +46,6 @@ LEAF_FAMILIES = _Families({family.name: family for family in _OWN})
 EXPLICIT = {family.name: family for family in _OWN if isinstance(family, UnivariateFamily)}
 KERNELS = {family.code: family.kernels for family in _OWN if family.kernels is not None}
 BOXES = {family.code: family.boxes for family in EXPLICIT.values() if family.boxes is not None}
-FITS = {family.name: family.fit for family in EXPLICIT.values() if family.fit is not None}
-SYMBOLS = {family.name: family.symbols for family in EXPLICIT.values() if family.symbols is not None}
 
 
 def is_over(name: object, n_columns: int) -> bool:

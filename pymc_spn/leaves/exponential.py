@@ -5,20 +5,14 @@ Formulas: Yokoi and Sato (2024), Table 8.
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.leaves.family_pieces import (
     Boxes,
-    Fit,
     Kernels,
-    Symbols,
-    mean_alone,
-    mean_and_variance,
-    near_mean,
-    sum_alone,
 )
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, all_positive, at_zero, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily
@@ -218,21 +212,6 @@ def _pull(p, x, share):
     return -share * p[0], 0.0
 
 
-def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (1.0 / mean)[:, None]
-
-
-def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    total = p[..., 0] + q[..., 0]
-    return np.log(p[..., 0] / total) + np.log(q[..., 0] / total) + np.log(total)
-
-
-def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    total = p + q
-    return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
-
-
 EXPONENTIAL = UnivariateFamily(
     name="exponential",
     n_parameters=1,
@@ -245,10 +224,6 @@ EXPONENTIAL = UnivariateFamily(
     draw=lambda p, rng: rng.standard_exponential(p.shape[:-1]) / p[..., 0],
     log_interval=_log_interval,
     lowest=0.0,
-    products={"exponential": ("exponential", lambda p, q: p + q)},
-    inner_products={"exponential": _inner_product},
-    features=lambda p, in_logs: (-np.log(p), np.ones_like(p)),
-    of_log=lambda p, y: Exponential.leaf_log_density(p, np.exp(y)) + y,
     kernels=Kernels(
         LINEAR, NOT_NEGATIVE, linear, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
     ),
@@ -260,20 +235,5 @@ EXPONENTIAL = UnivariateFamily(
         ranges=_box_ranges,
         pull=_pull,
     ),
-    fit=Fit(
-        can_take=lambda x: np.isfinite(x) & (x >= 0),
-        averages=mean_and_variance,
-        leaves=_leaves,
-        best=mean_alone,
-        statistics=sum_alone,
-        log_prior=lambda own, mean, variance: np.log(own[:, 0]) - own[:, 0] * mean,
-        near=near_mean(_leaves),
-    ),
-    symbols=Symbols(
-        location=lambda pt, p: 1.0 / p[:, 0],
-        n_outputs=1,
-        link=lambda pt, o, at: (pt.exp(-o[0]) / at.size,),
-        product=_product_of_tensors,
-        bounds=((0.0, np.inf),),
-    ),
+    location=lambda pt, p: 1.0 / p[:, 0],
 )

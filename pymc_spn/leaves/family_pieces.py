@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import Conjugate
-from pymc_spn.leaves.leaf_statistics import is_count
 
-SMALLEST_SIZE, LARGEST_SIZE = 5e-324, 1.7976931348623157e308  # of leaves whose draws may round to 0 or infinity
+LARGEST_SIZE = 1.7976931348623157e308  # of leaves whose draws may round to infinity
 NARROW = 0.25  # standard deviations below which an interval is integrated rather than taken as a difference
-MOST_STEPS, NEWTON_END = 100, 1e-12  # of shapes that are found by Newton's method
 
 
 class Kernels(NamedTuple):
@@ -88,77 +86,6 @@ class Boxes(NamedTuple):
     reach: Any = None
 
 
-class Fit(NamedTuple):
-    """Pieces of expectation maximisation: which leaf is best for rows and for a prior of some rows more.
-
-    The averages of a column are two numbers, mean and variance of its values unless the family says otherwise.
-
-    Parameters
-    ----------
-    can_take : callable (x)
-        Which values (n,) leaves can take; NaN is none.
-    averages : callable (u, kept)
-        The two of such values, with the parameter that is kept.
-    leaves : callable (mean, variance)
-        Parameters (n, p) with these averages, each (n,).
-    said : str
-        How a message calls the averages.
-    best : callable (own, moments, rows, mean, variance), optional
-        Averages of largest posterior density given expected statistics (3, n), the leaves with which these were taken,
-        and averages of the prior's rows.
-    statistics : callable (x, own), optional
-        The three moments of values of one leaf, see `expected_statistics`.
-    of_rows : callable (x, weight, rows, mean, variance), optional
-        In their place, for families that need all rows: the leaf (p,) that is best for ascending values with weights,
-        or None if nothing tells.
-    log_prior : callable (own, mean, variance)
-        Expected log density of an observation of the prior under each leaf (n,).
-    near : callable (cell, usable, mean, variance)
-        Leaves (n, p) between averages of the column and cells, where these can be taken.
-    kept : str
-        What the first parameter is, of families that keep it as it is given.
-    is_bounded_by_kept : bool
-        Whether no value exceeds it.
-    """
-
-    can_take: Any
-    averages: Any
-    leaves: Any
-    log_prior: Any
-    near: Any
-    best: Any = None
-    statistics: Any = None
-    of_rows: Any = None
-    said: str = "mean {:g} and variance {:g}"
-    kept: str = ""
-    is_bounded_by_kept: bool = False
-
-
-class Symbols(NamedTuple):
-    """The family in PyTensor.
-
-    Parameters
-    ----------
-    is_located : bool
-        Whether the first parameter is any number.
-    location : callable (tensors, p), optional
-        Where leaves (n, p) lie, as a start for a sampler; without it the first parameter.
-    n_outputs, link : int and callable (tensors, outputs, typical), optional
-        Parameters from outputs of a network, see `dense_networks`.
-    product : callable (tensors, p, q), optional
-        Log inner products (n,) and parameters (n, p) of normalised products, where these are leaves of the family.
-    bounds : tuple of (low, high)
-        Open interval of each parameter; of levels one for all, closed.
-    """
-
-    is_located: bool = False
-    location: Any = None
-    n_outputs: int = 0
-    link: Any = None
-    product: Any = None
-    bounds: tuple[tuple[float, float], ...] = ()
-
-
 class Predictive(NamedTuple):
     """A family of the sampler with its parameters integrated out, from posteriors: named tuples of arrays (n,).
 
@@ -214,50 +141,3 @@ class Predictive(NamedTuple):
     has_masses: bool = False
     lowest: float = -np.inf
     highest: Any = None
-
-
-def finite(x: np.ndarray) -> np.ndarray:
-    """Which values are numbers."""
-    return np.isfinite(x)
-
-
-def positive(x: np.ndarray) -> np.ndarray:
-    """Which values are positive numbers."""
-    return np.isfinite(x) & (x > 0)
-
-
-def counts(x: np.ndarray) -> np.ndarray:
-    """Which values are counts."""
-    return is_count(x)
-
-
-def mean_alone(own: np.ndarray, moments: np.ndarray, rows: float, mean: np.ndarray, variance: np.ndarray) -> Any:
-    """`Fit.best` of leaves that are known by their mean."""
-    n, total, _ = moments
-    n = np.where(n + rows > 0.0, n + rows, 1.0)
-    return (total + rows * mean) / n, variance
-
-
-def sum_alone(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    """`Fit.statistics` of leaves that are known by their mean."""
-    return x.size, x.sum(), 0.0
-
-
-def located_link(tensors: Any, outputs: Any, typical: Any) -> tuple[Any, ...]:
-    """`Symbols.link` of a location and a scale."""
-    return typical.centre + typical.spread * outputs[0], typical.spread * tensors.exp(outputs[1])
-
-
-def near_mean(leaves: Any) -> Any:
-    """`Fit.near` of leaves with a mean: half way between the column's and the cell."""
-
-    def near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-        return leaves(np.where(usable, 0.5 * (mean + cell), mean), variance)
-
-    return near
-
-
-def mean_and_variance(u: np.ndarray, kept: float) -> tuple[Any, Any]:
-    """`Fit.averages` of most families."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is infinite is refused by the caller
-        return u.mean(), u.var() if np.ptp(u) > 0.0 else 0.0  # rounding would make a scale

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, log_ndtr, stdtr
+from scipy.special import log_ndtr, stdtr
 
-from pymc_spn.leaves.family_pieces import NARROW, Boxes, Fit, Kernels, Symbols, finite, located_link, mean_and_variance
+from pymc_spn.leaves.family_pieces import NARROW, Boxes, Kernels
 from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, first, located, quadratic, widen
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
@@ -280,26 +280,6 @@ def normal_log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray, width:
     return out
 
 
-def inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    sd = np.hypot(p[..., 1], q[..., 1])
-    return -0.5 * np.square((p[..., 0] - q[..., 0]) / sd) - np.log(sd) - 0.5 * LOG_2PI
-
-
-def _with_exponential(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    mean, sd, rate = p[..., 0], p[..., 1], q[..., 0]
-    z = mean / sd - rate * sd
-    below = np.minimum(z, 0.0)  # there the normal distribution function by its ratio to the density
-    far = np.log(0.5 * erfcx(-below / np.sqrt(2.0))) - 0.5 * np.square(mean / sd)
-    near = -rate * mean + 0.5 * np.square(rate * sd) + log_ndtr(np.maximum(z, 0.0))
-    return np.log(rate) + np.where(z < 0.0, far, near)
-
-
-def product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    total = np.hypot(p[:, 1], q[:, 1])
-    share = np.square(p[:, 1] / total)
-    return np.column_stack([p[:, 0] + share * (q[:, 0] - p[:, 0]), p[:, 1] / total * q[:, 1]])
-
-
 def coefficients(theta, width, out):
     out[0] = -fast_log(theta[1]) - HALF_LOG_2PI
     out[1] = theta[0]
@@ -354,43 +334,6 @@ def _pull(p, x, share):
     return stiff * (p[0] - x), stiff
 
 
-def leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """Parameters (n, 2) from averages."""
-    return np.column_stack([mean, np.sqrt(variance)])
-
-
-def best(own: np.ndarray, moments: np.ndarray, rows: float, mean: np.ndarray, variance: np.ndarray) -> Any:
-    mass, total, squares = moments
-    n = np.where(mass + rows > 0.0, mass + rows, 1.0)
-    centre, sd = own.T
-    shift = (sd * total + rows * (mean - centre)) / n  # of the mean, from the one that z was taken about
-    spread = sd * sd * squares - 2.0 * shift * sd * total + mass * shift * shift
-    return centre + shift, (spread + rows * (variance + np.square(mean - centre - shift))) / n
-
-
-def statistics(x: np.ndarray, own: np.ndarray) -> tuple[float, float, float]:
-    """About the present mean, so that nothing cancels far from 0."""
-    z = (x - own[0]) / own[1]
-    return x.size, z.sum(), z @ z
-
-
-def log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    centre, sd = own.T
-    return -np.log(sd) - HALF_LOG_2PI - 0.5 * ((variance + np.square(mean - centre)) / np.square(sd))
-
-
-def _near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    centre: np.ndarray = np.where(usable, cell, mean)
-    return leaves(centre, variance)
-
-
-def product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    variance = p[:, 1] ** 2 + q[:, 1] ** 2
-    mean = p[:, 0] + p[:, 1] ** 2 / variance * (q[:, 0] - p[:, 0])
-    logs = -0.5 * (p[:, 0] - q[:, 0]) ** 2 / variance - 0.5 * pt.log(variance) - HALF_LOG_2PI
-    return logs, pt.stack([mean, p[:, 1] * q[:, 1] / pt.sqrt(variance)], axis=1)
-
-
 GAUSSIAN = UnivariateFamily(
     name="gaussian",
     n_parameters=2,
@@ -402,26 +345,8 @@ GAUSSIAN = UnivariateFamily(
     mode=lambda p: p[..., 0],
     draw=lambda p, rng: p[..., 0] + p[..., 1] * rng.standard_normal(p.shape[:-1]),
     log_interval=lambda p, low, high: normal_log_interval(p, low, high, high - low),
-    products={"gaussian": ("gaussian", product)},
-    inner_products={"gaussian": inner_product, "exponential": _with_exponential},
     kernels=Kernels(
         QUADRATIC, REAL, quadratic, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope
     ),
     boxes=Boxes(row=box_row, log_value=_box_log, mode=first, ranges=_box_ranges, pull=_pull),
-    fit=Fit(
-        can_take=finite,
-        averages=mean_and_variance,
-        leaves=leaves,
-        best=best,
-        statistics=statistics,
-        log_prior=log_prior,
-        near=_near,
-    ),
-    symbols=Symbols(
-        is_located=True,
-        n_outputs=2,
-        link=located_link,
-        product=product_of_tensors,
-        bounds=((-np.inf, np.inf), (0.0, np.inf)),
-    ),
 )

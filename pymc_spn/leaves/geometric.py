@@ -9,14 +9,7 @@ import numpy.typing as npt
 
 from pymc_spn.leaves.family_pieces import (
     LARGEST_SIZE,
-    Fit,
     Kernels,
-    Symbols,
-    counts,
-    mean_alone,
-    mean_and_variance,
-    near_mean,
-    sum_alone,
 )
 from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily
@@ -214,11 +207,6 @@ def _moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray,
     return moments_within(GammaRate(np.ones(p.shape[:-1]), p[..., 0] / (1.0 - p[..., 0])), low, high)
 
 
-def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    a, b = p[..., 0], q[..., 0]
-    return np.log(a) + np.log(b) - np.log(a + b - a * b)
-
-
 def _coefficients(theta, width, out):
     out[0] = math.log(theta[0])
     out[1] = math.log1p(-theta[0])
@@ -241,19 +229,6 @@ def _box_row(p: np.ndarray) -> tuple[Any, ...]:
     return 1.0, np.log(p[0]), np.log1p(-p[0]), 0.0
 
 
-def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return (1.0 / (1.0 + mean))[:, None]
-
-
-def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return np.log(own[:, 0]) + mean * np.log1p(-own[:, 0])
-
-
-def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    total = p + q - p * q
-    return (pt.log(p) + pt.log(q) - pt.log(total))[:, 0], total
-
-
 GEOMETRIC = UnivariateFamily(
     name="geometric",
     n_parameters=1,
@@ -267,28 +242,6 @@ GEOMETRIC = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     moments_within=_moments_within,
-    products={"geometric": ("geometric", lambda p, q: p + q - p * q)},
-    inner_products={  # p times the other's probability generating function at 1 - p
-        "geometric": _inner_product,
-        "poisson": lambda p, q: np.log(p[..., 0]) - p[..., 0] * q[..., 0],
-        "binomial": lambda p, q: np.log(p[..., 0]) + q[..., 0] * np.log1p(-q[..., 1] * p[..., 0]),
-        "negative_binomial": lambda p, q: np.log(p[..., 0]) - q[..., 0] * np.log1p(p[..., 0] / q[..., 1]),
-    },
     kernels=Kernels(LINEAR, COUNT, linear, _coefficients, _add_gradient, _draw_one, _are_valid),
     boxes=BOXES._replace(row=_box_row),
-    fit=Fit(
-        can_take=counts,
-        averages=mean_and_variance,
-        leaves=_leaves,
-        best=mean_alone,
-        statistics=sum_alone,
-        log_prior=_log_prior,
-        near=near_mean(_leaves),
-    ),
-    symbols=Symbols(
-        n_outputs=1,
-        link=lambda pt, o, at: (pt.sigmoid(-o[0] - np.log(at.size)),),
-        product=_product_of_tensors,
-        bounds=((0.0, 1.0),),
-    ),
 )

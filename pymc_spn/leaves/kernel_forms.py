@@ -1,6 +1,6 @@
 """Forms of leaves for kernels: log density = form(u) + base(x) with an input u that is read from a value once.
 
-The input is the value, its log or its log odds. The base holds what all leaves of a reading share (-log x!, the
+The input is the value or its log. The base holds what all leaves of a reading share (-log x!, the
 Jacobian of the log) and is hugely negative where the value is impossible. A form has coefficients (lead, a, b, c).
 Forms that several families have stand here, as do other pieces that they share; those of one family stand in its file.
 """
@@ -12,14 +12,12 @@ from pymc_spn.numerics.kernel_options import inner_kernel
 
 IMPOSSIBLE = -1e300
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-LARGE_SHAPE = 1e6  # of gamma and beta leaves, whose densities are deviances from there on
 
 # forms
-QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, POWER, RISING, RISING_RATIO, ABSOLUTE, BOX, EXPONENT, FALLING = range(12)
-MATCHING, URN, TENT, SIGMOIDS, EXTREME = 12, 13, 14, 15, 16
-N_FORMS = 17
+QUADRATIC, LINEAR, SWITCH, TABLE, STUDENT, POWER, RISING, RISING_RATIO, FALLING, URN = range(10)
+N_FORMS = 10
 # readings: input, base
-REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL, LOG_ODDS = range(7)
+REAL, LOGARITHM, NOT_NEGATIVE, FACTORIAL, COUNT, LEVEL = range(6)
 
 
 @inner_kernel

@@ -7,20 +7,19 @@ that needs it says so.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.leaf_statistics import moments
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 OfParameters = Callable[[np.ndarray], np.ndarray]
 OfValues = Callable[[np.ndarray, Any], np.ndarray]
-Pairwise = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class LeafFamily(ABC):
@@ -44,8 +43,6 @@ class LeafFamily(ABC):
         Leaves without are tabulated: NumPy works out their logs, which kernels read as columns.
     holds_objects : bool
         Whether a row of parameters is one object.
-    stays_as_given : bool
-        Whether expectation maximisation keeps the parameters; it does of families without kernels.
     """
 
     name: str
@@ -53,7 +50,6 @@ class LeafFamily(ABC):
     box_tolerance: ClassVar[float] = 0.0
     kernels: Kernels | None = None
     holds_objects: bool = False
-    stays_as_given: bool = True
 
     @property
     @abstractmethod
@@ -167,34 +163,17 @@ class UnivariateFamily(LeafFamily):
         How many values, from 0 on, leaves (n, p) may take, where they are few enough to go through.
     holds_objects : bool
         Whether a row of parameters is one object.
-    stays_as_given : bool
-        Whether expectation maximisation keeps the parameters; it does of families without kernels.
-    is_flat : bool
-        Whether the density is the same between two parameters.
     is_of_logs : bool
         Whether the first parameters are those of the log of the value.
     grows_at_zero : bool
         Whether the density has no bound towards 0, so slowly that there is no mass.
-    has_one_peak : bool
-        Whether masses fall on both sides of the mode.
     moments_within : callable, optional
         Mean and variance (n,) of parameters (n, p) between two ends, of families with power tails or long ones.
-    products, inner_products : mapping from names of families
-        Family and parameters of the normalised product with a leaf of that family; log of the integral (sum) of both.
-    exponent_at_zero : callable, optional
-        The a of parameters (n, p) with which the density is like x^(a - 1) near 0.
-    features : callable, optional
-        Where the density changes and how far around each place it does so, both (n, k), of parameters (n, p) and
-        whether in log x. Without it the first two parameters.
-    of_log : callable, optional
-        Log density of log x, of families of positive values.
-    at_log : callable, optional
-        Log density of x at exp(y), where that may underflow.
     n_parameters : int, optional
         Without it as many as there are levels.
-    rounding : callable, optional
-        Relative error (n,) of densities at places x, or log x, whose terms nearly cancel.
-    fit, kernels, boxes, symbols : optional
+    location : callable (tensors, p), optional
+        Where leaves (n, p) lie in PyTensor, as a start for a sampler; without it the first parameter.
+    kernels, boxes : optional
         What other parts of the package need of the family.
     predictive : Predictive, optional
         Of leaves whose parameters are integrated out: the family of the sampler that these are leaves of.
@@ -216,24 +195,13 @@ class UnivariateFamily(LeafFamily):
     probabilities: OfParameters | None = None
     n_values: Callable[[np.ndarray], float] | None = None
     holds_objects: bool = False
-    is_flat: bool = False
-    stays_as_given: bool = False
     is_of_logs: bool = False
-    has_one_peak: bool = True
     grows_at_zero: bool = False
     moments_within: Callable[[np.ndarray, float, float], tuple[np.ndarray, np.ndarray]] | None = None
-    products: Mapping[str, tuple[str, Pairwise]] = field(default_factory=dict)
-    inner_products: Mapping[str, Pairwise] = field(default_factory=dict)
-    exponent_at_zero: OfParameters | None = None
-    features: Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray]] | None = None
-    of_log: OfValues | None = None
-    at_log: OfValues | None = None
     n_parameters: int | None = None
-    rounding: Callable[[np.ndarray, np.ndarray, bool], np.ndarray] | None = None
-    fit: Fit | None = None
+    location: Callable[[Any, Any], Any] | None = None
     kernels: Kernels | None = None
     boxes: Boxes | None = None
-    symbols: Symbols | None = None
     predictive: Predictive | None = None
 
     @property

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import xlogy
 
 from pymc_spn.leaves.conjugate_pieces import DIRICHLET_PRIOR, Conjugate
 from pymc_spn.leaves.family_codes import CODE
-from pymc_spn.leaves.family_pieces import Fit, Kernels, Predictive, Symbols, mean_alone, near_mean, sum_alone
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
@@ -263,16 +262,6 @@ def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
         return np.log((p * inside).sum(axis=-1))
 
 
-def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    out = np.zeros((len(p), max(p.shape[1], q.shape[1])))
-    common = min(p.shape[1], q.shape[1])
-    with np.errstate(divide="ignore"):
-        logs = np.log(p[:, :common]) + np.log(q[:, :common])
-    mass = np.exp(logs - logs.max(axis=1, keepdims=True))
-    out[:, :common] = mass / mass.sum(axis=1, keepdims=True)
-    return out
-
-
 def _switch_coefficients(theta, width, out):
     out[0] = log_or_impossible(1.0 - theta[0])
     out[1] = log_or_impossible(theta[0])
@@ -325,24 +314,6 @@ def _are_shares(theta):
     return abs(total - 1.0) < TOLERANCE
 
 
-def _product_of_tables(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    """Of leaves that never agree the product is -inf, with any parameters."""
-    both = p * q
-    total = both.sum(axis=1, keepdims=True)
-    agree = total > 0.0
-    total = pt.switch(agree, total, 1.0)
-    return pt.switch(agree, pt.log(total), -np.inf)[:, 0], pt.switch(agree, both / total, 1.0 / p.shape[1])
-
-
-def _product_of_switches(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    logs, both = _product_of_tables(pt, *(pt.concatenate([1.0 - r, r], axis=1) for r in (p, q)))
-    return logs, both[:, 1:]
-
-
-def _one_column(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return mean[:, None]
-
-
 BERNOULLI = UnivariateFamily(
     name="bernoulli",
     n_parameters=1,
@@ -357,26 +328,7 @@ BERNOULLI = UnivariateFamily(
     probabilities=both_levels,
     n_values=lambda p: 2.0,
     ends=lambda p: ((p[:, 0] >= 1.0).astype(np.float64), (p[:, 0] > 0.0).astype(np.float64)),
-    products={
-        "bernoulli": ("bernoulli", lambda p, q: _product(both_levels(p), both_levels(q))[:, 1:]),
-        "categorical": ("categorical", lambda p, q: _product(both_levels(p), q)),
-    },
     kernels=Kernels(SWITCH, LEVEL, _switch, _switch_coefficients, _add_switch_gradient, _draw_switch, _is_share),
-    fit=Fit(
-        can_take=lambda x: (x == 0.0) | (x == 1.0),
-        averages=lambda u, kept: ((u.sum() + 0.5) / (u.size + 1.0), np.nan),
-        leaves=_one_column,
-        best=mean_alone,
-        statistics=sum_alone,
-        log_prior=lambda own, mean, variance: xlogy(mean, own[:, 0]) + xlogy(1.0 - mean, 1.0 - own[:, 0]),
-        near=near_mean(_one_column),
-    ),
-    symbols=Symbols(
-        n_outputs=1,
-        link=lambda pt, o, at: (pt.sigmoid(o[0] + np.log(at.share) - np.log1p(-at.share)),),
-        product=_product_of_switches,
-        bounds=((0.0, 1.0),),
-    ),
 )
 
 
@@ -425,11 +377,6 @@ CATEGORICAL = UnivariateFamily(
         np.argmax(p > 0.0, axis=1).astype(np.float64),
         p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),
     ),
-    products={"categorical": ("categorical", _product)},
     kernels=Kernels(TABLE, LEVEL, _table, _table_coefficients, _add_table_gradient, _draw_level, _are_shares),
-    symbols=Symbols(
-        product=_product_of_tables,
-        bounds=((0.0, 1.0),),
-    ),
     predictive=PREDICTIVE,
 )

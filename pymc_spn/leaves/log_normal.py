@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.leaves import gaussian as of_logs
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Symbols, located_link, mean_and_variance, positive
+from pymc_spn.leaves.family_pieces import Boxes, Kernels
 from pymc_spn.leaves.gaussian import Gaussian, normal_log_interval, student_log_interval
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LOGARITHM, QUADRATIC, located, quadratic, widen
 from pymc_spn.leaves.leaf_family import UnivariateFamily
@@ -214,19 +214,6 @@ def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
         return normal_log_interval(p, np.log(low), np.log(high), log_width(low, high))
 
 
-def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The Gaussian one of the logs, times the mean of 1/x under the product of those."""
-    share = np.square(p[..., 1] / np.hypot(p[..., 1], q[..., 1]))
-    mean = p[..., 0] + share * (q[..., 0] - p[..., 0])
-    return of_logs.inner_product(p, q) - mean + 0.5 * share * np.square(q[..., 1])
-
-
-def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """As of the logs, moved down by the variance: of two factors 1/x the density of x keeps one."""
-    both = of_logs.product(p, q)
-    return np.column_stack([both[:, 0] - np.square(both[:, 1]), both[:, 1]])
-
-
 def _value_slope(theta, u, x):
     return ((theta[0] - u) / (theta[1] * theta[1]) - 1.0) / x
 
@@ -292,17 +279,6 @@ def _pull(p, x, share):
     return -share * a / x, share * (1.0 + 1.0 / (p[1] * p[1])) / (x * x)
 
 
-def _near(cell: np.ndarray, usable: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return of_logs.leaves(np.where(usable, np.log(np.where(usable, cell, 1.0)), mean), variance)
-
-
-def _product_of_tensors(pt: Any, p: Any, q: Any) -> tuple[Any, Any]:
-    """As of the logs; of two factors 1/x the density of x keeps one."""
-    logs, both = of_logs.product_of_tensors(pt, p, q)
-    mean, variance = both[:, 0], both[:, 1] ** 2
-    return logs - mean + 0.5 * variance, pt.stack([mean - variance, both[:, 1]], axis=1)
-
-
 LOG_NORMAL = UnivariateFamily(
     name="log_normal",
     n_parameters=2,
@@ -316,11 +292,6 @@ LOG_NORMAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     is_of_logs=True,
-    products={"log_normal": ("log_normal", _product)},
-    inner_products={"log_normal": _inner_product},
-    features=lambda p, in_logs: (p[:, :1], p[:, 1:2]),
-    of_log=Gaussian.leaf_log_density,
-    at_log=lambda p, y: Gaussian.leaf_log_density(p, y) - y,
     kernels=Kernels(
         QUADRATIC,
         LOGARITHM,
@@ -334,21 +305,5 @@ LOG_NORMAL = UnivariateFamily(
     boxes=Boxes(
         row=of_logs.box_row, log_value=_box_log, mode=_box_mode, is_one_sided=True, ranges=_box_ranges, pull=_pull
     ),
-    fit=Fit(
-        can_take=positive,
-        averages=lambda u, kept: mean_and_variance(np.log(u), kept),
-        leaves=of_logs.leaves,
-        best=of_logs.best,
-        statistics=lambda x, own: of_logs.statistics(np.log(x), own),
-        log_prior=of_logs.log_prior,
-        near=_near,
-    ),
-    symbols=Symbols(
-        is_located=True,
-        location=lambda pt, p: pt.exp(p[:, 0]),
-        n_outputs=2,
-        link=located_link,
-        product=_product_of_tensors,
-        bounds=((-np.inf, np.inf), (0.0, np.inf)),
-    ),
+    location=lambda pt, p: pt.exp(p[:, 0]),
 )

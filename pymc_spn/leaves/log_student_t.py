@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves import student_t as of_logs
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LOGARITHM, STUDENT, located, student, times
@@ -258,8 +258,6 @@ LOG_STUDENT_T = UnivariateFamily(
     is_of_logs=True,
     grows_at_zero=True,
     moments_within=lambda p, low, high: moments_within(normal_gamma(p), low, high),
-    features=lambda p, in_logs: (p[:, :1], p[:, 1:2]),
-    of_log=of_logs.log_density,
     kernels=Kernels(
         STUDENT,
         LOGARITHM,
@@ -280,11 +278,6 @@ LOG_STUDENT_T = UnivariateFamily(
         pull=_pull,
         reach=lambda p: (0.0, -np.inf),  # it may be large at 0
     ),
-    symbols=Symbols(
-        is_located=True,
-        location=lambda pt, p: pt.exp(p[:, 0]),
-        n_outputs=3,
-        link=of_logs.link,
-    ),
+    location=lambda pt, p: pt.exp(p[:, 0]),
     predictive=PREDICTIVE,
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.exponential import Exponential
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import (
     NARROW,
     NEGLIGIBLE,
@@ -83,10 +83,6 @@ def _variance(p: np.ndarray) -> np.ndarray:
     a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
     finite = np.square(p[..., 1] / (a - 1)) * a / (a - 2)
     return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
-
-
-def _features(p: np.ndarray, in_logs: bool) -> tuple[np.ndarray, np.ndarray]:
-    return np.log(p[:, 1:] / np.maximum(p[:, :1], 1.0)), np.maximum(1.0, 1.0 / p[:, :1])
 
 
 def _coefficients(theta, width, out):
@@ -322,8 +318,6 @@ LOMAX = UnivariateFamily(
     log_interval=lambda p, low, high: Exponential.predictive_log_interval(gamma_rate(p), low, high),
     lowest=0.0,
     moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
-    features=_features,
-    of_log=lambda p, y: _log_density(p, np.exp(y)) + y,
     kernels=Kernels(
         POWER, NOT_NEGATIVE, _form, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
     ),
@@ -335,10 +329,6 @@ LOMAX = UnivariateFamily(
         ranges=_box_ranges,
         pull=_pull,
     ),
-    symbols=Symbols(
-        location=lambda pt, p: p[:, 1] / p[:, 0],
-        n_outputs=2,
-        link=lambda pt, o, at: (1.0 + pt.exp(o[0]), pt.exp(o[0] + o[1]) * at.size),
-    ),
+    location=lambda pt, p: p[:, 1] / p[:, 0],
     predictive=PREDICTIVE,
 )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Fit, Kernels, Predictive, Symbols, counts, mean_alone, near_mean
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, RISING, all_positive, fourth
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
@@ -115,16 +115,6 @@ def _box_log(a, b, c, e, x):
     if x < 0.0:
         return IMPOSSIBLE
     return math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0) + a * b + x * c
-
-
-def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.column_stack([variance, variance / mean])
-
-
-def _log_prior(own: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    alpha, beta = own.T
-    return -alpha * np.log1p(1.0 / beta) - mean * np.log1p(beta)
 
 
 BOXES = Boxes(row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]), log_value=_box_log, mode=fourth, is_one_sided=True)
@@ -247,19 +237,5 @@ NEGATIVE_BINOMIAL = UnivariateFamily(
     moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
     kernels=Kernels(RISING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, all_positive),
     boxes=BOXES,
-    fit=Fit(
-        can_take=counts,
-        averages=lambda u, kept: (u.mean(), kept),
-        leaves=_leaves,
-        said="mean {:g} under alpha {:g}",
-        best=mean_alone,
-        log_prior=_log_prior,
-        near=near_mean(_leaves),
-        kept="alpha",
-    ),
-    symbols=Symbols(
-        n_outputs=2,
-        link=lambda pt, o, at: (pt.exp(o[0]), pt.exp(o[0] - o[1]) / at.size),
-    ),
     predictive=PREDICTIVE,
 )

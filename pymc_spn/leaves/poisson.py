@@ -9,19 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, gammainc, gammaincc, gammaln, i0e, xlogy
+from scipy.special import betainc, gammainc, gammaincc, gammaln, xlogy
 
 from pymc_spn.leaves.family_pieces import (
     LARGEST_SIZE,
     Boxes,
-    Fit,
     Kernels,
-    Symbols,
-    counts,
-    mean_alone,
-    mean_and_variance,
-    near_mean,
-    sum_alone,
 )
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, LINEAR, all_positive, linear, third
 from pymc_spn.leaves.leaf_family import UnivariateFamily
@@ -262,11 +255,6 @@ def _tail(rate: np.ndarray, k: np.ndarray, above: bool) -> np.ndarray:
     return np.where(impossible, -np.inf, np.where(trivial, 0.0, out))
 
 
-def _inner_product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    a, b = p[..., 0], q[..., 0]
-    return np.log(i0e(2.0 * np.sqrt(a) * np.sqrt(b))) - np.square(np.sqrt(a) - np.sqrt(b))
-
-
 def _coefficients(theta, width, out):
     out[0] = -theta[0]
     out[1] = fast_log(theta[0])
@@ -293,10 +281,6 @@ def _box_log(a, b, c, e, x):
     return x * a - b - math.lgamma(x + 1.0) if x >= 0.0 else IMPOSSIBLE
 
 
-def _leaves(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    return mean[:, None]
-
-
 POISSON = UnivariateFamily(
     name="poisson",
     n_parameters=1,
@@ -309,19 +293,8 @@ POISSON = UnivariateFamily(
     draw=lambda p, rng: draw_counts(p[..., 0], rng),
     log_interval=_log_interval,
     lowest=0.0,
-    inner_products={"poisson": _inner_product},
     kernels=Kernels(LINEAR, FACTORIAL, linear, _coefficients, _add_gradient, _draw_one, all_positive),
     boxes=Boxes(
         row=lambda p: (np.log(p[0]), p[0], np.floor(p[0]), 0.0), log_value=_box_log, mode=third, is_one_sided=True
     ),
-    fit=Fit(
-        can_take=counts,
-        averages=mean_and_variance,
-        leaves=_leaves,
-        best=mean_alone,
-        statistics=sum_alone,
-        log_prior=lambda own, mean, variance: mean * np.log(own[:, 0]) - own[:, 0],
-        near=near_mean(_leaves),
-    ),
-    symbols=Symbols(n_outputs=1, link=lambda pt, o, at: (pt.exp(o[0]) * at.size,)),
 )

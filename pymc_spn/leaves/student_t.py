@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive, Symbols, located_link
+from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import (
     NARROW,
@@ -30,7 +30,6 @@ from pymc_spn.numerics.kernel_options import bare_kernel, inner_kernel
 
 LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
-DOF = 5.0  # of leaves from a network with outputs of 0
 
 
 def normal_gamma(p: np.ndarray) -> NormalGamma:
@@ -181,10 +180,6 @@ def _pull(p, x, share):
     away = x - p[0]
     stiff = share * (p[2] + 1.0) / (p[2] * p[1] * p[1] + away * away)
     return -stiff * away, stiff
-
-
-def link(pt: Any, o: Any, at: Any) -> tuple[Any, ...]:
-    return (*located_link(pt, o, at), DOF * pt.exp(o[2]))
 
 
 def box_row(p: np.ndarray) -> tuple[Any, ...]:
@@ -403,11 +398,6 @@ STUDENT_T = UnivariateFamily(
         mode=first,
         ranges=_box_ranges,
         pull=_pull,
-    ),
-    symbols=Symbols(
-        is_located=True,
-        n_outputs=3,
-        link=link,
     ),
     predictive=PREDICTIVE,
 )

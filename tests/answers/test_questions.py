@@ -285,14 +285,6 @@ def joint_of(circuit):
     return rows, p
 
 
-def learned():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.choice(["p", "q"], 80), "b": rng.choice(["u", "v", "w"], 80)})
-    frame.loc[frame["a"] == "p", "b"] = rng.choice(["u", "u", "w"], int((frame["a"] == "p").sum()))
-    frame = frame.astype("category")
-    return ps.circuits.chow_liu_tree(frame)
-
-
 def composed():
     leaf, level = ps.circuits.leaf, ps.Column
     a, b = level("a", "binary", ("p", "q"), "str"), level("b", "categorical", ("u", "v", "w"), "str")
@@ -309,7 +301,7 @@ def field():
     return graph.compile().to_circuit()
 
 
-CIRCUITS = {"learned": learned, "composed": composed, "field": field}
+CIRCUITS = {"composed": composed, "field": field}
 
 
 @pytest.mark.parametrize("name", CIRCUITS)

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-
 from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
+from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
+
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp

@@ -16,10 +16,11 @@ in `tables_side_by_side`.
 import argparse
 import time
 
+from tests.benchmarks.table_circuits import CIRCUITS, maximise
+
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import Store, processor
-from tests.benchmarks.table_circuits import CIRCUITS, maximise
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import (
     FOUR_CHAINS,

@@ -3,10 +3,10 @@
 from collections import Counter
 
 import numpy as np
+from tests.benchmarks.table_circuits import CIRCUITS
 
 from tests.benchmarks.paper_tables import EFFECTIVE, LIKELIHOOD, SECONDS, best_likelihood
 from tests.benchmarks.report import machine, markdown_table
-from tests.benchmarks.table_circuits import CIRCUITS
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import FOUR_CHAINS, MOMENTS, averaged
 

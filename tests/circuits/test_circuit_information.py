@@ -1,22 +1,23 @@
 """Entropy, mutual information, divergence and distribution functions of circuits with given parameters."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import integrate, stats
 
 import pymc_spn as ps
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.laws.log_tails import mean_log_beyond
 from tests.hand_made_records import sampled_tree, two_groups
 from tests.random_circuits import column_families, random_circuit
 from tests.shared_circuits import coded
 
 
-def levels_table(seed, n_columns, n_rows=300):
+def of_levels(seed, n_columns):
+    """A mixture of two over columns of three levels."""
     rng = np.random.default_rng(seed)
-    z = rng.integers(0, 3, n_rows)
-    columns = [np.where(rng.random(n_rows) < 0.7, z, rng.integers(0, 3, n_rows)) for _ in range(n_columns)]
-    return pd.DataFrame({f"c{d}": pd.Categorical(c.astype(str)) for d, c in enumerate(columns)})
+    columns = [ps.Column(f"c{d}", "categorical", ("0", "1", "2"), "str") for d in range(n_columns)]
+    parts = [[ps.circuits.leaf(c, "categorical", rng.dirichlet(np.ones(3))) for c in columns] for _ in range(2)]
+    return ps.circuits.mixture_of([ps.circuits.product_of(leaves) for leaves in parts])
 
 
 def blob(mean, sd, weight=None):
@@ -158,14 +159,14 @@ def test_mass_that_numbers_cannot_tell_apart_is_not_promised():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_simulation_agrees_with_quadrature_and_closed_forms(seed):
-    circuit = ps.circuits.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+    circuit = ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
     how = {"method": "monte-carlo", "n": 10_000, "random_seed": seed}
 
     def agree(found, simulated):
         assert simulated.attrs["exactness"] == "monte-carlo"
         assert abs(float(found) - float(simulated)) < 5.0 * simulated.attrs["mcse"] + 1e-12
 
-    other = ps.circuits.ParameterisedCircuit(
+    other = ParameterisedCircuit(
         circuit.circuit, np.log(0.3 * np.exp(circuit.log_weights) + 0.7 / _degrees(circuit)), circuit.leaf_parameters
     )
     agree(circuit.entropy("x1"), circuit.entropy("x1", **how))
@@ -195,7 +196,7 @@ def _degrees(circuit):
 
 
 def test_levels_are_enumerated():
-    few = ps.circuits.chow_liu_tree(levels_table(0, 4))
+    few = of_levels(0, 4)
     rows = np.stack(np.meshgrid(*[np.arange(3.0)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
     p = np.exp(few.log_density(coded(few.circuit, rows)).values)
     found = few.entropy()
@@ -214,7 +215,7 @@ def test_levels_are_enumerated():
 
 
 def test_events():
-    circuit = ps.circuits.chow_liu_tree(levels_table(3, 3))
+    circuit = of_levels(3, 3)
     first, second = {"c0": {"0", "1"}}, [{"c1": "2"}, {"c2": "0"}]
     found = circuit.event_information(first, second)
     assert found.attrs == {"exactness": "exact"}
@@ -318,10 +319,8 @@ def test_what_is_refused():
         circuit.kl(3.0)
     with pytest.raises(ValueError, match="column must name one of the columns"):
         circuit.cdf(0.0, "zz")
-    labels = pd.Series(["p", "q", "p", "p"])
-    fits = [
-        ps.circuits.chow_liu_tree(pd.DataFrame({"l": pd.Categorical(labels, categories=list(c))})) for c in ("pq", "qp")
-    ]
+    columns = [ps.Column("l", "categorical", tuple(levels), "str") for levels in ("pq", "qp")]
+    fits = [ps.circuits.leaf(column, "categorical", (0.5, 0.5)) for column in columns]
     with pytest.raises(ValueError, match=r"other must have the levels \('p', 'q'\) in the column 'l', in this order"):
         fits[0].kl(fits[1])
     with pytest.raises(ValueError, match="dependence needs at least two"):

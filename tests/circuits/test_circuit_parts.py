@@ -9,9 +9,11 @@ import pytest
 from scipy import integrate, special, stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.algebra.composition import leaf
+from pymc_spn.circuits.structures.composition import leaf
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.laws.truncated_leaves import leaf_on, leaf_within
 from tests.random_circuits import column_families, random_circuit
+from tests.shared_circuits import crossed_circuit
 
 
 def some_event(circuit, families, row, other):
@@ -29,7 +31,7 @@ def some_event(circuit, families, row, other):
 @pytest.mark.parametrize("seed", range(8))
 def test_parts_have_the_densities_of_the_whole(seed):
     circuit, log_weights, parameters = random_circuit(np.random.default_rng(seed), 4, mixed=True)
-    whole = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    whole = ParameterisedCircuit(circuit, log_weights, parameters)
     rows = whole.sample(6, random_seed=seed).to_numpy(float)
     families = column_families(circuit)
     alone = whole.marginal(["x3", "x1"])
@@ -55,7 +57,7 @@ def test_parts_have_the_densities_of_the_whole(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_given_a_union_the_part_is_a_mixture_over_exclusive_events(seed):
-    whole = ps.circuits.ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
+    whole = ParameterisedCircuit(*random_circuit(np.random.default_rng(seed), 3, mixed=True))
     families = column_families(whole.circuit)
     rows = whole.sample(2, random_seed=seed).to_numpy(float)
     both = some_event(whole.circuit, families, rows[0], rows[1])
@@ -81,19 +83,12 @@ def test_what_is_no_longer_needed_is_left_out():
         "a"
     )  # equal leaves stay two: they have parameters of their own
     assert shared.circuit.n_leaf == 2
-    crossed = ps.circuits.rat_spn(
-        ["a", "b", "c", "d"],
-        {name: ["gaussian"] for name in "abcd"},
-        n_sums=3,
-        n_leaves=2,
-        repetitions=1,
-        random_seed=1,
-    )
+    crossed = crossed_circuit(4, 3, 2)
     rng = np.random.default_rng(0)
     degree = np.unique(crossed.edge_sum, return_counts=True)[1]
     log_weights = np.log(np.concatenate([rng.dirichlet(np.ones(k)) for k in degree]))
     own = {f: np.column_stack([rng.normal(size=n), rng.gamma(2.0, size=n)]) for f, n in (("gaussian", crossed.n_leaf),)}
-    alone = ps.circuits.ParameterisedCircuit(crossed, log_weights, own).marginal("a")
+    alone = ParameterisedCircuit(crossed, log_weights, own).marginal("x0")
     assert alone.circuit.n_product == 0  # products that the same child is left of count together
     assert alone.circuit.n_leaf == 2
     x = rng.normal(size=(9, 1))

@@ -11,21 +11,39 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from tests.modes import PLAIN
-from tests.shared_circuits import build, coded, codes_of, crossed_circuit, random_parameters
+from tests.shared_circuits import build, coded, codes_of, random_parameters
 
 NUMBERS = ["x", "y", "n"]
 ARGUMENTS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family", "families", "columns")
 
 
-def levels(seed, n=150):
-    """a, c and d, of three, four and two levels, each a noisy copy of b, which has two."""
+LEVELS = {
+    "a": ps.Column("a", "categorical", ("x", "y", "z"), "str"),
+    "b": ps.Column("b", "binary", (False, True), "bool"),
+    "c": ps.Column("c", "categorical", ("p", "q", "r", "s"), "str"),
+}
+
+
+def of_levels(seed, names):
+    """A mixture of two over columns of levels, which it knows."""
     rng = np.random.default_rng(seed)
-    b = rng.integers(0, 2, n)
-    a = np.where(rng.random(n) < 0.7, b, rng.integers(0, 3, n))
-    c = np.where(rng.random(n) < 0.8, 3 * b, rng.integers(0, 4, n))
-    d = np.where(rng.random(n) < 0.5, b, rng.integers(0, 2, n))
-    return pd.DataFrame({"a": pd.Categorical.from_codes(a, list("xyz")), "b": b.astype(bool),
-                         "c": pd.Categorical.from_codes(c, list("pqrs")), "d": d.astype(bool)})  # fmt: skip
+
+    def leaf(name):
+        column = LEVELS[name]
+        shares = rng.dirichlet(np.ones(len(column.levels)))
+        return ps.circuits.leaf(
+            column, "bernoulli" if name == "b" else "categorical", shares[-1:] if name == "b" else shares
+        )
+
+    return ps.circuits.mixture_of(
+        [ps.circuits.product_of([leaf(name) for name in names]) for _ in range(2)], [0.4, 0.6]
+    )
+
+
+def level_rows(seed, names, n):
+    """Codes (n, D), some of them missing."""
+    rng = np.random.default_rng(seed)
+    return with_gaps(np.column_stack([rng.integers(0, len(LEVELS[name].levels), n) for name in names]), seed)
 
 
 def with_gaps(rows, seed, share=0.3):
@@ -52,31 +70,22 @@ def log_density(given, rows):
 
 
 def test_rows_of_a_circuit_that_knows_the_levels_of_some_columns():
-    """Whole numbers that are levels were read as codes by `fit_em` and `CircuitDensity`, and text was refused."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"g": rng.choice([1, 2, 3], 50), "t": rng.choice(["u", "v"], 50), "x": rng.normal(size=50)})
-    frame["g"], frame["t"] = pd.Categorical(frame["g"]), pd.Categorical(frame["t"])
-    both = ps.circuits.product_of(
-        [ps.circuits.leaf("x", "gaussian", (0.1, 1.2)), ps.circuits.chow_liu_tree(frame[["g", "t"]])]
-    )
+    """Whole numbers that are levels were read as codes by `CircuitDensity`, and text was refused."""
+    g = ps.Column("g", "categorical", (1, 2, 3), "int64")
+    leaves = [
+        ("x", "gaussian", (0.1, 1.2)),
+        (g, "categorical", (0.2, 0.3, 0.5)),
+        (LEVELS["a"], "categorical", (0.6, 0.3, 0.1)),
+    ]
+    both = ps.circuits.product_of([ps.circuits.leaf(*leaf) for leaf in leaves])
+    frame = pd.DataFrame({"g": [1, 2, 3, 3], "a": ["z", "y", "x", None], "x": [0.5, -1.0, np.nan, 2.0]})
+    codes = np.array([[0.5, 0.0, 2.0], [-1.0, 1.0, 1.0], [np.nan, 2.0, 0.0], [2.0, 2.0, np.nan]])
     exact = both.log_density(frame).values
-    table = ps.Table.from_frame(frame)
-    codes = table.values[:, [2, 0, 1]]
     np.testing.assert_array_equal(both.log_density(codes), exact)
-    start = both.log_weights, both.leaf_parameters
-    found = []
-    for given in (frame, table, codes):
+    for given in (frame, codes):
         with pm.Model() as model:
-            ps.CircuitDensity("rows", both.circuit, *start, observed=given)
+            ps.CircuitDensity("rows", both.circuit, both.log_weights, both.leaf_parameters, observed=given)
         assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(exact.sum(), rel=1e-13)
-        found.append(ps.fit_em(both.circuit, given, start=start, progressbar=False).log_likelihood)
-    assert found[0] == found[1] == found[2] > exact.sum()
-    known = frame[["t", "g"]]
-    for given in (known, {"g": codes[:, 1], "t": codes[:, 2]}, ps.Table.from_frame(known)):
-        with pm.Model() as model:
-            ps.CircuitDensity("rows", both.circuit, *start, observed=frame[["x"]], given=given)
-        of_x = ps.circuits.leaf("x", "gaussian", (0.1, 1.2)).log_density(frame[["x"]]).values
-        assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(of_x.sum(), rel=1e-13)
 
 
 def test_a_mixture_weighs_the_densities_of_its_parts():
@@ -89,26 +98,23 @@ def test_a_mixture_weighs_the_densities_of_its_parts():
         found = ps.circuits.mixture_of(parts, given)
         logs = found.log_density(rows).values
         np.testing.assert_allclose(logs, logsumexp(of_parts, axis=0, b=np.array(shares)[:, None]), rtol=0, atol=1e-12)
-    assert found.circuit.names == tuple(NUMBERS) and found.part_roots.tolist() == [1, 10, 19]
-    assert [found.circuit.kind[v] for v in found.part_roots] == [0, 0, 0]
+    assert found.circuit.names == tuple(NUMBERS) and found.circuit.children_of(0).tolist() == [1, 10, 19]
     again = ps.circuits.mixture_of([found])  # of one, which is a part itself
     np.testing.assert_allclose(again.log_density(rows).values, logs, rtol=0, atol=1e-12)
 
 
 def test_a_product_multiplies_the_densities_of_its_parts():
-    """A Chow-Liu tree, a cutset network and a mixture of numbers side by side; tables of three and of four levels."""
-    df = levels(0)
-    parts = [ps.circuits.chow_liu_tree(df[["a", "b"]]), ps.circuits.cutset_network(df[["d", "c"]], min_rows=5)]
-    parts += [ps.circuits.CircuitFit(*of_numbers(0), 0.0, np.zeros(1), True, np.zeros(1))]
+    """Tables of three and of four levels, and a mixture of numbers."""
+    parts = [of_levels(0, "ab"), of_levels(1, "c"), ps.circuits.mixture_of([of_numbers(0)])]
     found = ps.circuits.product_of(parts)
-    assert found.circuit.names == ("a", "b", "d", "c", *NUMBERS)
+    assert found.circuit.names == ("a", "b", "c", *NUMBERS)
     assert found.leaf_parameters["categorical"].shape[1] == 4
-    codes = with_gaps(ps.Table.from_frame(df[["a", "b", "d", "c"]]).values[:40], 1)
+    codes = level_rows(1, "abc", 40)
     rows = np.hstack([codes, numbers(2)])
-    of_parts = coded(parts[0].circuit, codes[:, :2]), coded(parts[1].circuit, codes[:, 2:]), rows[:, 4:]
+    of_parts = coded(parts[0].circuit, codes[:, :2]), coded(parts[1].circuit, codes[:, 2:]), rows[:, 3:]
     expected = sum(p.log_density(r).values for p, r in zip(parts, of_parts, strict=True))
     np.testing.assert_allclose(found.log_density(rows).values, expected, rtol=0, atol=1e-12)
-    assert [found.circuit.scope(v) for v in found.part_roots] == [p.circuit.names for p in parts]
+    assert [found.circuit.scope(v) for v in found.circuit.children_of(0)] == [p.circuit.names for p in parts]
 
 
 def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
@@ -119,19 +125,14 @@ def test_levels_that_a_part_does_not_know_have_no_mass_under_it():
     np.testing.assert_allclose(np.exp(logs), [0.25, 0.375, 0.375], rtol=0, atol=1e-15)
 
 
-def test_mixtures_of_trees_answer_questions():
+def test_mixtures_of_parts_in_other_orders_answer_questions():
     """Every cell of a table of levels: mass one, conditional probabilities, draws within five standard errors."""
-    df = levels(1)
-    parts = [
-        ps.circuits.chow_liu_tree(df[:75]),
-        ps.circuits.cutset_network(df[75:][list("dcba")], max_depth=1, min_rows=5),
-    ]
-    found = ps.circuits.mixture_of(parts, [0.7, 0.3])
-    cells = np.array(list(itertools.product(range(3), range(2), range(4), range(2))), float)
+    found = ps.circuits.mixture_of([of_levels(1, "abc"), of_levels(2, "cba")], [0.7, 0.3])
+    cells = np.array(list(itertools.product(range(3), range(2), range(4))), float)
     mass = np.exp(found.log_density(coded(found.circuit, cells)).values)
     assert mass.sum() == pytest.approx(1.0, abs=1e-12)
-    at = (cells[:, 0] == 1) & (cells[:, 3] == 0)
-    conditional = found.probability({"c": "s"}, given={"a": "y", "d": False})
+    at = (cells[:, 0] == 1) & (cells[:, 1] == 0)
+    conditional = found.probability({"c": "s"}, given={"a": "y", "b": False})
     assert float(conditional) == pytest.approx(mass[at & (cells[:, 2] == 3)].sum() / mass[at].sum(), abs=1e-12)
     drawn = codes_of(found.circuit, found.sample(20_000, random_seed=1))
     shares = (drawn[:, None] == cells).all(axis=2).mean(axis=0)
@@ -160,38 +161,6 @@ def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
     answer = found.moments(rows)
     np.testing.assert_allclose(answer["mean"], mean, rtol=1e-12)
     np.testing.assert_allclose(answer["covariance"], covariance, rtol=1e-10, atol=1e-11)
-
-
-def test_inner_products_are_bilinear_and_factorise():
-    p, q, r = ((c := crossed_circuit(2, 2, 2), *random_parameters(c, np.random.default_rng(seed))) for seed in range(3))
-    inner = np.exp([float(ps.circuits.log_inner_product(r, other)) for other in (p, q)])
-    found = ps.circuits.mixture_of([p, q], [0.2, 0.8])
-    assert float(ps.circuits.log_inner_product(found, r)) == pytest.approx(np.log(inner @ [0.2, 0.8]), abs=1e-12)
-    leaf = build([("leaf", 0, "gaussian")], ["z"], ("gaussian",))
-    one = leaf, np.zeros(0), {"gaussian": np.array([[0.3, 2.0]])}
-    beside = [ps.circuits.product_of([part, one]) for part in (found, r)]
-    expected = float(ps.circuits.log_inner_product(found, r)) + float(ps.circuits.log_inner_product(one, one))
-    assert float(ps.circuits.log_inner_product(*beside)) == pytest.approx(expected, abs=1e-12)
-    assert ps.circuits.multiply(*beside).log_normaliser == pytest.approx(expected, abs=1e-12)
-
-
-def test_em_starts_at_a_composition_and_keeps_its_parts():
-    """Trees of both halves of a table with gaps: weights and tables move, leaves at one level stay there."""
-    df = levels(2, 200)
-    df["x"] = np.random.default_rng(0).normal(df["b"].to_numpy(float))
-    df = df.mask(np.random.default_rng(1).random(df.shape) < 0.1).astype({"b": "boolean", "d": "boolean"})
-    mixture = ps.circuits.mixture_of(
-        [ps.circuits.chow_liu_tree(df[list("abcd")][:100]), ps.circuits.chow_liu_tree(df[list("abcd")][100:])]
-    )
-    leaf = build([("leaf", 0, "gaussian")], [ps.Column("x", "real", None, "float64")], ("gaussian",))
-    found = ps.circuits.product_of([mixture, (leaf, np.zeros(0), {"gaussian": np.array([[0.0, 1.0]])})])
-    before = found.log_density(df).values.sum()
-    start = found.log_weights, found.leaf_parameters
-    fit = ps.fit_em(found.circuit, df, start=start, edge_prior_rows=0.0, max_steps=500)
-    assert fit.log_likelihood > before + 1.0 and fit.converged
-    with pm.Model() as model:
-        ps.CircuitDensity("rows", found.circuit, *start, observed=df)
-    assert model.compile_logp(mode=PLAIN)({}) == pytest.approx(before, abs=1e-9)
 
 
 def test_declared_supports_are_kept():

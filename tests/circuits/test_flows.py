@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
+
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of

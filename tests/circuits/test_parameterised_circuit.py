@@ -14,6 +14,8 @@ import pymc_spn as ps
 from pymc_spn.circuits.evaluation.linear_pass import linear_log_densities, tape_coefficients
 from pymc_spn.circuits.evaluation.node_values import sum_and_multiply_asked
 from pymc_spn.circuits.evaluation.row_pass import log_densities_of_few
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
+from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from tests.shared_circuits import build, crossed_circuit, random_parameters
 
 
@@ -50,9 +52,7 @@ def test_answers_are_labelled_and_marked(question):
     circuit, *parameters, values = some_circuit(normal=True)
     held = circuit.with_parameters(*parameters)
     answer = QUESTIONS[question](held, values)
-    np.testing.assert_array_equal(
-        answer, QUESTIONS[question](ps.circuits.ParameterisedCircuit(circuit, *parameters), values)
-    )
+    np.testing.assert_array_equal(answer, QUESTIONS[question](ParameterisedCircuit(circuit, *parameters), values))
     kind = {"sample": "simulation", "impute": "simulation", "mpe": "bound", "float32": "numerical"}
     assert kind.get(question.split()[0], "exact") in answer.attrs["exactness"]
     if question in ("sample", "sample given", "impute"):
@@ -88,7 +88,7 @@ def test_leaves_of_scipy_are_held_and_answer():
 
 def test_what_is_held_does_not_change_with_what_was_given():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     before = held.log_density(values[:1])
     log_weights += 0.1
     parameters["gaussian"][:, 0] += 1.0
@@ -101,7 +101,7 @@ def test_what_is_held_does_not_change_with_what_was_given():
 
 def test_an_array_that_is_exchanged_is_checked_and_used():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     held.log_density(values)
     held.leaf_parameters["gaussian"] = parameters["gaussian"] + [1.0, 0.0]
     moved = parameters | {"gaussian": parameters["gaussian"] + [1.0, 0.0]}
@@ -116,7 +116,7 @@ def test_an_array_that_is_exchanged_is_checked_and_used():
 @pytest.mark.parametrize("again", [lambda c: pickle.loads(pickle.dumps(c)), copy.deepcopy, copy.copy])
 def test_copies_hold_the_same_and_nothing_that_was_prepared(again):
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     size = len(pickle.dumps(held))
     expected = held.log_density(values)
     assert len(pickle.dumps(held)) == size
@@ -149,12 +149,12 @@ def changed(parameters, family, place, value):
 )
 def test_bad_parameters_are_refused_when_it_is_made(change, error, message):
     with pytest.raises(error, match=message):
-        ps.circuits.ParameterisedCircuit(*change(*some_circuit()[:3]))
+        ParameterisedCircuit(*change(*some_circuit()[:3]))
 
 
 def test_errors_of_questions_name_the_argument():
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     for question, message in (
         (lambda: held.log_density(values[0]), r"df must have shape \(rows, 4\), got \(4,\)"),
         (lambda: held.log_density(values, dtype="int8"), "dtype must be float64 or float32, got int8"),
@@ -169,9 +169,7 @@ def test_errors_of_questions_name_the_argument():
 def test_declared_supports_are_checked_at_every_row():
     circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
     circuit = dataclasses.replace(circuit, leaf_support=[None, (0.0, 1.0)])
-    held = ps.circuits.ParameterisedCircuit(
-        circuit, np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [0.5, 1.0]])}
-    )
+    held = ParameterisedCircuit(circuit, np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [0.5, 1.0]])})
     assert np.isfinite(held.log_density([[0.5]]))
     with pytest.raises(ValueError, match="leaf_parameters contradict leaf_support: leaf 2 of 'a'"):
         held.log_density([[2.0]])
@@ -180,7 +178,7 @@ def test_declared_supports_are_checked_at_every_row():
 def test_threads_may_ask_one_object():
     """Scratch is a call's own."""
     circuit, log_weights, parameters, values = some_circuit()
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     expected = circuit.with_parameters(log_weights, parameters).log_density(values).values
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda i: held.log_density(values[i % 12 : i % 12 + 1]).values[0], range(1_000)))
@@ -196,7 +194,7 @@ def test_labelled_circuits_complete_rows_in_labels():
         ("categorical", "gaussian"),
     )
     parameters = {"categorical": np.array([[0.0, 1.0]]), "gaussian": np.array([[0.0, 1.0]])}
-    labelled = ps.circuits.LabelledCircuit(circuit, np.zeros(0), parameters, attrs={"learner": "none"})
+    labelled = LabelledCircuit(circuit, np.zeros(0), parameters, attrs={"learner": "none"})
     frame = pd.DataFrame({"colour": [None, "green"], "size": [1.0, np.nan]}, index=["a", "b"])
     drawn = labelled.impute(frame, random_seed=1)
     assert labelled.impute(frame, n=0) == []
@@ -349,7 +347,7 @@ def test_arrays_that_are_held_read_only_compile_no_kernel_again():
         circuit.with_parameters(log_weights.copy(), parameters).log_density(given)
     circuit.with_parameters(log_weights.copy(), parameters).probability(event)
     before = [len(kernel.signatures) for kernel in kernels]
-    held = ps.circuits.ParameterisedCircuit(circuit, log_weights, parameters)
+    held = ParameterisedCircuit(circuit, log_weights, parameters)
     for given in (values[:1], rows):
         held.log_density(given)
     held.probability(event)

@@ -15,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT
 from pymc_spn.circuits.structures.tree_circuits import tree_of_circuit
-from tests.shared_circuits import changed, circuit_of
+from tests.shared_circuits import changed, circuit_of, crossed_circuit
 
 
 def form(circuit, node=0):
@@ -193,11 +193,10 @@ def test_draws_on_an_irregular_tree_are_from_the_enumerated_posterior():
     assert abs(np.sum(np.exp(wrong - logsumexp(wrong)) * wrong) - mean) > 9 * error
 
 
-LEAVES = {"a": "gaussian", "b": "gaussian"}
 AB = ("product", ("leaf", "a"), ("leaf", "b"))
 BAD = {
     "shared": (
-        lambda: ps.circuits.rat_spn(["a", "b"], leaves=LEAVES, random_seed=1),
+        lambda: crossed_circuit(2, 2, 2),
         {},
         "structure must be a tree, and node .* several parents",
     ),

@@ -14,10 +14,9 @@ import pymc_spn as ps
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.densities.circuit_density import CircuitDensity
-from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient, circuit_rows
+from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from tests.densities.density_problems import differences, problem
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
@@ -119,16 +118,12 @@ def test_rows_of_density_zero_add_no_gradient():
 
 
 def gradients_by_rows(packed, values, log_weights, theta):
-    """Gradients of the sum of all rows: with the parameters of all, with each row's own, and beside a row of density 0,
-    which has its block run in logs.
-    """
+    """Gradients of the sum of all rows: alone, and beside a row of density 0, which has its block run in logs."""
     ones = np.ones(len(values) + 1)
     together = rows_and_gradient_of(packed, values, log_weights, theta, ones[1:])[1:]
-    own = (np.tile(a, (len(values), 1)) for a in (log_weights, theta))
-    apart = rows_and_gradient_given(packed, values, *own, ones[1:])[1:]
     beside = np.concatenate([values, np.full((1, values.shape[1]), np.inf)])
     in_logs = rows_and_gradient_of(packed, beside, log_weights, theta, ones)[1:]
-    return together, (apart[0].sum(axis=0), apart[1].sum(axis=0), apart[2]), (*in_logs[:2], in_logs[2][:-1])
+    return together, (*in_logs[:2], in_logs[2][:-1])
 
 
 @pytest.mark.parametrize("least", [0.0, 1e-310, 1e-290])
@@ -201,7 +196,7 @@ def test_value_and_gradient_are_one_operation():
     """Unless the cotangent needs the rows, where two are right and one would be a cycle."""
     _, log_weights, _, flat, packed, values = problem(("gaussian",))
     w, t = pt.dvector("w"), pt.dvector("t")
-    rows = circuit_rows(packed, values, w, t)
+    rows = CircuitRows()(packed, values, w, t)
     logs = rows_of(packed, values, log_weights, flat.theta)
     share = np.exp(logs) / np.exp(logs).sum()
     for total, cotangent, n_rows_ops in ((rows.sum(), np.ones(len(logs)), 0), (pt.logsumexp(rows), share, 1)):
@@ -322,7 +317,7 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
         ({"leaf_parameters": {}}, ValueError, "'gaussian' is missing"),
         ({"log_weights": np.zeros(3)}, ValueError, r"log_weights must have shape \(10,\), got \(3,\)"),
         ({"log_weights": np.zeros(10)}, ValueError, "weights of each sum must add up to 1, got 2.0 at sum 0"),
-        ({"log_weights": pt.dvector(shape=(4,))}, ValueError, r"shape \(10,\) or \(rows, 10\), got \(4,\)"),
+        ({"log_weights": pt.dvector(shape=(4,))}, ValueError, r"must have shape \(10,\), got \(4,\)"),
         ({"leaf_parameters": {"gaussian": pt.zeros((8, 3))}}, ValueError, r"must have shape \(8, 2\).*got \(8, 3\)"),
         ({"leaf_parameters": {"gaussian": np.zeros((8, 2))}}, ValueError, "standard deviation positive"),
         ({"observed": np.zeros((3, 3))}, ValueError, r"observed must have shape \(rows, 2\), got \(3, 3\)"),
@@ -462,7 +457,6 @@ def test_a_coordinate_of_the_columns_has_their_order():
         lambda: ps.CircuitDensity("x", *parameters, observed=frame, dims=("row", "column")),
         lambda: ps.CircuitDensity("x", *parameters, dims="column"),
         lambda: ps.CircuitDensity("x", *parameters, observed=pm.Data("d", np.ones((3, 2)), dims=("row", "column"))),
-        lambda: ps.circuits.SumOfSquaresDensity("x", [part], [1.0], frame, dims=("row", "column")),
     ):
         with pm.Model(coords={"row": frame.index, "column": frame.columns}), pytest.raises(ValueError, match=message):
             make()

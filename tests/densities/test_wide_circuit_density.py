@@ -10,8 +10,8 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.elliptical_parts import (
-    wide_rows_and_gradient_given,
-    wide_rows_given,
+    wide_rows_and_gradient_of,
+    wide_rows_of,
     with_parts,
 )
 from pymc_spn.circuits.evaluation.packed_layout import pack
@@ -110,7 +110,7 @@ def on_both_sides(theta, flat, circuit):
 def test_densities_are_those_of_scipy_with_gaps():
     given, leaves, flat, packed, x = problem()
     columns = list(given.circuit.names)
-    rows = wide_rows_given(packed, x, np.asarray(given.log_weights), flat.theta)
+    rows = wide_rows_of(packed, x, np.asarray(given.log_weights), flat.theta)
     rounding = {"rtol": 0, "atol": 1e-12}  # a few operations on numbers of size ten
     np.testing.assert_allclose(rows, reference(leaves, columns, x), **rounding)
 
@@ -132,12 +132,12 @@ def test_gradients_are_the_differences_of_the_value():
     given, _, flat, packed, x = problem()
     log_weights = np.asarray(given.log_weights)
     cotangent = np.random.default_rng(5).normal(size=len(x))
-    rows, grad_weights, grad_theta, grad_values = wide_rows_and_gradient_given(
+    rows, grad_weights, grad_theta, grad_values = wide_rows_and_gradient_of(
         packed, x, log_weights, flat.theta, cotangent
     )
-    np.testing.assert_array_equal(rows, wide_rows_given(packed, x, log_weights, flat.theta))
+    np.testing.assert_array_equal(rows, wide_rows_of(packed, x, log_weights, flat.theta))
     allowed = {"rtol": 2e-5, "atol": 2e-6}  # of central differences with steps of 1e-6
-    total = lambda v, w, t: cotangent @ wide_rows_given(packed, v, w, on_both_sides(t, flat, given.circuit))  # noqa: E731
+    total = lambda v, w, t: cotangent @ wide_rows_of(packed, v, w, on_both_sides(t, flat, given.circuit))  # noqa: E731
     of_weights = differences(lambda w: total(x, w, flat.theta), log_weights)
     of_theta = differences(lambda t: total(x, log_weights, t), flat.theta)
     of_values = differences(lambda v: total(v, log_weights, flat.theta), x)
@@ -148,24 +148,8 @@ def test_gradients_are_the_differences_of_the_value():
     assert not np.allclose(grad_theta, 2.0 * of_theta, **allowed)
 
 
-def test_each_row_may_have_its_own_parameters():
-    given, _, flat, packed, x = problem()
-    log_weights = np.asarray(given.log_weights)
-    rng = np.random.default_rng(6)
-    theta = np.array(
-        [on_both_sides(flat.theta * rng.uniform(0.98, 1.02, flat.theta.size), flat, given.circuit) for _ in x]
-    )
-    cotangent = rng.normal(size=len(x))
-    rows, _, grad_theta, grad_values = wide_rows_and_gradient_given(packed, x, log_weights, theta, cotangent)
-    for n in range(len(x)):
-        alone = wide_rows_and_gradient_given(packed, x[n : n + 1], log_weights, theta[n], cotangent[n : n + 1])
-        np.testing.assert_allclose(rows[n], alone[0][0], rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(grad_theta[n], alone[2], rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(grad_values[n], alone[3][0], rtol=1e-9, atol=1e-11)
-
-
 def test_parameters_of_no_leaf_have_no_density():
-    """Where they are each row's own, in that row alone; far rows have density zero and no gradient."""
+    """Far rows have density zero and no gradient."""
     given, _, flat, packed, x = problem()
     log_weights, ones = np.asarray(given.log_weights), np.ones(len(x))
     families = list(given.circuit.families)
@@ -179,40 +163,27 @@ def test_parameters_of_no_leaf_have_no_density():
     ):
         theta = flat.theta.copy()
         theta[at] = value
-        rows, *gradients = wide_rows_and_gradient_given(packed, x, log_weights, theta, ones)
+        rows, *gradients = wide_rows_and_gradient_of(packed, x, log_weights, theta, ones)
         assert np.isneginf(rows).all() and not any(g.any() for g in gradients)
-        own = np.tile(flat.theta, (len(x), 1))
-        own[4] = theta
-        rows, _, of_rows, of_values = wide_rows_and_gradient_given(packed, x, log_weights, own, ones)
-        assert np.flatnonzero(np.isneginf(rows)).tolist() == [4]
-        assert not of_rows[4].any() and not of_values[4].any() and np.isfinite(of_rows).all()
     singular = flat.theta.copy()
     singular[begin[PAIR] + 2 : begin[PAIR] + 6] = [1.0, 1.0, 1.0, 1.0]
-    assert np.isneginf(wide_rows_given(packed, x, log_weights, singular)).all()
+    assert np.isneginf(wide_rows_of(packed, x, log_weights, singular)).all()
     far = x.copy()
     far[4] = 1e200
     far[5, 0] = np.inf
-    rows, *gradients = wide_rows_and_gradient_given(packed, far, log_weights, flat.theta, ones)
+    rows, *gradients = wide_rows_and_gradient_of(packed, far, log_weights, flat.theta, ones)
     assert np.isneginf(rows[[4, 5]]).all() and all(np.isfinite(g).all() for g in gradients)
 
 
-def test_a_model_has_the_density_draws_and_conditionals_of_the_circuit():
+def test_a_model_has_the_density_and_the_slope_of_the_circuit():
     given, leaves, _, _, x = problem()
     circuit, columns = given.circuit, list(given.circuit.names)
     arguments = circuit, given.log_weights, given.leaf_parameters
-    full = pd.DataFrame(np.nan_to_num(x, nan=0.7), columns=columns)
-    known = columns[:2]
     with pm.Model() as model:
         ps.CircuitDensity("x", *arguments, observed=pd.DataFrame(x, columns=columns))
         ps.CircuitDensity("free", *arguments)
-        ps.CircuitDensity("y", *arguments, given=full[known], observed=full[columns[2:]])
-    terms = model.logp([model["x"], model["y"]], sum=False)
-    logs = model.compile_fn(terms, inputs=[], point_fn=False, mode=PLAIN)()
+    logs = model.compile_fn(model.logp(model["x"], sum=False), inputs=[], point_fn=False, mode=PLAIN)()
     np.testing.assert_allclose(logs[0], reference(leaves, columns, x), rtol=0, atol=1e-12)
-    without = full.to_numpy().copy()
-    without[:, 2:] = np.nan
-    expected = reference(leaves, columns, full.to_numpy()) - reference(leaves, columns, without)
-    np.testing.assert_allclose(logs[1], expected, rtol=0, atol=1e-12)
 
     start = model.initial_point()["free"]
     locations = {c: [] for c in columns}
@@ -238,28 +209,15 @@ def test_draws_have_the_moments_of_the_circuit():
          ps.circuits.product_of([ps.circuits.leaf(("a", "c"), PAIR, pair), lone])],
         weights=[0.4, 0.6],
     )  # fmt: skip
-    names = list(made.circuit.names)
     n = 20_000
-    given = pd.DataFrame({"a": np.full(n, 0.3)})
     with pm.Model() as model:
         ps.CircuitDensity("x", made.circuit, made.log_weights, made.leaf_parameters, shape=(n, 3))
-        ps.CircuitDensity("y", made.circuit, made.log_weights, made.leaf_parameters, given=given)
-    mean, covariance = made.mean(), made.cov()
-    of_rest = made.moments(np.where(np.array(names) == "a", 0.3, np.nan)[None])
+    centre, spread = np.asarray(made.mean()), np.asarray(made.cov())
     for mode in (None, REWRITTEN):
-        x, y = pm.draw([model["x"], model["y"]], random_seed=8, mode=mode)
-        for drawn, centre, spread in (
-            (x, np.asarray(mean), np.asarray(covariance)),
-            (y, *rest_of(of_rest, [i for i, name in enumerate(names) if name != "a"])),
-        ):
-            product = (drawn - centre)[:, :, None] * (drawn - centre)[:, None]
-            assert np.all(np.abs(drawn.mean(axis=0) - centre) < 5 * drawn.std(axis=0) / np.sqrt(n))
-            assert np.all(np.abs(product.mean(axis=0) - spread) < 5 * product.std(axis=0) / np.sqrt(n))
-
-
-def rest_of(moments, rest):
-    mean, covariance = moments["mean"].values[0], moments["covariance"].values[0]
-    return mean[rest], covariance[np.ix_(rest, rest)]
+        drawn = pm.draw(model["x"], random_seed=8, mode=mode)
+        product = (drawn - centre)[:, :, None] * (drawn - centre)[:, None]
+        assert np.all(np.abs(drawn.mean(axis=0) - centre) < 5 * drawn.std(axis=0) / np.sqrt(n))
+        assert np.all(np.abs(product.mean(axis=0) - spread) < 5 * product.std(axis=0) / np.sqrt(n))
 
 
 def wide_leaf(mean, root):
@@ -325,12 +283,8 @@ def test_bad_parameters_are_named():
         with pytest.raises(ValueError, match=r"rows must be \(location \(2,\), covariance \(2, 2\) row by row\)"):
             ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: wrong[:, :5]})
         tensor = pt.as_tensor_variable(pm.Normal("m", shape=(2, 5)))
-        with pytest.raises(
-            ValueError, match=r"gaussian\[2\]'\] must have shape \(2, 6\) or \(rows, 2, 6\), .*got \(2, 5\)"
-        ):
+        with pytest.raises(ValueError, match=r"gaussian\[2\]'\] must have shape \(2, 6\), .*got \(2, 5\)"):
             ps.CircuitDensity("x", circuit, given.log_weights, own | {PAIR: tensor})
-        with pytest.raises(ValueError, match=r"components\[0\]: a circuit that is squared must have no multivariate"):
-            ps.circuits.SumOfSquaresDensity("x", [given], [1.0], rows_with_gaps(list(circuit.names)))
     with pm.Model() as model:
         scale = pm.Normal("scale", -9.0, 1e-9)
         tensor = pt.set_subtensor(pt.as_tensor_variable(own[PAIR])[0, 2], scale)

@@ -15,13 +15,14 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
+from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.networks.schema import NetworkSchema
 from tests.edits import edited_json, edited_tree, outcome
 from tests.hand_made_records import enumerated_tree, schema_of
 from tests.indian_chefs.small_graphs import graph, ring
 from tests.interop.saved_results import FRAME, QUESTIONS, chefs, sampled
 from tests.reference import tiny_problems
-from tests.shared_circuits import FIT
+from tests.shared_circuits import mixture
 
 N_EDITS = 150
 
@@ -153,7 +154,7 @@ def test_a_function_of_the_graph_is_one_number_for_each_draw():
 
 def region_tree():
     columns = [ps.Column("a", "real", None, "float64"), ps.Column("b", "categorical", ("u", "v", "w"), "str")]
-    return ps.circuits.RegionTree(
+    return RegionTree(
         [*columns, "c", "d"],
         order=[0, 1, 2, 3, 2, 3, 0, 1],
         begin=[0, 0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 7],
@@ -169,15 +170,10 @@ def count_nodes(tree):
         tree.n_leaves(), tree.n_induced_trees()
 
 
-def density(fit):
-    fit.log_density(np.zeros((1, len(fit.circuit.columns))))
-
-
 SCHEMA = schema_of(tiny_problems()["infinite_skewed"])
 READERS = {
-    "region tree": (region_tree().to_json(), ps.circuits.RegionTree.from_json, count_nodes),
-    "circuit": (FIT.circuit.to_json(), ps.Circuit.from_json, repr),
-    "fit": (FIT.to_json(), ps.circuits.CircuitFit.from_json, density),
+    "region tree": (region_tree().to_json(), RegionTree.from_json, count_nodes),
+    "circuit": (mixture(("gaussian", "categorical", "log_normal"), 3).to_json(), ps.Circuit.from_json, repr),
     "schema": (json.loads(SCHEMA.to_json()), lambda data: NetworkSchema.from_json(json.dumps(data)), vars),
 }
 
@@ -202,11 +198,11 @@ def test_a_number_of_splits_that_parts_cannot_have_is_refused_at_once(number):
     data = region_tree().to_json()
     data["split"][-1] = number
     with pytest.raises(ValueError, match=r"parts .* must be numbered by splits 0, 1, \.\.\. in ascending order"):
-        ps.circuits.RegionTree.from_json(data)
+        RegionTree.from_json(data)
     data["split"] = [0] * 13
     data["split"][10] = number
     with pytest.raises(ValueError, match="must be numbered by splits"):
-        ps.circuits.RegionTree.from_json(data)
+        RegionTree.from_json(data)
 
 
 def test_a_plain_result_is_refused_in_words_or_read(tmp_path):

@@ -33,11 +33,6 @@ def variational():
     return post.log_density(FRAME)
 
 
-def expectation_maximisation():
-    circuit = ps.circuits.hidden_chow_liu_tree(FRAME, 2)
-    return ps.fit_em(circuit, FRAME, restarts=1, tolerance=0.1, random_seed=1).log_density(FRAME)
-
-
 def infer():
     return GRAPH.compile().infer(given={"z0": 1}).marginal("z9")
 
@@ -46,7 +41,6 @@ BUILDERS = {
     "fit_tree": tree,
     "fit_tree on 2 threads": lambda: tree(n_jobs=2),
     "fit_variational": variational,
-    "fit_em": expectation_maximisation,
     "LocalScores": lambda: ps.LocalScores.from_data(FRAME, progressbar=False).log_scores,
     "OrderSPN.exact": lambda: ps.OrderSPN.exact(scores(), progressbar=False).edge_probabilities(),
     "sample_indian_chefs": lambda: (

@@ -142,22 +142,6 @@ def test_draws_have_the_conditional_distribution(mixture):
     assert test.pvalue > 1e-4
 
 
-def test_expectation_maximisation_weighs_them_and_keeps_them():
-    mixture = ps.circuits.mixture_of([ps.circuits.leaf("x", a) for a in OF_X])
-    x = mixture.circuit.with_parameters(np.log(SHARES), mixture.leaf_parameters).sample(400, random_seed=5).to_numpy()
-    start = (None, mixture.leaf_parameters)
-    fit = ps.fit_em(
-        mixture.circuit, x, start=start, edge_prior_rows=0.0, tolerance=1e-11, max_steps=5_000, restarts=1,
-        random_seed=0, progressbar=False,
-    )  # fmt: skip
-    assert all(a is b for a, b in zip(fit.leaf_parameters["scipy_continuous"][:, 0], OF_X, strict=True))
-    density = np.exp([a.logpdf(x[:, 0]) for a in OF_X])
-    slope = (density / (np.exp(fit.log_weights) @ density)).mean(axis=1)  # 1 at the maximum, where a weight is positive
-    np.testing.assert_allclose(slope, 1.0, atol=1e-3)
-    with pytest.raises(ValueError, match="a circuit that is written as JSON must have no scipy_continuous leaves"):
-        fit.to_json()
-
-
 def test_a_point_of_infinite_density_does_not_belong_to_the_leaf():
     assert np.isneginf(ps.circuits.leaf("x", stats.gamma(0.5)).log_density([[0.0]]).values).all()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pymc_spn as ps
 from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
+from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.maxima import box_search
 from pymc_spn.maxima.box_kernels import falls_at_points, leaf_shifts, log_bounds, taylor_ranges
 from pymc_spn.maxima.box_leaves import CONSTANT
@@ -67,7 +68,7 @@ def test_fifty_random_circuits_are_certified(block):
     for seed in range(10 * block, 10 * block + 10):
         rng = np.random.default_rng(seed)
         problem = random_circuit(rng, 1 + seed % 4, mixed=seed % 3 == 0)
-        found = ps.circuits.ParameterisedCircuit(*problem).mpe()
+        found = ParameterisedCircuit(*problem).mpe()
         best = found.value.to_numpy(float)
         assert found.certified
         circuit, *parameters = problem
@@ -135,7 +136,7 @@ def test_a_bound_that_is_too_low_is_found_out(monkeypatch):
     bells = np.array([[0.0, 0.05]] + [[3.0, 0.3]] * 10)
     arguments = circuit, np.log([0.05] + [0.095] * 10), {"gaussian": bells}
     monkeypatch.setattr(box_search, "STARTS", 1)
-    held, known = ps.circuits.ParameterisedCircuit(*arguments), {"x": (-90.0, 90.0)}  # no first answer by climbing
+    held, known = ParameterisedCircuit(*arguments), {"x": (-90.0, 90.0)}  # no first answer by climbing
     assert float(held.mpe(known).log_density) == pytest.approx(np.log(0.95 / 0.3 / np.sqrt(2 * np.pi)))
     real = box_search.box_kernels.log_bounds
     monkeypatch.setattr(
@@ -345,8 +346,8 @@ def test_a_search_that_stops_early_says_so():
     rng = np.random.default_rng(5)
     problem = random_circuit(rng, 4, mixed=False)
     full, short = (
-        ps.circuits.ParameterisedCircuit(*problem).mpe(),
-        ps.circuits.ParameterisedCircuit(*problem).mpe(max_boxes=2, tolerance=1e-12),
+        ParameterisedCircuit(*problem).mpe(),
+        ParameterisedCircuit(*problem).mpe(max_boxes=2, tolerance=1e-12),
     )
     assert not short.certified and short.log_density.attrs["exactness"] == "bound"
     assert float(short.log_density) <= float(full.upper_bound) <= float(short.upper_bound) + 1e-12

@@ -26,11 +26,6 @@ def drawn_rows():
 
 
 REFUSED = {
-    "sums": (lambda: ps.circuits.rat_spn(COLUMNS, LEAVES, n_sums=BIG), "n_sums = 1,000,000,000,000 makes a circuit"),
-    "repetitions": (
-        lambda: ps.circuits.rat_spn(COLUMNS, LEAVES, repetitions=BIG),
-        "repetitions = 1,000,000,000,000 makes a",
-    ),
     "trees": (
         lambda: ps.circuits.complete_tree(COLUMNS, repetitions=BIG),
         "repetitions = 1,000,000,000,000 makes more",
@@ -59,10 +54,6 @@ REFUSED = {
     "particles": (
         lambda: ps.fit_tree(np.array([[1.0], [2.0]]), [0, 1], particles=BIG),
         "particles = 1,000,000,000,000 needs 500,000 gigabytes",
-    ),
-    "networks": (
-        lambda: ps.circuits.cutset_network(pd.DataFrame({"a": [True, False], "b": [False, True]}), n_networks=BIG),
-        "n_networks = 1,000,000,000,000 needs 1,000,000 gigabytes",
     ),
 }
 

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.circuits.evaluation.conditional_draws import drawn_leaves
-from pymc_spn.circuits.evaluation.packed_layout import HEADER, draw_leaf, unpack
-from pymc_spn.circuits.evaluation.rowwise_parameters import (
-    as_table,
-    check_rows,
-    row_at,
-    rows_and_gradient_given,
-    rows_given,
+from pymc_spn.circuits.evaluation.packed_layout import (
+    HEADER,
+    draw_leaf,
+    is_valid,
+    rows_and_gradient_of,
+    rows_of,
+    unpack,
 )
+from pymc_spn.circuits.evaluation.row_draws import descend_at_random
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
@@ -156,7 +156,7 @@ def table_with_parts(packed, values, theta):
     Parameters
     ----------
     values : (N, D) float64
-    theta : (1, P) or (N, P) float64
+    theta : (P,) float64
 
     Returns
     -------
@@ -172,11 +172,11 @@ def table_with_parts(packed, values, theta):
         column = parts.column[parts.first[w] : parts.first[w + 1]]
         d = column.size
         order, new, z, factor = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d), np.empty((d, d))
+        own = theta[parts.begin[w] : parts.begin[w] + has_dof + d + d * d]
         lead, is_leaf, n_seen = 0.0, True, -1
         for n in range(values.shape[0]):
-            own = theta[row_at(theta, n)][parts.begin[w] : parts.begin[w] + has_dof + d + d * d]
             n_seen, has_changed = order_cells(values[n], column, n_seen, order, new)
-            if has_changed or theta.shape[0] > 1:
+            if has_changed:
                 is_leaf = factor_leaf(own, has_dof, order, factor)
                 if is_leaf:
                     lead = log_lead(own, has_dof, n_seen, factor)
@@ -204,7 +204,7 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
     ----------
     grad_parts : (N, K) float64
         In these logs; 0 in rows of density zero.
-    grad_theta, grad_values : (1, P) or (N, P), (N, D) float64
+    grad_theta, grad_values : (P,), (N, D) float64
         Out, added to.
     """
     parts = parts_of(packed)
@@ -214,12 +214,12 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
         d = column.size
         order, new, z, away = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d), np.empty(d)
         factor, inverse, precision = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+        begin = parts.begin[w]
+        own = theta[begin : begin + has_dof + d + d * d]
         is_leaf, of_dof, n_seen = True, 0.0, -1
         for n in range(values.shape[0]):
-            t, begin = row_at(theta, n), parts.begin[w]
-            own = theta[t][begin : begin + has_dof + d + d * d]
             n_seen, has_changed = order_cells(values[n], column, n_seen, order, new)
-            if has_changed or theta.shape[0] > 1:
+            if has_changed:
                 is_leaf = factor_leaf(own, has_dof, order, factor)
                 if is_leaf:
                     invert(factor, n_seen, inverse, precision)
@@ -239,17 +239,17 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
                 dof = own[0]
                 pull *= (dof + n_seen) / (dof + square)
                 part = of_dof - math.log1p(square / dof) + (dof + n_seen) * (square / (dof + square)) / dof
-                grad_theta[t, begin] += 0.5 * flow * part
+                grad_theta[begin] += 0.5 * flow * part
             for i in range(n_seen):
                 away[i] = 0.0
                 for m in range(i, n_seen):
                     away[i] += inverse[m, i] * z[m]
-                grad_theta[t, begin + has_dof + order[i]] += pull * away[i]
+                grad_theta[begin + has_dof + order[i]] += pull * away[i]
                 grad_values[n, column[order[i]]] -= pull * away[i]
             for i in range(n_seen):
                 for j in range(n_seen):
                     slope = 0.5 * (pull * away[i] * away[j] - flow * precision[i, j])
-                    grad_theta[t, begin + has_dof + d + order[i] * d + order[j]] += slope
+                    grad_theta[begin + has_dof + d + order[i] * d + order[j]] += slope
 
 
 @bare_inner_kernel
@@ -270,56 +270,54 @@ def invert(factor, n, inverse, precision):
 
 
 @register_jitable
-def wide_rows_given(packed, values, log_weights, theta):
-    """As `rowwise_parameters.rows_given`, of a circuit with leaves over several columns."""
-    check_rows(values, log_weights, theta)
-    return rows_given(packed, _table(packed, values, theta), log_weights, theta)
+def wide_rows_of(packed, values, log_weights, theta):
+    """As `packed_layout.rows_of`, of a circuit with leaves over several columns."""
+    return rows_of(packed, _table(packed, values, theta), log_weights, theta)
 
 
 @register_jitable
-def wide_rows_and_gradient_given(packed, values, log_weights, theta, cotangent):
-    """As `rowwise_parameters.rows_and_gradient_given`, of a circuit with leaves over several columns."""
-    check_rows(values, log_weights, theta)
+def wide_rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
+    """As `packed_layout.rows_and_gradient_of`, of a circuit with leaves over several columns."""
     table = _table(packed, values, theta)
-    rows, grad_weights, grad_theta, grad_table = rows_and_gradient_given(packed, table, log_weights, theta, cotangent)
+    rows, grad_weights, grad_theta, grad_table = rows_and_gradient_of(packed, table, log_weights, theta, cotangent)
     n_columns = values.shape[1]
     grad_values = grad_table[:, :n_columns].copy()
     add_gradient_of_parts(
-        read_only_view(packed), read_only_view(values), read_only_view(as_table(theta)),
-        read_only_view(grad_table[:, n_columns:]), as_table(grad_theta), grad_values,
+        read_only_view(packed), read_only_view(values), read_only_view(theta),
+        read_only_view(grad_table[:, n_columns:]), grad_theta, grad_values,
     )  # fmt: skip
     return rows, grad_weights, grad_theta, grad_values
 
 
 @register_jitable
 def _table(packed, values, theta):
-    return table_with_parts(read_only_view(packed), read_only_view(values), read_only_view(as_table(theta)))
+    return table_with_parts(read_only_view(packed), read_only_view(values), read_only_view(theta))
 
 
 @register_jitable
 def draw_wide_row(rng, packed, log_weights, theta):
-    """As `packed_layout.draw_row`, of a circuit with leaves over several columns."""
-    nowhere, targets = np.full(packed[0], math.nan), np.arange(packed[0])
-    return draw_wide_targets(rng, packed, log_weights, theta, nowhere, targets, -1)
+    """As `packed_layout.draw_row`, of a circuit with leaves over several columns.
+
+    Raises
+    ------
+    ValueError
+        If the parameters are none of a circuit.
+    """
+    return _draw_wide_row(rng, read_only_view(packed), read_only_view(log_weights), read_only_view(theta))
 
 
-@register_jitable
-def draw_wide_targets(rng, packed, log_weights, theta, row, targets, number):
-    """As `conditional_draws.draw_targets`, of a circuit with leaves over several columns."""
-    return _draw_wide_targets(
-        rng, read_only_view(packed), read_only_view(log_weights), read_only_view(theta), read_only_view(row),
-        read_only_view(targets), number,
-    )  # fmt: skip
-
-
-@kernel
-def _draw_wide_targets(rng, packed, log_weights, theta, row, targets, number):
+@kernel  # with the message, which takes seconds to compile and would with every model
+def _draw_wide_row(rng, packed, log_weights, theta):
     layout, begin, width = unpack(packed)
     parts = parts_of(packed)
-    table = table_with_parts(packed, read_only_view(row.reshape((1, row.size))), read_only_view(as_table(theta)))
-    leaf = drawn_leaves(rng, layout, log_weights, theta, begin, width, read_only_view(table[0]), number)
-    out = row.copy()
-    for d in targets:
+    out = np.full(packed[0], math.nan)
+    table = table_with_parts(packed, read_only_view(out.reshape((1, out.size))), theta)
+    if table[0, 0] == -math.inf or not is_valid(layout, begin, width, log_weights, theta):
+        raise ValueError("nothing can be drawn from a CircuitDensity whose parameters are out of their bounds")
+    n_nodes = layout.kind.size
+    leaf, stack = np.empty(table.shape[1], np.int64), np.empty(n_nodes, np.int64)
+    descend_at_random(rng, layout, log_weights, np.exp(log_weights), np.ones((n_nodes, 1)), True, 0, stack, leaf)
+    for d in range(out.size):
         k = leaf[d]
         f = layout.leaf_family[k]
         first = begin[f] + layout.leaf_row[k] * width[f]
@@ -330,7 +328,7 @@ def _draw_wide_targets(rng, packed, log_weights, theta, row, targets, number):
             part = k - (layout.leaf_code.size - parts.column.size)
             w = np.searchsorted(parts.first, part, side="right") - 1
             draw_cells(rng, own, parts.has_dof[w], parts.column[parts.first[w] : parts.first[w + 1]], out)
-    return out[targets]
+    return out
 
 
 @inner_kernel

@@ -13,7 +13,6 @@ from pymc_spn.leaves.kernel_forms import (
     FACTORIAL,
     IMPOSSIBLE,
     LINEAR,
-    LOG_ODDS,
     LOGARITHM,
     NOT_NEGATIVE,
     REAL,
@@ -71,11 +70,6 @@ def read_value(x, reading):
         if x > 0.0 and x < math.inf:
             y = math.log(x)
             return y, -y
-        return 0.0, IMPOSSIBLE
-    if reading == LOG_ODDS:
-        if x > 0.0 and x < 1.0:
-            y, z = math.log(x), math.log1p(-x)
-            return y - z, -(y + z)
         return 0.0, IMPOSSIBLE
     if x < 0.0 or x != np.floor(x) or x == math.inf:
         return 0.0, IMPOSSIBLE

@@ -159,15 +159,12 @@ def has_distributions(circuit: Any) -> bool:
     return any(LEAF_FAMILIES[name].kernels is None for name in families_in_use(circuit))
 
 
-def refuse_distributions(circuit: Any, what: str, only_objects: bool = False, allowed: Sequence[str] = ()) -> None:
-    """Refuse leaves without kernels where they would have to be known by a formula, or those whose parameters are
-    distributions of SciPy; not families that are allowed.
-    """
+def refuse_distributions(circuit: Any, what: str, allowed: Sequence[str] = ()) -> None:
+    """Refuse leaves without kernels where they would have to be known by a formula; not families that are allowed."""
     for name in families_in_use(circuit):
         if name in allowed:
             continue
-        family = LEAF_FAMILIES[name]
-        if family.holds_objects if only_objects else family.kernels is None:
+        if LEAF_FAMILIES[name].kernels is None:
             leaf = circuit.leaves_of(name)[0]
             raise ValueError(f"{what} must have no {name} leaves; leaf {leaf} of {names_of_leaf(circuit, leaf)} is one")
 
@@ -177,17 +174,17 @@ def names_of_leaf(circuit: Any, leaf: int) -> str:
     return " and ".join(repr(circuit.names[d]) for d in circuit.columns_of(leaf))
 
 
-def check_names(circuit: Any, given: Mapping[str, Any], argument: str = "leaf_parameters") -> list[str]:
+def check_names(circuit: Any, given: Mapping[str, Any]) -> list[str]:
     """Families in use, if the mapping has an entry for each of them and for no other."""
     if not isinstance(given, Mapping):
-        raise TypeError(f"{argument} must be a mapping from families, got {quoted(given)}")
+        raise TypeError(f"leaf_parameters must be a mapping from families, got {quoted(given)}")
     used = families_in_use(circuit)
     for name in given:
         if name not in circuit.families:
-            raise ValueError(f"{argument} must be given for {tuple(used)}, got {quoted(name)}")
+            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, got {quoted(name)}")
     for name in used:
         if name not in given:
-            raise ValueError(f"{argument} must be given for {tuple(used)}, {name!r} is missing")
+            raise ValueError(f"leaf_parameters must be given for {tuple(used)}, {name!r} is missing")
     return used
 
 

@@ -44,7 +44,7 @@ class Circuit(NotebookRepr):
     leaf_family : (n_nodes,) int64
         Index into `families` of each leaf, -1 off the leaves.
     families : tuple of str
-        Among the names in the table of `ParameterisedCircuit`.
+        Among the names in the table below.
     columns : tuple of str or Column
     leaf_support : sequence, optional
         One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
@@ -57,6 +57,36 @@ class Circuit(NotebookRepr):
     ------
     ValueError
         If the arrays are not a circuit, or it is not smooth or not decomposable; nodes and columns are named.
+
+    Notes
+    -----
+    Families, and the row of parameters that `with_parameters` takes for each leaf:
+
+    ========================= ===========================================================
+    family                    row
+    ========================= ===========================================================
+    gaussian, log_normal      mean, standard deviation (of the value or of its log)
+    exponential, poisson      rate
+    geometric                 probability p of stopping: mass p (1 - p)^k at k = 0, 1, ..
+    bernoulli                 probability of level 1
+    categorical               one probability per level, padded with 0
+    student_t                 location, scale, degrees of freedom
+    log_student_t             the same of the value's log
+    lomax                     shape, scale
+    negative_binomial         alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
+    beta_geometric            alpha, beta: geometric with a Beta(alpha, beta) probability
+    binomial                  number of trials, probability of success
+    beta_binomial             number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
+    scipy_continuous          a frozen distribution of `scipy.stats`: ``stats.gamma(2.0)``
+    scipy_discrete            the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
+    multivariate_gaussian[d]  mean (d,), covariance (d, d) row by row, over d >= 2 columns
+    multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
+    ========================= ===========================================================
+
+    For SciPy's two, a sequence of distributions stands in the place of the rows. They answer all questions except
+    `mpe`, which a circuit with such leaves does not have. Answers are as exact as SciPy's densities, distribution
+    functions and moments. A value at which the density is infinite does not belong to them. `CircuitDensity` needs the
+    other families.
 
     Examples
     --------
@@ -180,7 +210,7 @@ class Circuit(NotebookRepr):
         log_weights : (n_sum_edges,) float64
             Log weight of each edge below a sum in the order of `edge_sum`; weights of a sum add up to 1.
         leaf_parameters : mapping of str to (n_leaves_of_family, p) float64
-            See the table of `ParameterisedCircuit`, which checks both.
+            See the table of `Circuit`.
 
         Examples
         --------

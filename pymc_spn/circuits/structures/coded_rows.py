@@ -11,14 +11,11 @@ from pymc_spn.tables import Column, Table
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 
 
-def coded_rows(
-    circuit: Any, observed: Any, positions: Sequence[int] | None = None, argument: str = "observed"
-) -> tuple[np.ndarray, Any]:
+def coded_rows(circuit: Any, observed: Any) -> tuple[np.ndarray, Any]:
     """Rows (N, D) of the circuit's columns with levels as codes, and their labels.
 
-    With ``positions`` they are rows of these columns alone; ``argument`` is what messages call the rows. Where all
-    columns of the circuit have a schema, an array holds what a DataFrame would; beside columns that are names only it
-    holds codes.
+    Where all columns of the circuit have a schema, an array holds what a DataFrame would; beside columns that are names
+    only it holds codes.
 
     Raises
     ------
@@ -27,15 +24,13 @@ def coded_rows(
     ValueError
         If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
     """
-    columns = circuit.columns if positions is None else tuple(circuit.columns[d] for d in positions)
     if all(isinstance(c, Column) for c in circuit.columns):
-        table = Table.from_frame(observed, schema=columns)
+        table = Table.from_frame(observed, schema=circuit.columns)
         values, index = table.values, table.index
     else:
-        known = "" if positions is None else "the columns that are not given,"
-        values, index = codes_of_rows(columns, observed, argument, known)
+        values, index = codes_of_rows(circuit.columns, observed, "observed")
     if len(values) == 0:
-        raise ValueError(f"{argument} must have at least one row; it has none")
+        raise ValueError("observed must have at least one row; it has none")
     return np.ascontiguousarray(values, dtype=np.float64), index
 
 

@@ -1,4 +1,4 @@
-"""A circuit with its parameters: what fits, products and posteriors as circuits have in common."""
+"""A circuit with its parameters: what mixtures, products and posteriors as circuits have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class ParameterisedCircuit(Answers):
     """A circuit with its parameters, which are checked once, when it is made; from `Circuit.with_parameters`.
 
-    It answers the questions of a posterior, with the same arguments and labels. Fits, products and compositions of
-    circuits are such objects, and so are the answers of `SPNPosterior.as_circuit`.
+    It answers the questions of a posterior, with the same arguments and labels. Mixtures and products of circuits are
+    such objects, and so are the answers of `SPNPosterior.as_circuit`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class ParameterisedCircuit(Answers):
         Log weight of each edge below a sum in the order of `Circuit.edge_sum`; weights of a sum add up to 1. Held as a
         read-only copy.
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
-        Rows of each family in node order (`Circuit.leaves_of`), see below. Held as read-only copies.
+        Rows of each family in node order (`Circuit.leaves_of`), see the table of `Circuit`. Held as read-only copies.
 
     Raises
     ------
@@ -53,32 +53,6 @@ class ParameterisedCircuit(Answers):
 
     Notes
     -----
-    ========================= ===========================================================
-    family                    row
-    ========================= ===========================================================
-    gaussian, log_normal      mean, standard deviation (of the value or of its log)
-    exponential, poisson      rate
-    geometric                 probability p of stopping: mass p (1 - p)^k at k = 0, 1, ..
-    bernoulli                 probability of level 1
-    categorical               one probability per level, padded with 0
-    student_t                 location, scale, degrees of freedom
-    log_student_t             the same of the value's log
-    lomax                     shape, scale
-    negative_binomial         alpha, beta: Poisson with a Gamma(alpha, rate beta) rate
-    beta_geometric            alpha, beta: geometric with a Beta(alpha, beta) probability
-    binomial                  number of trials, probability of success
-    beta_binomial             number of trials, alpha, beta: binomial with a Beta(alpha, beta) probability
-    scipy_continuous          a frozen distribution of `scipy.stats`: ``stats.gamma(2.0)``
-    scipy_discrete            the same with masses, on whole numbers: ``stats.skellam(2.0, 1.0)``
-    multivariate_gaussian[d]  mean (d,), covariance (d, d) row by row, over d >= 2 columns
-    multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
-    ========================= ===========================================================
-
-    Of SciPy's two a sequence of distributions stands in the place of the rows. They answer all questions except `mpe`,
-    which a circuit with such leaves does not have. Answers are as exact as SciPy's densities, distribution functions
-    and moments. A value at which the density is infinite does not belong to them. `fit_em` keeps them as they are;
-    products of circuits and `CircuitDensity` need the other families.
-
     Where all columns are `Column` objects, rows are read as by a posterior. Columns that are names only hold numbers,
     levels as codes 0..K-1, in a DataFrame and in an array. The columns of an array are those of the circuit by
     position. In a Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log

@@ -1,11 +1,10 @@
 """`leaf`, `mixture_of` and `product_of`: circuits with parameters made of circuits with parameters.
 
-Any circuit so becomes a leaf of another: single leaves, Chow-Liu trees, cutset networks or fits of `fit_em` below a
-sum, or next to each other below a product. The parts are copied as they are; nothing about them is estimated again.
+Any circuit so becomes a part of another, below a sum or next to others below a product. The parts are copied as they
+are; nothing about them is estimated again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,29 +22,6 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ComposedCircuit(ParameterisedCircuit):
-    """A circuit of circuits, from `mixture_of` or `product_of`.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        Its root is the sum or product of the parts.
-    log_weights : (n_sum_edges,) float64
-    leaf_parameters : dict of str to (n_leaves_of_family, p) float64
-    part_roots : (n_parts,) int64
-        Node that was the root of each part. A part's nodes follow each other, in the part's order.
-
-    Examples
-    --------
-    >>> law = ps.circuits.mixture_of([low, high], [0.75, 0.25])
-    >>> law.mean().values
-    array([1., 1.])
-    """
-
-    part_roots: np.ndarray
-
-
 def leaf(
     column: str | Column | tuple[str | Column, ...], distribution: object, parameters: Sequence[float] | None = None
 ) -> ParameterisedCircuit:
@@ -59,7 +35,7 @@ def leaf(
     column : str or Column, or tuple of them
         Several for a family over several columns, in its order.
     distribution : str or frozen distribution of `scipy.stats`
-        Name of a family, see `ParameterisedCircuit`. A distribution makes a leaf of the family ``scipy_continuous`` or
+        Name of a family, see the table of `Circuit`. A distribution makes a leaf of the family ``scipy_continuous`` or
         ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
     parameters : sequence of float, optional
         Of the family, not of a distribution.
@@ -109,24 +85,26 @@ def leaf(
     return ParameterisedCircuit(circuit, np.zeros(0), {family: checked_family(circuit, family, own)})
 
 
-def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.ndarray | None = None) -> ComposedCircuit:
+def mixture_of(
+    circuits: Iterable[CircuitLike], weights: Sequence[float] | np.ndarray | None = None
+) -> ParameterisedCircuit:
     """Mixture of circuits over the same columns: one sum above them.
 
-    Its density is the weighted sum of theirs. `fit_em` started at it fits weights and parts together.
+    Its density is the weighted sum of theirs.
 
     Parameters
     ----------
-    circuits : sequence of CircuitFit, CircuitProduct, ComposedCircuit, PosteriorCircuit, DrawnCircuit or tuple
-        Circuits with parameters; a tuple holds circuit, log_weights and leaf_parameters. Their columns are the same, in
-        any order; the mixture has those of the first. A column has densities in all of them or masses in all. Levels
-        of text are those that a table has: where the parts are of parts of the rows, make such columns categorical
-        before the rows are divided.
+    circuits : sequence of circuits with parameters, or tuples
+        What `Circuit.with_parameters`, `leaf` or `as_circuit` returns. A tuple holds circuit, log_weights and
+        leaf_parameters. Their columns are the same, in any order; the mixture has those of the first. A column has
+        densities in all of them or masses in all. Levels of text are those that a table has: where the parts are of
+        parts of the rows, make such columns categorical before the rows are divided.
     weights : (n_circuits,) array_like, optional
         Positive, adding up to 1 (to within 1e-6, as the weights of every sum). By default equal.
 
     Returns
     -------
-    ComposedCircuit
+    ParameterisedCircuit
 
     Raises
     ------
@@ -143,24 +121,21 @@ def mixture_of(circuits: Iterable[CircuitLike], weights: Sequence[float] | np.nd
     """
     parts = _checked_parts(circuits)
     columns = _shared_columns([part.circuit for part in parts])
-    part, roots = joined(SUM, parts, columns, _log_shares(weights, len(parts)))
-    return ComposedCircuit(*part, roots)
+    return ParameterisedCircuit(*joined(SUM, parts, columns, _log_shares(weights, len(parts)))[0])
 
 
-def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
+def product_of(circuits: Iterable[CircuitLike]) -> ParameterisedCircuit:
     """Product of circuits over disjoint columns, which become independent of each other: one product above them.
-
-    Not `multiply`, which is the normalised product of two circuits over the same columns.
 
     Parameters
     ----------
-    circuits : sequence of CircuitFit, CircuitProduct, ComposedCircuit, PosteriorCircuit, DrawnCircuit or tuple
+    circuits : sequence of circuits with parameters, or tuples
         As for `mixture_of`, but no column occurs in two of them. The columns of the product are theirs, one circuit
         after the other.
 
     Returns
     -------
-    ComposedCircuit
+    ParameterisedCircuit
 
     Raises
     ------
@@ -185,8 +160,7 @@ def product_of(circuits: Iterable[CircuitLike]) -> ComposedCircuit:
                 )
         place |= dict.fromkeys(part.circuit.names, k)
     columns = tuple(column for part in parts for column in part.circuit.columns)
-    part, roots = joined(PRODUCT, parts, columns, np.zeros(0))
-    return ComposedCircuit(*part, roots)
+    return ParameterisedCircuit(*joined(PRODUCT, parts, columns, np.zeros(0))[0])
 
 
 def _checked_parts(circuits: Any) -> list[Part]:

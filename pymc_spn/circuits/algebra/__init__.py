@@ -1,1 +1,0 @@
-"""Circuits from circuits: composed, multiplied, compared, summed and squared."""
