@@ -89,11 +89,6 @@ TOPICS = {
         "Nodes": "children_of columns_of leaves leaves_of leaf_row scope scope_bits",
         "Checks": "check_smooth check_decomposable check_deterministic",
     },
-    "RegionTree": {
-        "Use and save": "circuit to_json from_json",
-        "Regions": "names n_regions height size scope width copies edges_to n_options positions_in_parent check_names",
-        "Size of the network": "n_nodes n_sum_nodes n_product_nodes n_leaves n_induced_trees",
-    },
     "PaletteEntry": {
         "Constants": "code completed fitted constants coded_constants refuse_column relative_scale largest mean",
         "Prior and posterior": """

@@ -29,7 +29,7 @@ from pymc_spn.circuits.evaluation.parameters import (
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.densities.circuit_ops import rows_of_circuit
-from pymc_spn.densities.free_rows import RealColumns, bounded_columns, refuse_masses, typical_row
+from pymc_spn.densities.free_rows import LogColumns, positive_columns, refuse_masses, typical_row
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
@@ -201,9 +201,8 @@ def CircuitDensity(
         full = model.name_for(name)
         lead = [own_dimension(model, f"{full}_dim_{k}", None, n) for k, n in enumerate(shape[:-1])]
         dims = *lead, own_dimension(model, f"{full}_column", circuit.names)
-    positive, shares = bounded_columns(circuit)
-    is_bounded = positive.size + shares.size > 0
-    transform: Any = {"default_transform": RealColumns(positive, shares)} if is_bounded else {}
+    positive = positive_columns(circuit)
+    transform: Any = {"default_transform": LogColumns(positive)} if positive.size else {}
     return model.register_rv(rv, name, dims=dims, **transform)
 
 

@@ -14,29 +14,24 @@ from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 
 
-class RealColumns(Transform):
-    """Logs of the columns that are at least 0, log odds of those from 0 to 1; the others stay as they are."""
+class LogColumns(Transform):
+    """Logs of the columns that are at least 0; the others stay as they are."""
 
-    def __init__(self, positive, shares):
-        self.positive, self.shares = np.asarray(positive, np.int64), np.asarray(shares, np.int64)
-        self.name = "real_columns" if self.shares.size else "log_columns"
+    name = "log_columns"
+
+    def __init__(self, positive):
+        self.positive = np.asarray(positive, np.int64)
 
     def forward(self, value, *inputs):
         at = value[..., self.positive]
-        value = pt.set_subtensor(at, pt.log(at))
-        at = value[..., self.shares]
-        return pt.set_subtensor(at, pt.log(at) - pt.log1p(-at))
+        return pt.set_subtensor(at, pt.log(at))
 
     def backward(self, value, *inputs):
         at = value[..., self.positive]
-        value = pt.set_subtensor(at, pt.exp(at))
-        at = value[..., self.shares]
-        return pt.set_subtensor(at, pt.sigmoid(at))
+        return pt.set_subtensor(at, pt.exp(at))
 
     def log_jac_det(self, value, *inputs):
-        at = value[..., self.shares]
-        of_shares = -pt.softplus(at) - pt.softplus(-at)
-        return value[..., self.positive].sum(axis=-1) + of_shares.sum(axis=-1)
+        return value[..., self.positive].sum(axis=-1)
 
 
 def refuse_masses(circuit: Circuit) -> None:
@@ -55,12 +50,12 @@ def _families_of_columns(circuit: Circuit) -> Iterator[tuple[int, UnivariateFami
         yield from zip(circuit.columns_of(leaf), family.column_families, strict=True)
 
 
-def bounded_columns(circuit: Circuit) -> tuple[np.ndarray, np.ndarray]:
-    """Columns all of whose leaves live on values of at least 0, and apart those with values up to 1."""
-    low, high = np.full(len(circuit.columns), np.inf), np.full(len(circuit.columns), -np.inf)
+def positive_columns(circuit: Circuit) -> np.ndarray:
+    """Columns all of whose leaves live on values of at least 0."""
+    low = np.full(len(circuit.columns), np.inf)
     for d, family in _families_of_columns(circuit):
-        low[d], high[d] = min(low[d], family.lowest), max(high[d], family.highest)
-    return np.flatnonzero((low == 0.0) & (high > 1.0)), np.flatnonzero((low == 0.0) & (high == 1.0))
+        low[d] = min(low[d], family.lowest)
+    return np.flatnonzero(low == 0.0)
 
 
 def typical_row(circuit: Circuit, theta: Any) -> Any:

@@ -51,7 +51,7 @@ def support_of(family: str, parameters: np.ndarray) -> tuple[np.ndarray, np.ndar
     leaf = EXPLICIT[family]
     if leaf.ends is not None:
         return leaf.ends(parameters)
-    return np.full(len(parameters), leaf.lowest), np.full(len(parameters), leaf.highest)
+    return np.full(len(parameters), leaf.lowest), np.full(len(parameters), np.inf)
 
 
 def log_box(

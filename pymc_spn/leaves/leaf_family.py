@@ -153,10 +153,10 @@ class UnivariateFamily(LeafFamily):
         Of parameters and ends low <= high: log P(low <= X <= high), in the tail that holds the interval.
     numeric : bool
         Whether values are numbers and not levels.
-    lowest, highest : float
-        Ends of the support that hold whatever the parameters are.
+    lowest : float
+        End of the support that holds whatever the parameters are.
     ends : callable, optional
-        Smallest and largest value (n,) of parameters (n, p), where these are not `lowest` and `highest`.
+        Smallest and largest value (n,) of parameters (n, p), where these are not `lowest` and infinity.
     probabilities : callable, optional
         Of the levels (..., K), of families on levels.
     n_values : callable, optional
@@ -190,7 +190,6 @@ class UnivariateFamily(LeafFamily):
     log_interval: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     numeric: bool = True
     lowest: float = -np.inf
-    highest: float = np.inf
     ends: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
     probabilities: OfParameters | None = None
     n_values: Callable[[np.ndarray], float] | None = None

@@ -3,9 +3,8 @@
 Sixteen Gaussian columns with a tenth of the cells missing. The floor is the vectorised exponential of all leaves; the
 plain loop is Numba with libm, one row at a time, log-sum-exp at every sum. All run in one thread; the figures are
 medians of CPU seconds, taken in turns. The demand is on `Circuit.log_density` as a user calls it, checks included; the
-engine's own part stands beside it. One row a call is that of a `ParameterisedCircuit`, whose parameters were checked
-once. Then what a step of NUTS, also with parameters of each row's own, and one of expectation maximisation cost on the
-same rows, and the other queries.
+engine's own part stands beside it. One row a call is that of a circuit whose parameters were checked once. Then what a
+step of NUTS costs on the same rows, and the other queries.
 
     python -m tests.benchmarks.circuits_engine
 """
@@ -18,8 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
-from pymc_spn.circuits.evaluation.rowwise_parameters import rows_and_gradient_given
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete
 from pymc_spn.circuits.evaluation.density import Evaluator, compile_circuit
@@ -30,8 +27,6 @@ from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
 from tests.benchmarks.report import machine, markdown_table, verdict
 from tests.shared_circuits import crossed_circuit, random_parameters
-
-OWN = 128  # rows with parameters of their own
 
 
 def main():
@@ -48,12 +43,10 @@ def main():
           1e6 * f["float32"], 1e6 * f["logs"], 1e6 * f["plain"], 1e6 * f["one"], f["floor ratio"],
           f["plain"] / f["public"], 1e-9 * f["nodes"] / f["public"], 1e-9 * f["nodes"] / f["plain"]] for f in figures],
     ))  # fmt: skip
-    print("### Gradient and expected statistics\n")
+    print("### Gradient\n")
     print(markdown_table(
-        ["circuit", "rows", "log density, us a row", "value and gradient", "the same, own parameters", "a step of EM",
-         "gradient / density", "own / gradient", "EM / density"],
-        [[f["name"], f["rows"], 1e6 * f["linear"], 1e6 * f["gradient"], 1e6 * f["own"], 1e6 * f["em"],
-          f["gradient"] / f["linear"], f["own"] / f["gradient"], f["em"] / f["linear"]] for f in figures],
+        ["circuit", "rows", "log density, us a row", "value and gradient", "gradient / density"],
+        [[f["name"], f["rows"], 1e6 * f["linear"], 1e6 * f["gradient"], f["gradient"] / f["linear"]] for f in figures],
     ))  # fmt: skip
     print("### Other queries, us a row\n")
     print(markdown_table(
@@ -107,8 +100,7 @@ def measure(name, circuit, n_rows, n_blocks):
     evaluator._in_blocks(everywhere, np.float64, linear)
     flat = flatten(circuit, parameters)
     packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
-    ones, ascent = np.ones(n_rows), ExpectationMaximisation(circuit, values, range(n_rows), {}, 0.0, 0.0)
-    own = tuple(np.tile(a, (OWN, 1)) for a in (log_weights, flat.theta))
+    ones = np.ones(n_rows)
     at = Parameterised(circuit, log_weights, parameters)
     event = {"x0": (values[:, 1], values[:, 1] + 1.0), "x5": (None, 0.5)}
     event["x0"] = tuple(np.nan_to_num(end) for end in event["x0"])
@@ -121,8 +113,6 @@ def measure(name, circuit, n_rows, n_blocks):
         "logs": (lambda: evaluator._by_logs(values, everything, out), n_rows),
         "plain": (lambda: plain_log_densities(*loop, values[:few], out), few),
         "gradient": (lambda: rows_and_gradient_of(packed, values, log_weights, flat.theta, ones), n_rows),
-        "own": (lambda: rows_and_gradient_given(packed, values[:OWN], *own, ones[:OWN]), OWN),
-        "em": (lambda: ascent.expectation(at), n_rows),
         "one": (lambda: [at.log_density(values[:1]) for _ in range(50)], 50),
         "complete": (lambda: complete(Parameterised(circuit, *given), values, np.random.default_rng(1)), n_rows),
         "sample": (lambda: circuit.with_parameters(*given).sample(n_rows, random_seed=1), n_rows),

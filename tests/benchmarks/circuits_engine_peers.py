@@ -122,7 +122,7 @@ def timed(run, rounds, least=0.0):
 
 
 def ours_held(problem):
-    """A `ParameterisedCircuit`: parameters are checked once, as the peers' are, and rows every time."""
+    """A circuit with its parameters: parameters are checked once, as the peers' are, and rows every time."""
     import pymc_spn as ps
 
     names = [f"x{d}" for d in range(problem.values.shape[1])]
@@ -132,7 +132,7 @@ def ours_held(problem):
         np.where(kind == LEAF, 0, -1), ("gaussian",), names,
     )  # fmt: skip
     logs = np.log(np.concatenate(list(problem.weight.values())))
-    return ps.circuits.ParameterisedCircuit(circuit, logs, {"gaussian": np.array(list(problem.leaf.values()))})
+    return circuit.with_parameters(logs, {"gaussian": np.array(list(problem.leaf.values()))})
 
 
 def ours(problem):

@@ -16,8 +16,6 @@ in `tables_side_by_side`.
 import argparse
 import time
 
-from tests.benchmarks.table_circuits import CIRCUITS, maximise
-
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import Store, processor
@@ -42,8 +40,6 @@ def wanted(options):
     """Keys in the order of work: whole sets first, and all seeds of a set together."""
     for name in options.sets:
         for seed in options.seeds:
-            if "em" in options.what:
-                yield from ((name, kind, "em", seed, 0.0) for kind in CIRCUITS)
             if "samplers" in options.what:
                 yield from (
                     (name, str(w), s, seed, options.seconds) for w in options.children for s in options.samplers
@@ -56,8 +52,6 @@ def carry_out(options, key):
     """Result of one key; a dict with the reason where the run is impossible."""
     name, width, sampler, seed, seconds = key
     prepared = prepare(options.data, name, seed)
-    if sampler == "em":
-        return maximise(prepared, width, seed)
     if sampler == "learned":
         structure = structure_of(width, prepared.train, seed)
         if structure is None:
@@ -105,7 +99,7 @@ def main():
         p.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
         p.add_argument("--children", nargs="+", type=int, default=[2, 4], help="widths of the comparison of samplers")
     running = parts.choices["run"]
-    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings", "em"])
+    running.add_argument("--what", nargs="+", default=["samplers"], choices=["samplers", "settings"])
     running.add_argument("--samplers", nargs="+", default=list(SAMPLERS))
     running.add_argument("--settings", nargs="+", default=list(STRUCTURES), choices=list(STRUCTURES))
     running.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])

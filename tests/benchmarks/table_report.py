@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-from tests.benchmarks.table_circuits import CIRCUITS
 
 from tests.benchmarks.paper_tables import EFFECTIVE, LIKELIHOOD, SECONDS, best_likelihood
 from tests.benchmarks.report import machine, markdown_table
@@ -41,7 +40,6 @@ def report(options, store):
         parts += section(f"The default, C = {c}: one chain and four", four_chains(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
     parts += section("Ours at its best", best(settings, names))
-    parts += section("Circuits by expectation maximisation", estimates(found, names))
     parts += section("Width and splits: mean log density of the test rows, nats a row", study(settings, names, "test"))
     parts += section("Width and splits: milliseconds a sweep", study(settings, names, "ms"))
     parts += section("Width and splits: occupied nodes", study(settings, names, "nodes"))
@@ -241,29 +239,6 @@ def best(settings, names):
         rows.append([*row, "; ".join(f"{w} ({n})" if n > 1 else w for w, n in which)])
     header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd", "demand"]
     header += [AVERAGE, "chosen on validation"]
-    return markdown_table(header, rows) if rows else ""
-
-
-def estimates(found, names):
-    """One estimate of circuits with shared nodes."""
-    rows = []
-    for name in names:
-        own = [r for r in found if r["set"] == name and r["sampler"] == "em"]
-        seeds = sorted({r["seed"] for r in own})
-        if not seeds:
-            continue
-        row = [name, ", ".join(map(str, seeds))]
-        for kind in CIRCUITS:
-            runs = [r for r in own if r["width"] == kind]
-            if not runs:
-                row += ["–", "–"]
-                continue
-            sizes = ", ".join(str(r["states"]) for r in sorted(runs, key=lambda r: r["seed"]))
-            row += [f"{mean_of(runs, 'test')} ({sizes})", f"{np.median([r['used'] for r in runs]):.0f}"]
-        rows.append(row)
-    header = ["set", "seeds"]
-    for kind in CIRCUITS:
-        header += [f"{kind} (states)", "CPU s, all fits"]
     return markdown_table(header, rows) if rows else ""
 
 

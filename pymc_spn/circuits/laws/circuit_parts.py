@@ -56,13 +56,13 @@ def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: li
     refuse_impossible_evidence(known, np.array([logs.max(initial=-np.inf)]), is_single=True)
     some = np.flatnonzero(logs > -np.inf)
     share = np.exp(logs[some] - np.logaddexp.reduce(logs[some]))
-    return mixed_parts([part_of(given, events[k], kept, known) for k in some[share > 0.0]], share[share > 0.0])[0]
+    return mixed_parts([part_of(given, events[k], kept, known) for k in some[share > 0.0]], share[share > 0.0])
 
 
-def mixed_parts(parts: list[Part], shares: np.ndarray) -> tuple[Part, np.ndarray]:
-    """One circuit over the columns of the first part, and the nodes that were the roots of the parts."""
+def mixed_parts(parts: list[Part], shares: np.ndarray) -> Part:
+    """One circuit over the columns of the first part."""
     if len(parts) == 1:
-        return parts[0], np.zeros(1, np.int64)
+        return parts[0]
     return joined(SUM, parts, parts[0].circuit.columns, np.log(shares))
 
 

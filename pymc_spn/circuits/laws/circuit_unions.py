@@ -27,7 +27,7 @@ class CircuitUnion(CircuitLaw):
         shares = np.exp(logs - logs.max())
         some = shares > 0.0
         found = [part.part for part, is_used in zip(parts, some, strict=True) if is_used]
-        mixture, _ = mixed_parts(found, shares[some] / shares[some].sum())
+        mixture = mixed_parts(found, shares[some] / shares[some].sum())
         super().__init__(Parameterised(*mixture), parts[0].columns, parts[0].marks)
         self._parts = tuple(parts)
 

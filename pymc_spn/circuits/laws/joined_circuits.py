@@ -16,8 +16,8 @@ class Part(NamedTuple):
     leaf_parameters: dict[str, np.ndarray]
 
 
-def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: np.ndarray) -> tuple[Part, np.ndarray]:
-    """A node of this kind above all parts, and the nodes (n_parts,) that were their roots."""
+def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: np.ndarray) -> Part:
+    """A node of this kind above all parts, whose nodes follow each other."""
     circuits = [part.circuit for part in parts]
     names = [column if isinstance(column, str) else column.name for column in columns]
     families = tuple(dict.fromkeys(family for circuit in circuits for family in circuit.families))
@@ -50,8 +50,7 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
     log_weights = np.concatenate([log_shares, *(part.log_weights for part in parts)])
     rows = {f: [part.leaf_parameters[f] for part in parts if f in part.leaf_parameters] for f in families}
     leaf_parameters = {f: stacked(own) for f, own in rows.items() if own}
-    roots.setflags(write=False)
-    return Part(composed, log_weights, leaf_parameters), roots
+    return Part(composed, log_weights, leaf_parameters)
 
 
 def _supports(circuits: list[Any]) -> tuple[Any, ...] | None:

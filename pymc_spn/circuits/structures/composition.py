@@ -121,7 +121,7 @@ def mixture_of(
     """
     parts = _checked_parts(circuits)
     columns = _shared_columns([part.circuit for part in parts])
-    return ParameterisedCircuit(*joined(SUM, parts, columns, _log_shares(weights, len(parts)))[0])
+    return ParameterisedCircuit(*joined(SUM, parts, columns, _log_shares(weights, len(parts))))
 
 
 def product_of(circuits: Iterable[CircuitLike]) -> ParameterisedCircuit:
@@ -160,7 +160,7 @@ def product_of(circuits: Iterable[CircuitLike]) -> ParameterisedCircuit:
                 )
         place |= dict.fromkeys(part.circuit.names, k)
     columns = tuple(column for part in parts for column in part.circuit.columns)
-    return ParameterisedCircuit(*joined(PRODUCT, parts, columns, np.zeros(0))[0])
+    return ParameterisedCircuit(*joined(PRODUCT, parts, columns, np.zeros(0)))
 
 
 def _checked_parts(circuits: Any) -> list[Part]:
