@@ -1,7 +1,7 @@
 """Names in running text become links where they name something that is documented, and stay as they are elsewhere.
 
-``ps.fit_tree(...)`` in a page or a docstring leads to the page of `fit_tree`, ``pm.sample`` to the documents of PyMC. No
-name is looked for that Python would not find: a name is taken as it stands, under its module or its public class.
+``ps.fit_tree(...)`` in a page or a docstring leads to the page of `fit_tree`, ``pm.sample`` to the documents of PyMC.
+No name is looked for that Python would not find: a name is taken as it stands, under its module or its public class.
 """
 
 import re

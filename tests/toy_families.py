@@ -86,9 +86,6 @@ class JointTable(LeafFamily):
         mean = flat @ x.T
         return mean, np.einsum("nk,ik,jk->nij", flat, x, x) - mean[:, :, None] * mean[:, None]
 
-    def statistics_of_rows(self, rows):
-        return np.bincount((3 * rows[:, 0] + rows[:, 1]).astype(int), minlength=6)
-
 
 @contextmanager
 def toys():

@@ -7,7 +7,7 @@ Schur complement. So one factor for each leaf and set of gaps answers densities,
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -244,10 +244,6 @@ class EllipticalFamily(LeafFamily):
                 own_dof = None if np.isinf(dof[at]).all() else dof[at]
                 out[at] = elliptical_boxes.log_probability(own_dof, first, last, scale[np.ix_(at, asked, asked)])
         return out
-
-    def statistics_of_rows(self, rows: np.ndarray) -> Any:
-        """Number of rows, sums (d,) and sums of products (d, d), row by row."""
-        return np.array([len(rows), *rows.sum(axis=0), *(rows.T @ rows).ravel()])
 
 
 def are_positive_definite(scale: np.ndarray) -> np.ndarray:

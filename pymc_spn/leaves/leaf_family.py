@@ -15,7 +15,6 @@ import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
 from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
-from pymc_spn.leaves.leaf_statistics import moments
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 OfParameters = Callable[[np.ndarray], np.ndarray]
@@ -115,10 +114,6 @@ class LeafFamily(ABC):
     @abstractmethod
     def moments_of_rows(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (n, d) and covariance (n, d, d); NaN where there is none, infinite variances as ``inf``."""
-
-    @abstractmethod
-    def statistics_of_rows(self, rows: np.ndarray) -> Any:
-        """Statistics of complete rows; those of two sets of rows tell what those of both are."""
 
     def draw_missing(self, parameters: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Rows with their missing cells drawn given the observed ones, one column after the other."""
@@ -223,9 +218,6 @@ class UnivariateFamily(LeafFamily):
 
     def moments_of_rows(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.mean(parameters)[:, None], self.variance(parameters)[:, None, None]
-
-    def statistics_of_rows(self, rows: np.ndarray) -> Any:
-        return moments(rows[:, 0])
 
 
 def checked_rows(names: str, rule: str, is_right: Callable[[np.ndarray], np.ndarray]) -> Problem:

@@ -16,7 +16,6 @@ from pymc_spn.leaves.log_normal import LogNormal
 from pymc_spn.leaves.student_t import near_points, normal_gamma
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
-HIGHEST = 40.0  # nats: of a very wide leaf the peak, near 0, is not where the rows are
 _LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
 _END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
 

@@ -154,11 +154,6 @@ def families_in_use(circuit: Any) -> list[str]:
     return [f for i, f in enumerate(circuit.families) if np.any(circuit.leaf_family == i)]
 
 
-def has_distributions(circuit: Any) -> bool:
-    """Whether some leaves have no kernels, as distributions of SciPy and leaves over several columns."""
-    return any(LEAF_FAMILIES[name].kernels is None for name in families_in_use(circuit))
-
-
 def refuse_distributions(circuit: Any, what: str, allowed: Sequence[str] = ()) -> None:
     """Refuse leaves without kernels where they would have to be known by a formula; not families that are allowed."""
     for name in families_in_use(circuit):

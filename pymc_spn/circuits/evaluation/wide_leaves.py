@@ -94,12 +94,6 @@ def family_of_leaf(given: Any, node: int) -> tuple[LeafFamily, np.ndarray]:
     return LEAF_FAMILIES[name], given.parameters[name][row : row + 1]
 
 
-def column_family(circuit: Any, node: int, d: int) -> Any:
-    """Family of the law of one column under a leaf."""
-    family = LEAF_FAMILIES[circuit.families[circuit.leaf_family[node]]]
-    return family.column_families[circuit.columns_of(node).index(d)]
-
-
 def logs_of_parts(given: Any, wide: WideLeaves, values: np.ndarray) -> list[np.ndarray]:
     """Logs (n,) of every part in the order of the layout, NaN where its cell is missing."""
     out = []
