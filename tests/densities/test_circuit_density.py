@@ -311,7 +311,6 @@ def test_dirichlet_weights_are_a_prior_on_every_sum():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"name": 1}, TypeError, "name must be a string, got 1"),
         ({"circuit": "tree"}, TypeError, "circuit must be a ps.Circuit; got str"),
         ({"leaf_parameters": [1.0]}, TypeError, "leaf_parameters must be a mapping from families, got"),
         ({"leaf_parameters": {}}, ValueError, "'gaussian' is missing"),
