@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 from pymc_spn.numerics.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from pymc_spn.factor_graphs.plan import TooWideError as TooWideError
     from pymc_spn.factor_graphs.recovery import recover_discrete as recover_discrete
 
 _PUBLIC = {
-    "TooWideError": "factor_graphs.plan",
     "recover_discrete": "factor_graphs.recovery",
 }
 

@@ -71,16 +71,7 @@ class Plan:
 
 
 class TooWideError(ValueError):
-    """Some clique of the junction tree would need a larger table than allowed.
-
-    Examples
-    --------
-    >>> try:
-    ...     plan = ps.FactorGraph.ising((10, 10), coupling=0.4).compile(max_table=100)
-    ... except ps.factor_graphs.TooWideError:
-    ...     print("too wide")
-    too wide
-    """
+    """Some clique of the junction tree would need a larger table than allowed."""
 
 
 class Blocked(Exception):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pymc_spn.leaves.geometric import Geometric as Geometric
     from pymc_spn.leaves.log_normal import LogNormal as LogNormal
     from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian as MultivariateGaussian
-    from pymc_spn.networks.tuning import TunedLeafPriors as TunedLeafPriors
     from pymc_spn.networks.tuning import tune_leaf_priors as tune_leaf_priors
     from pymc_spn.networks.variational.empirical_priors import empirical_leaf_priors as empirical_leaf_priors
     from pymc_spn.trees.leaves import BinaryLeaves as BinaryLeaves
@@ -36,7 +35,6 @@ _PUBLIC = {
     "MultivariateGaussian": "leaves.multivariate_gaussian_prior",
     "NormalLeaves": "trees.leaves",
     "Poisson": "leaves.families",
-    "TunedLeafPriors": "networks.tuning",
     "empirical_leaf_priors": "networks.variational.empirical_priors",
     "tune_leaf_priors": "networks.tuning",
 }
