@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
 from pymc_spn.events.events import both_or_none
 from pymc_spn.events.unions import both_unions, log_union
-from pymc_spn.maxima.most_probable import NO_AVERAGE, TOLERANCE, MostProbable, checked_limits, marked_row
+from pymc_spn.maxima.most_probable import NO_AVERAGE, MostProbable, marked_row, most_probable
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import effective_draws, log_average, relative_weights
 from pymc_spn.numerics.marks import SIMULATION
@@ -289,17 +289,15 @@ def sample(
 def mpe(
     self: AskedLaw,
     given: Given = None,
-    tolerance: float = TOLERANCE,
-    max_boxes: int | None = None,
     max_draws: int | None = None,
     progressbar: bool = True,
 ) -> MostProbable:
-    """The most probable values of the columns that are not known, certified where the search finishes.
+    """The most probable values of the columns that are not known, as far as ascents find them.
 
-    A best-first search over boxes: see `box_search`. Its cost grows with the number of draws, and steeply with the
-    number of continuous columns. If it stops at `max_boxes`, the answer is the best row found and a bound on what it
-    may miss. Given a union it searches each part; in a marginal of a union parts may overlap, where densities add up
-    and the bound seldom suffices for a certificate.
+    Ascents on the log density begin at the modes of the best induced trees. Where one ends, no single column and no
+    small step has a larger density: the answer is marked as a local maximum. The upper bound is the value of the
+    mixture with each leaf at its largest. If the answer reaches it, or all rows are tried (columns of levels, at most
+    4,096 rows), no row is more probable.
 
     The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
     below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given
@@ -309,27 +307,25 @@ def mpe(
     ----------
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
-    tolerance : float
-        Gap in nats at which the search is done.
-    max_boxes : int, optional
-        By default within 500 and 100,000, fewer for larger networks; for each part of a union.
     max_draws : int, optional
         Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
         then that of their mixture.
     progressbar : bool
-        Whether a bar counts the boxes if the search lasts. The search may end long before `max_boxes`.
+        Whether a bar is shown if the search lasts.
 
     Returns
     -------
-    MostProbable
+    object with
+        ``value``, a DataFrame of one row; ``log_density``, a scalar DataArray, in nats; ``upper_bound``, the same, or
+        None if some leaf has no largest density in closed form.
 
     Raises
     ------
     TypeError
         If `given` is not a condition.
     ValueError
-        If `given` names an unknown column, leaves nothing to complete or has probability zero, `tolerance` is not
-        positive and finite, or `max_boxes` or `max_draws` is below 1. If a leaf of an explicit circuit has no bounds.
+        If `given` names an unknown column, leaves nothing to complete or has probability zero, or `max_draws` is below
+        1.
 
     Examples
     --------
@@ -337,20 +333,15 @@ def mpe(
     >>> best.value["job"].tolist()
     ['clerk']
     """
-    if self._law.no_best_row:
-        raise ValueError(self._law.no_best_row)
-    tolerance, max_boxes = checked_limits(tolerance, max_boxes)
     known = self._known(given)
     if not known.law.columns:
         raise ValueError("given: every column is given at a value, there is nothing to complete")
     law = known.law if max_draws is None else known.law.fewer(checked_count("max_draws", max_draws, least=1))
     with counted("Searching for the most probable row", progressbar):
-        found = law.most_probable(tolerance, max_boxes)
+        found = most_probable(law)
     value = decode(_filled(self, known, found.row[None]), self.columns)
     n = int(np.count_nonzero(law.log_weights > -np.inf)) if max_draws is not None else law.n_circuits
-    attrs = self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n))
-    gap = found.upper_bound - found.log_density
-    row = marked_row(value, found.log_density, gap, found.n_boxes, tolerance, attrs)
+    row = marked_row(value, found, self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n)))
     return replace(row, value=frame_of_kind(value, kind_of_columns(self.columns)))
 
 

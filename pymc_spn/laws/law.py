@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_spn.events.events import Event, Events, describe, holds
 from pymc_spn.laws.column_of_rows import ColumnOfRows
+from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.tables import Column
 
 
@@ -82,21 +83,23 @@ class Integral(NamedTuple):
     influence: np.ndarray = np.zeros(1)
 
 
-class Best(NamedTuple):
-    """The densest row that a search found, and a bound on all others.
+class BestTrees(NamedTuple):
+    """Where a search for the densest row begins.
 
     Parameters
     ----------
-    row : (D,) float64
-    log_density, upper_bound : float
-        Of the mixture over circuits, in nats.
-    n_boxes : int
+    rows : (K, D) float64
+        Modes of induced trees of large value.
+    places : list of (k,) float64
+        Values at which the density of each column may have a kink, or a largest value of a leaf.
+    upper_bound : float
+        Of the log density of any row: the value of the mixture with each leaf at its largest; infinite where some leaf
+        has no largest value that is known.
     """
 
-    row: np.ndarray
-    log_density: float
+    rows: np.ndarray
+    places: list[np.ndarray]
     upper_bound: float
-    n_boxes: int
 
 
 class ColumnOfLaw(Protocol):
@@ -304,14 +307,31 @@ class Law(ABC):
     def complete(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> Completed:
         """Completed copies of rows (M, D): missing cells drawn given the observed ones, from the mixture."""
 
-    @property
-    def no_best_row(self) -> str:
-        """Why no search finds the most probable row; empty if one does."""
-        return ""
+    # ---- the densest row
 
-    @abstractmethod
-    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """The densest row of the mixture over circuits."""
+    @property
+    def n_levels(self) -> np.ndarray:
+        """(D,) int, levels of each column that has nothing else, 0 of others."""
+        return np.array([len(c.levels or ()) for c in self.columns])
+
+    @property
+    def grows_at_zero(self) -> np.ndarray:
+        """(D,) bool, columns whose density has no bound towards 0."""
+        return np.zeros(len(self.columns), np.bool_)
+
+    def best_trees(self, box: Any) -> BestTrees:
+        """Best induced trees within a `RowBox`, of laws that are no mixture of others."""
+        raise NotImplementedError
+
+    def log_of_completions(self, rows: np.ndarray) -> np.ndarray:
+        """Log density (M,) of complete rows (M, D) that are within what is known, under the mixture over circuits."""
+        with np.errstate(divide="ignore"):
+            logs = log_average(self.log_weights, self.log_density(rows))
+        return logs - log_average(self.log_weights, np.zeros(self.log_weights.size))
+
+    def thinned(self, n: int) -> "Law":
+        """A law of some n circuits that stand for all where these are many; by default all."""
+        return self
 
     # ---- refusals
 

@@ -8,11 +8,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from pymc_spn.events.events import Event, Events
-from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.column_laws import JoinedLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
-from pymc_spn.laws.law import Best, Completed, Law
+from pymc_spn.laws.law import Completed, Law
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
 
 
@@ -178,10 +177,6 @@ class MixedLaw(GridLaw):
         whole = np.logaddexp.reduce(logs, axis=0)[:, ~impossible]
         return Completed(values, impossible, float(effective_draws(whole).min(initial=np.inf)))
 
-    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """See `Law`."""
-        return best_of_parts(self, tolerance, max_boxes)
-
     def refuse_row(self, where: str, row: np.ndarray) -> Any:
         """See `Law`."""
         if not self.possible(row[None])[0]:
@@ -193,29 +188,3 @@ def in_words_of_parts(law: Law) -> str:
     """What is known of a union: that of one of its parts."""
     words = " or ".join(part.in_words() for part in law.parts[:3])
     return words + (f" or {len(law.parts) - 3} others" if len(law.parts) > 3 else "")
-
-
-def best_of_parts(law: Law, tolerance: float, max_boxes: int | None) -> Best:
-    """The densest row of a union: one search in each part, and the largest density and bound of them.
-
-    In a marginal the parts may overlap. The density of a row is then the sum over parts. The bound is the sum of the
-    bounds of parts that overlap, which is seldom tight enough for a certificate.
-    """
-    found = [part.most_probable(tolerance, max_boxes) for part in law.parts]
-    weights = np.array([logsumexp(part.log_weights) for part in law.parts])
-    weights -= logsumexp(weights)
-    rows = np.array([one.row for one in found])
-    reached = log_average(law.log_weights, law.log_density(rows)) - logsumexp(law.log_weights)
-    own = np.array([one.log_density for one in found]) + weights
-    reached = np.maximum(reached, own)  # a row may be rounded out of its part
-    bounds = np.array([one.upper_bound for one in found]) + weights
-    overlapping = groups_that_meet([_known_of(part) for part in law.parts])
-    upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
-    best = int(np.argmax(reached))
-    log_density = float(reached[best])
-    return Best(rows[best], log_density, max(upper, log_density), sum(one.n_boxes for one in found))
-
-
-def _known_of(part: Law) -> Events:
-    known = {d: part.known(d) for d in range(len(part.columns))}
-    return {d: event for d, event in known.items() if event is not None}

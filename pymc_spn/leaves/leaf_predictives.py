@@ -4,14 +4,17 @@ The families do the mathematics; here stands which leaf has which family, and wh
 set of values) does to it.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.interval_moments import weighted_moments
 from pymc_spn.leaves.intervals import EXCLUDED, Interval, Likelihood
+from pymc_spn.leaves.leaf_peaks import Within, largest_within
 
 TOLERANCE = 1e-8  # relative, of moments under an interval
 
@@ -113,3 +116,24 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
         else:
             out[which] = PREDICTIVES[code].draw_within(params, *event, u)
     return out
+
+
+def largest_of_predictives(leaves: Leaves, within: Within) -> tuple[np.ndarray, np.ndarray]:
+    """Where predictives (n,) of one column are largest, and their log densities there."""
+    values = within.values
+    x, logs = np.empty(leaves.family.size), np.empty(leaves.family.size)
+    for code, which, params in by_family(leaves):
+        part, n = PREDICTIVES[code], int(which.sum())
+        if code == CATEGORICAL:
+            p = np.log(Categorical.predictive_probabilities(params))
+            tried = np.arange(p.shape[1]) if values is None else np.array(values, np.int64)
+            x[which] = tried[p[:, tried].argmax(axis=1)]
+            logs[which] = p[:, tried].max(axis=1)
+            continue
+        rows, family = part.leaf_rows(params), EXPLICIT.get(part.leaves)
+        mode = np.round(rows[:, 0]) if family is None else family.mode(rows)
+        highest = np.inf if part.highest is None or family is None else family.ends(rows)[1]
+        shaped = type(params)(*(np.asarray(v)[:, None] for v in params))
+        density = partial(part.prior.predictive_log_density, shaped)
+        x[which], logs[which] = largest_within(density, mode, np.full(n, part.lowest), highest, within)
+    return x, logs

@@ -1,30 +1,146 @@
-"""A most probable row: what an answer holds, its limits, and the values that completions may take."""
+"""A most probable row: the search from the best induced trees, and what an answer holds."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
 from pymc_spn.events.events import Events
-from pymc_spn.leaves.intervals import Interval
+from pymc_spn.events.unions import groups_that_meet
+from pymc_spn.laws.law import Law
+from pymc_spn.maxima.ascent import Peak, climb
+from pymc_spn.maxima.row_boxes import RowBox, row_box
+from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
-from pymc_spn.numerics.marks import limited, scope_of
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.marks import LOCAL_MAXIMUM, limited, scope_of
 
 if TYPE_CHECKING:
     import xarray as xr
 
-TOLERANCE = 1e-6  # nats
-LEAST_POSITIVE = float(np.finfo(np.float64).tiny)  # an interval that begins below it begins at 0
-FEWEST_BOXES, MOST_BOXES = 500, 100_000
-NODE_BOXES = 50_000_000  # nodes times boxes
 NO_AVERAGE = {"mcse_chain_note": "no mcse_chain: a maximum is no average"}
+ENUMERATED = 4096  # rows that are all tried where columns have so few values
+ROWS = 4096  # whose densities are asked for at a time
+STARTS = 6  # trees that are climbed from
+KEPT = 2  # ascents under fewer circuits that go on under all
+PLACES = 24  # values of a continuous column that are tried in it besides
+FEW = 64  # circuits under which ascents begin
+ROUNDING = 1e-9  # nats
+
+
+class Best(NamedTuple):
+    """The densest row that a search found.
+
+    Parameters
+    ----------
+    row : (D,) float64
+    log_density : float
+        Of the mixture over circuits, in nats.
+    upper_bound : float
+        No row has a larger one; infinite where no bound is known.
+    """
+
+    row: np.ndarray
+    log_density: float
+    upper_bound: float
+
+
+def most_probable(law: Law) -> Best:
+    """The densest row of a law, as far as ascents find it.
+
+    The starts are modes of induced trees of large value, after de Campos (2011) and Conaty, Maua and de Campos (2017,
+    https://proceedings.mlr.press/v68/conaty17a.html), who show that the maximum itself is hard to find.
+    """
+    if len(law.parts) == 1:
+        return _of_part(law, law)
+    weights = np.array([logsumexp(part.log_weights) for part in law.parts])
+    weights -= logsumexp(weights)
+    overlapping = groups_that_meet([_known_of(part) for part in law.parts])
+    found = []
+    for k, part in enumerate(law.parts):
+        if np.sum(overlapping == overlapping[k]) > 1:  # the densities of parts add up
+            found.append(_of_part(part, law))
+        else:
+            own = _of_part(part, part)
+            found.append(own._replace(log_density=own.log_density + weights[k]))
+    bounds = np.array([one.upper_bound for one in found]) + weights
+    best = max(found, key=lambda one: one.log_density)
+    upper = max(float(logsumexp(bounds[overlapping == k])) for k in np.unique(overlapping))
+    return best._replace(upper_bound=max(upper, best.log_density))
+
+
+def _known_of(part: Law) -> Events:
+    known = {d: part.known(d) for d in range(len(part.columns))}
+    return {d: event for d, event in known.items() if event is not None}
+
+
+def _of_part(part: Law, whole: Law) -> Best:
+    """The densest row of the box of one part under the density of all."""
+    box = row_box(part)
+    sizes = [np.inf if values is None else values.size for values in box.values]
+    if np.prod(sizes) <= ENUMERATED:
+        grid = np.meshgrid(*(values for values in box.values if values is not None), indexing="ij")
+        rows = np.stack([x.ravel() for x in grid], axis=1)
+        logs = whole.log_of_completions(rows)
+        k = int(np.argmax(logs))
+        return Best(rows[k], float(logs[k]), float(logs[k]))
+    trees = part.best_trees(box)
+    rows = np.unique(box.clipped(trees.rows), axis=0)
+    own = [np.unique(np.concatenate([box.clipped(rows)[:, d], trees.places[d]])) for d in range(rows.shape[1])]
+    places = [x if box.is_discrete[d] else x[_spaced(x.size, PLACES)] for d, x in enumerate(own)]
+    few = whole.thinned(FEW)
+    peaks = climb(_asked(few), _starts(few, rows, places), box, places)
+    if few is not whole:
+        peaks.sort(key=lambda peak: -peak.log_density)
+        none = [x if box.is_discrete[d] else x[:0] for d, x in enumerate(places)]
+        peaks = climb(_asked(whole), _distinct(peaks, KEPT), box, none)
+    best = max(peaks, key=lambda peak: peak.log_density)
+    return Best(best.row, best.log_density, max(trees.upper_bound, best.log_density))
+
+
+def _asked(law: Law) -> Any:
+    def log_density(rows: np.ndarray) -> np.ndarray:
+        parts = [law.log_of_completions(rows[at : at + ROWS]) for at in range(0, len(rows), ROWS)]
+        return np.concatenate(parts)
+
+    return log_density
+
+
+def _spaced(n: int, most: int) -> np.ndarray:
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(np.int64)
+
+
+def _starts(law: Law, rows: np.ndarray, places: list[np.ndarray]) -> list[Peak]:
+    """Starts at the densest of some rows that differ."""
+    logs = _asked(law)(rows)
+    if not np.any(logs > -np.inf):  # no tree is within what is known of its columns together
+        rows = law.draw(STARTS, np.random.default_rng(0))
+        logs = _asked(law)(rows)
+    spread = np.array([np.ptp(x) if x.size else 0.0 for x in places])
+    step = 1e-4 * np.where(spread > 0.0, spread, np.maximum(np.abs(rows).max(axis=0), 1.0))
+    order = np.argsort(-logs, kind="stable")
+    return _distinct([Peak(rows[k], float(logs[k]), step, None) for k in order], STARTS)
+
+
+def _distinct(peaks: list[Peak], n: int) -> list[Peak]:
+    """The first peaks that are not next to one before, up to a number."""
+    every = np.array([peak.row for peak in peaks])
+    with np.errstate(invalid="ignore", over="ignore"):
+        spread = np.maximum(np.ptp(every, axis=0), 1e-300)
+    out: list[Peak] = []
+    for peak in peaks:
+        near = [np.all(np.abs(peak.row - other.row) <= 0.02 * spread) for other in out]
+        if not any(near):
+            out.append(peak)
+        if len(out) == n:
+            break
+    return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MostProbable(NotebookRepr):
-    """A row of high density and a bound that no completion exceeds.
+    """A row of high density.
 
     Parameters
     ----------
@@ -32,31 +148,20 @@ class MostProbable(NotebookRepr):
         Columns as in the data.
     log_density : DataArray, scalar
         Log density (log mass in discrete columns) of the completion given what is known, in nats.
-    upper_bound : DataArray, scalar
-        No completion has a larger one.
-    certified : bool
-        Whether the two differ by at most the tolerance, so that the row is a most probable one.
-    n_boxes : int
-        Boxes that the search looked at; 0 where it was not needed.
-
-    Examples
-    --------
-    >>> best = law.mpe()
-    >>> best.certified
-    True
+    upper_bound : DataArray, scalar, or None
+        No completion has a larger one; None where no bound is known.
     """
 
     value: pd.DataFrame
     log_density: "xr.DataArray"
-    upper_bound: "xr.DataArray"
-    certified: bool
-    n_boxes: int
+    upper_bound: "xr.DataArray | None"
 
     def _facts(self) -> Facts:
-        gap = float(self.upper_bound) - float(self.log_density)
         facts = {"row": elided([f"{name}={cell}" for name, cell in self._cells()], most=6)}
         facts["density"] = f"log density {float(self.log_density):.4g} nats"
-        facts["bound"] = "certified" if self.certified else f"not certified: at most {gap:.2g} nats below the largest"
+        if self.upper_bound is not None:
+            gap = float(self.upper_bound - self.log_density)
+            facts["bound"] = f"at most {gap:.2g} nats below the largest" if gap > 0.0 else "the largest"
         return Facts("MostProbable", facts)
 
     def _listed(self) -> Listed:
@@ -68,57 +173,16 @@ class MostProbable(NotebookRepr):
         return [(str(name), f"{x:.4g}" if isinstance(x, float) else str(x)) for name, x in row]
 
 
-def checked_limits(tolerance: Any, max_boxes: Any) -> tuple[float, int | None]:
-    if not (isinstance(tolerance, int | float) and 0 < tolerance < np.inf):
-        raise ValueError(f"tolerance must be positive and finite, got {quoted(tolerance)}")
-    if max_boxes is not None and (
-        isinstance(max_boxes, bool) or not isinstance(max_boxes, int | np.integer) or max_boxes < 1
-    ):
-        raise ValueError(f"max_boxes must be an integer of at least 1, got {quoted(max_boxes)}")
-    return float(tolerance), None if max_boxes is None else int(max_boxes)
-
-
-def box_limit(max_boxes: int | None, n_nodes: int) -> int:
-    return min(MOST_BOXES, max(FEWEST_BOXES, NODE_BOXES // n_nodes)) if max_boxes is None else int(max_boxes)
-
-
-def allowed_values(inside: Events, discrete: np.ndarray, columns: Any) -> dict[int, list[tuple[float, float]]]:
-    """Closed intervals of each restricted column, with integer ends where it is discrete.
-
-    Values that a column's kind excludes are no completions, though a Gaussian leaf may give them mass.
-    """
-    least = {"positive": LEAST_POSITIVE, "count": 0.0}
-    out = {d: [(least[c.kind], np.inf)] for d, c in enumerate(columns) if c.kind in least}
-    for d, event in inside.items():
-        if isinstance(event, Interval):
-            low, high = (np.ceil(event.low), np.floor(event.high)) if discrete[d] else event
-            out[d] = [(max(float(low), least.get(columns[d].kind, -np.inf)), float(high))]
-            continue
-        assert isinstance(event, frozenset)
-        runs: list[tuple[float, float]] = []
-        for x in sorted(event):
-            if runs and x == runs[-1][1] + 1.0:
-                runs[-1] = (runs[-1][0], x)
-            else:
-                runs.append((x, x))
-        out[d] = runs
-    return out
-
-
-def marked_row(
-    value: pd.DataFrame, log_density: float, gap: float, n_boxes: int, tolerance: float, attrs: dict[str, Any]
-) -> MostProbable:
-    """A row, its log density in nats and how far that may be from the largest one, labelled and marked."""
+def marked_row(value: pd.DataFrame, found: Best, attrs: dict[str, Any]) -> MostProbable:
+    """A row and its log density, labelled and marked: as a local maximum, unless the bound is reached."""
     import xarray as xr
 
-    certified = bool(gap <= tolerance)
-    scope, error = scope_of(attrs.get("exactness", "")), {"tolerance": tolerance} if certified else {"gap": gap}
-    mark = attrs | {"exactness": limited("numerical" if certified else "bound", scope)} | error
+    scope = scope_of(attrs.get("exactness", ""))
+    is_largest = found.upper_bound - found.log_density <= ROUNDING * max(1.0, abs(found.log_density))
+    upper = None
+    if np.isfinite(found.upper_bound):
+        bound = found.log_density if is_largest else found.upper_bound
+        upper = xr.DataArray(bound, name="upper_bound", attrs=attrs | {"exactness": limited("bound", scope)})
+    mark = attrs if is_largest else attrs | {"exactness": limited(LOCAL_MAXIMUM, scope)}
     value.attrs = dict(mark)
-    return MostProbable(
-        value,
-        xr.DataArray(log_density, name="log_density", attrs=mark),
-        xr.DataArray(log_density + gap, name="upper_bound", attrs=mark | {"exactness": limited("bound", scope)}),
-        certified,
-        n_boxes,
-    )
+    return MostProbable(value, xr.DataArray(found.log_density, name="log_density", attrs=mark), upper)

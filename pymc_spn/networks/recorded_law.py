@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.laws.most_probable_rows import BULK, LEAST_POSITIVE
 from pymc_spn.events.events import (
     Event,
     Events,
@@ -22,17 +21,16 @@ from pymc_spn.events.events import (
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
-from pymc_spn.laws.law import Best, Completed, Law
+from pymc_spn.laws.law import BestTrees, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.leaves.elliptical_boxes import TOLERANCE as BOX_TOLERANCE
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
-from pymc_spn.maxima.box_search import search
-from pymc_spn.maxima.most_probable import allowed_values, box_limit
+from pymc_spn.maxima.row_boxes import RowBox
 from pymc_spn.networks.joint_rows import leaves_in_rows
-from pymc_spn.networks.packed_mixture import packed_from_draws
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records import share_kernels
+from pymc_spn.networks.records.best_trees import best_trees
 from pymc_spn.networks.records.draw_blocks import LeafQuestion
 from pymc_spn.networks.records.draw_laws import law_of_column
 from pymc_spn.networks.records.imputed_rows import complete_rows
@@ -318,30 +316,25 @@ class RecordedLaw(GridLaw):
         completed[:, impossible] = values[impossible]
         return Completed(completed[:, :, list(self.kept)], impossible, few)
 
-    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """See `Law`: a best-first search over boxes."""
-        points, columns, asked = points_of(self.evidence), self.schema.columns, self.kept
-        unasked = {d: self.evidence.get(d) for d in range(len(columns)) if d not in points and d not in self.kept}
-        # before the evidence: the constants of the circuit weight the draws by it
-        packed = packed_from_draws(self.states, points, unasked, self.chosen)
-        discrete = np.array([not d for d in self.states.compiled.is_density])
-        inside = {d: e for d, e in spread_of(self.evidence).items() if d in asked}
-        skewed = self.schema.columns_reading(LOGARITHM)
-        for d in asked:
-            if skewed[d]:
-                event: Any = inside.get(d, Interval(0.0, np.inf))
-                if event.low < LEAST_POSITIVE:
-                    law = self.column(self.kept.index(d)).mixed(relative_weights(self.log_weights))
-                    negative = law.cdf(np.zeros(1))[0]  # of Gaussian leaves beside the log-normal ones
-                    least = law.quantile(negative + BULK * (1.0 - negative))[0]
-                    inside[d] = Interval(float(least), event.high)
-        allowed = allowed_values(inside, discrete, columns)
-        found = search(packed, allowed, discrete, tolerance, box_limit(max_boxes, packed.kind.size))
-        log_known = float(logsumexp(self.log_weights) - logsumexp(self.chosen))
-        low, high = found.log_density - log_known, found.upper_bound - log_known
-        averaged = len(known_in(self.schema.joint_columns, unasked))
-        high += TOLERANCES[min(averaged, 2)]  # of the average over such intervals
-        return Best(found.x[list(self.kept)], float(low), float(high), found.n_boxes)
+    # ---- the densest row
+
+    @property
+    def grows_at_zero(self) -> np.ndarray:
+        """See `Law`: columns with log-normal leaves."""
+        return self.schema.columns_reading(LOGARITHM)[list(self.kept)]
+
+    def best_trees(self, box: RowBox) -> BestTrees:
+        """See `Law`."""
+        known = self.row(self.evidence), spread_of(self.evidence)
+        found = best_trees(self.states, *known, self.kept, self.chosen, box)
+        return found._replace(upper_bound=found.upper_bound - float(logsumexp(self.log_weights)))
+
+    def thinned(self, n: int) -> "RecordedLaw":
+        """See `Law`: draws evenly spaced in each chain, unless those of a chain weigh differently."""
+        of_chains, chains = self.chosen.reshape(len(self.marks.chains), -1), len(self.marks.chains)
+        if self.n_circuits <= 2 * n or np.any(of_chains != of_chains[:, :1]):
+            return self
+        return self.in_states(self.states.some(-(-n // chains)))
 
     # ---- refusals
 

@@ -5,6 +5,7 @@ GIVEN_FIT = " given the fit"  # an answer from the one state of a variational fi
 GIVEN_TABLES = " given the imputed tables"  # an average over imputed tables
 ON_SUPPORT = " on the support"  # of a posterior that is known on a part of its space alone
 SIMULATION = "exact simulation"  # of rows that are drawn
+LOCAL_MAXIMUM = "local maximum"  # a row from which no ascent leads on
 LARGEST_LOG_ERROR = 0.5
 _SCOPES = GIVEN_DRAWS, GIVEN_FIT, GIVEN_TABLES, ON_SUPPORT
 _WITHOUT_SCOPE = {"one draw"}  # it is no statement about a posterior

@@ -22,13 +22,14 @@ from pymc_spn.circuits.laws.circuit_events import intersect as intersect_columns
 from pymc_spn.circuits.laws.circuit_parts import Part, part_of
 from pymc_spn.circuits.laws.circuit_rows import ExplicitLeavesInRows
 from pymc_spn.circuits.laws.event_draws import draw_within
-from pymc_spn.circuits.laws.most_probable_rows import best_row, without_bounds
+from pymc_spn.circuits.laws.most_probable_rows import best_trees_of, levels_of
 from pymc_spn.events.events import Event, Events, describe, intersect, points_of, spread_of
 from pymc_spn.laws.column_of_rows import ColumnOfRows
-from pymc_spn.laws.law import Best, Completed, Integral, Law, Marks
+from pymc_spn.laws.law import BestTrees, Completed, Integral, Law, Marks
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.leaves.scipy_leaves import SCIPY
+from pymc_spn.maxima.row_boxes import RowBox
 from pymc_spn.tables import Column
 
 SINGLE = 6e-8  # relative error of numbers in float32
@@ -300,37 +301,62 @@ class CircuitLaw(Law):
         values[:, some] = filled.reshape(n, int(some.sum()), rows.shape[1])
         return Completed(values, impossible, 1.0)
 
-    @cached_property
-    def _summed_out(self) -> Events:
-        """What is known of columns that are no answer, and likelihoods: a search takes it as part of the circuit."""
-        known = spread_of(self.evidence).items()
-        return {d: e for d, e in known if d not in self.kept or isinstance(e, Likelihood)}
+    # ---- the densest row
+
+    @property
+    def n_levels(self) -> np.ndarray:
+        """See `Law`."""
+        return levels_of(self.whole)[list(self.kept)]
+
+    @property
+    def grows_at_zero(self) -> np.ndarray:
+        """See `Law`: columns with log-Student t leaves."""
+        circuit, out = self.whole.circuit, np.zeros(len(self.schema), np.bool_)
+        for name in circuit.families:
+            if name in EXPLICIT and EXPLICIT[name].grows_at_zero:
+                out[circuit.leaf_column[circuit.leaves_of(name)]] = True
+        return out[list(self.kept)]
 
     @cached_property
     def _searched(self) -> "CircuitLaw":
-        """The law over the columns of a search, given what is summed out alone."""
-        if self._summed_out:
-            return self._with(self.kept, self._summed_out | points_of(self.evidence))
+        """The law over the columns of a search and those at points, given what is summed out and likelihoods alone.
+
+        Where nothing is, points stay in the rows, and no new circuit is made. Intervals of asked columns do not change
+        which of their rows is the densest, but leaves within them have no kernels.
+        """
+        known = spread_of(self.evidence).items()
+        summed_out = {d: e for d, e in known if d not in self.kept or isinstance(e, Likelihood)}
+        if summed_out:
+            return self._with(self.kept, summed_out | points_of(self.evidence))
         return self._with(sorted({*self.kept, *points_of(self.evidence)}), {})
 
-    @property
-    def no_best_row(self) -> str:
-        """See `Law`."""
-        return without_bounds(self._searched.inner)
+    @cached_property
+    def _log_known(self) -> float:
+        """Log density of the points that stay in the rows of `_searched`, and probability of the intervals."""
+        base, row = self._searched, self._searched_rows(np.full((1, len(self.kept)), np.nan))
+        if any(d in base.kept and d not in base.evidence for d in spread_of(self.evidence)):
+            return float(self.log_weights[0] - base.log_weights[0])
+        return 0.0 if np.isnan(row).all() else float(base.inner.log_density(row)[0])
 
-    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """See `Law`."""
+    def _searched_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the columns of `_searched`."""
         base, points = self._searched, points_of(self.evidence)
-        known = {base.kept.index(d): e for d, e in self.evidence.items() if d in base.kept and d not in base.evidence}
-        row = np.array([points.get(d, np.nan) if d not in base.evidence else np.nan for d in base.kept])
-        found = best_row(base.inner, row, known, tolerance, max_boxes)
-        if spread_of(known):
-            log_known = float(self.log_weights[0] - base.log_weights[0])
-        else:
-            log_known = 0.0 if np.isnan(row).all() else float(base.inner.log_density(row[None])[0])
-        low, high = found.log_density - log_known, found.upper_bound - log_known
-        own = [base.kept.index(d) for d in self.kept]
-        return Best(found.x[own], float(low), float(high), found.n_boxes)
+        out = np.array([[points.get(d, np.nan) if d not in base.evidence else np.nan for d in base.kept]])
+        out = np.repeat(out, len(rows), axis=0)
+        out[:, [base.kept.index(d) for d in self.kept]] = rows
+        return out
+
+    def best_trees(self, box: RowBox) -> BestTrees:
+        """See `Law`."""
+        base = self._searched
+        row = self._searched_rows(np.full((1, len(self.kept)), np.nan))[0]
+        within = [box.of_column(self.kept.index(d)) if d in self.kept else None for d in base.kept]
+        found, own = best_trees_of(base.inner, row, within), [base.kept.index(d) for d in self.kept]
+        return BestTrees(found.rows[:, own], [found.places[d] for d in own], found.upper_bound - self._log_known)
+
+    def log_of_completions(self, rows: np.ndarray) -> np.ndarray:
+        """See `Law`."""
+        return self._searched.inner.log_density(self._searched_rows(rows)) - self._log_known
 
     # ---- refusals
 

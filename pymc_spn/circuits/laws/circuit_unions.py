@@ -9,8 +9,8 @@ from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.laws.circuit_law import CircuitLaw
 from pymc_spn.circuits.laws.circuit_parts import mixed_parts
 from pymc_spn.events.events import Events
-from pymc_spn.laws.law import Best, Law, Marks
-from pymc_spn.laws.mixed_law import best_of_parts, in_words_of_parts
+from pymc_spn.laws.law import Law, Marks
+from pymc_spn.laws.mixed_law import in_words_of_parts
 
 
 class CircuitUnion(CircuitLaw):
@@ -44,11 +44,6 @@ class CircuitUnion(CircuitLaw):
         """See `CircuitLaw`."""
         return True
 
-    @property
-    def no_best_row(self) -> str:
-        """See `CircuitLaw`."""
-        return next((part.no_best_row for part in self.parts if part.no_best_row), "")
-
     def in_words(self) -> str:
         """See `Law`."""
         return in_words_of_parts(self)
@@ -78,10 +73,6 @@ class CircuitUnion(CircuitLaw):
     def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
         """See `Law`."""
         return np.any([part.possible(rows, cells) for part in self.parts], axis=0)
-
-    def most_probable(self, tolerance: float, max_boxes: int | None) -> Best:
-        """See `Law`."""
-        return best_of_parts(self, tolerance, max_boxes)
 
     def refuse_row(self, where: str, row: np.ndarray) -> NoReturn:
         """See `Law`."""

@@ -1,142 +1,152 @@
-"""The most probable completion of a row, with an upper bound on what any completion can reach."""
+"""The most probable completion of a row by an explicit circuit: best induced trees and what they are worth."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.completion import Parameterised, best_found
-from pymc_spn.circuits.evaluation.parameters import families_in_use, names_of_leaf
-from pymc_spn.circuits.laws.circuit_events import (
-    ColumnEvent,
-    ColumnEvents,
-    as_column_event,
-    columns_of,
-    intersect,
-    log_mass,
-    masses_of,
-)
-from pymc_spn.circuits.laws.packed_circuits import packed_from_circuit
-from pymc_spn.events.events import Events, Interval, spread_of
+from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.tape import LEAF, SUM
+from pymc_spn.laws.law import BestTrees
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
-from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
-from pymc_spn.maxima.box_search import BoxResult, search
-from pymc_spn.maxima.most_probable import (
-    LEAST_POSITIVE,
-    allowed_values,
-    box_limit,
-)
+from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
+from pymc_spn.leaves.leaf_peaks import Within, largest_of_leaves
 
-BULK = 1e-3  # quantile of a column with log-normal leaves below which its density is not searched
-LEAST_LOG, MOST_LOG = -700.0, 700.0  # logs between which a positive column's quantile is sought
-QUANTILE_GRID, QUANTILE_PASSES = 65, 8  # 1400 / 64^8 is below rounding
+TREES = 64  # below the best children of the root
+RANDOM_TREES = 32
+DRAWS = 8  # of leaves whose modes are not known, from which the densest is taken
 
 
-def best_row(
-    given: Parameterised, row: np.ndarray, known: Events, tolerance: float, max_boxes: int | None
-) -> BoxResult:
-    """The densest completion of a row (D,) within events, points of the row among them.
+def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[Within | None]) -> BestTrees:
+    """Induced trees of a circuit given the points of a row (D,), and a bound on the log density with them.
 
-    A first answer comes from the best tree, climbed from; where the largest values of the leaves do not certify it,
-    a best-first search over boxes goes on. Within intervals and sets the search begins at once. The density of a
-    log-Student t grows without bound towards 0, where it has almost no mass. So values below the quantile at 0.001 of
-    what the column has above 0, given what is known, are left out.
+    A leaf counts with its largest density. Sums stay sums, so the value of the root bounds that of every completion.
+    There is no bound if some leaf's mode is not known. A tree is the best one below a child of the root, or takes
+    children at random by their values.
 
-    References
+    Parameters
     ----------
-    Centred forms and boxes without an interior maximum: Moore, R. E., Kearfott, R. B. and Cloud, M. J. (2009).
-    Introduction to interval analysis. SIAM.
+    within : sequence of Within or None
+        Of each column that is asked; None of columns with a point.
     """
-    lacking = without_bounds(given)
-    if lacking:
-        raise ValueError(lacking)
-    inside = _above_spikes(given, known)
-    if inside or given.circuit.further_columns:
-        return _search_row(given, row, inside, tolerance, max_boxes)
-    first = _first_answer(given, row, tolerance)
-    if first.upper_bound - first.log_density <= tolerance:
-        return first
-    found = _search_row(given, row, inside, tolerance, max_boxes, first.x)
-    best = found if found.log_density > first.log_density else first
-    upper_bound = max(min(first.upper_bound, found.upper_bound), best.log_density)
-    return BoxResult(best.x, best.log_density, upper_bound, found.n_boxes)
-
-
-def without_bounds(given: Parameterised) -> str:
-    """Why a circuit has no most probable row that a search finds, by its first leaf without bounds; empty if it has."""
-    for name in families_in_use(given.circuit):
-        family = LEAF_FAMILIES[name]
-        if isinstance(family, EllipticalFamily) or family.kernels is not None:
-            continue
-        leaf, own = given.circuit.leaves_of(name)[0], given.parameters[name][0]
-        law = f"{name} leaf ({own[0].dist.name})" if LEAF_FAMILIES[name].holds_objects else f"{name} leaf"
-        names = names_of_leaf(given.circuit, leaf)
-        return (
-            f"mpe: the search needs bounds of every leaf over intervals, which the {law} of {names} does not have; "
-            "condition on values of such columns, or sum them out by marginal, and ask mpe of that"
-        )
-    return ""
-
-
-def _first_answer(given: Parameterised, row: np.ndarray, tolerance: float) -> BoxResult:
-    """A completion of a row by climbing, at values that its columns may have, and a bound from the leaves' largest."""
-    best, log_density, upper_bound = (found[0] for found in best_found(given, row[None], tolerance))
-    discrete = masses_of(given.circuit)
-    possible = np.where(discrete, np.round(best), best)  # of Gaussian leaves of positive columns and counts
-    for d, cells in allowed_values({}, discrete, columns_of(given.circuit)).items():
-        possible[d] = max(possible[d], cells[0][0])
-    possible = np.where(np.isnan(row), possible, row)
-    if np.any(possible != best):
-        log_density = given.log_density(possible[None])[0]
-    return BoxResult(possible, float(log_density), float(upper_bound), 0)
-
-
-def _search_row(
-    given: Parameterised,
-    row: np.ndarray,
-    inside: Events,
-    tolerance: float,
-    max_boxes: int | None,
-    start: np.ndarray | None = None,
-) -> BoxResult:
-    """Box search over the missing cells of one row within events."""
     circuit = given.circuit
-    points = {d: float(x) for d, x in enumerate(row) if not np.isnan(x)}
-    packed = packed_from_circuit(circuit, given.log_weights, given.parameters, points)
-    discrete = masses_of(circuit)
-    allowed = allowed_values(inside, discrete, columns_of(circuit))
-    allowed = {d: cells for d, cells in allowed.items() if d not in points}
-    return search(packed, allowed, discrete, tolerance, box_limit(max_boxes, packed.kind.size), start=start)
+    value, modes, is_bound = _largest_leaves(given, row, within)
+    edge = np.cumsum(np.where(circuit.kind == SUM, np.diff(circuit.child_ptr), 0))
+
+    def weighed(i: int, children: np.ndarray) -> np.ndarray:
+        return value[children] + given.log_weights[edge[i] - children.size : edge[i]]
+
+    for i in np.flatnonzero(circuit.kind != LEAF)[::-1].tolist():
+        children = circuit.children_of(i)
+        value[i] = (
+            np.logaddexp.reduce(weighed(i, children)) if circuit.kind[i] == SUM else value[children].sum()
+        )
+
+    def tree(top: int, rng: np.random.Generator | None) -> np.ndarray:
+        out, waiting = row.copy(), [top]
+        while waiting:
+            i = waiting.pop()
+            children = circuit.children_of(i)
+            if circuit.kind[i] == LEAF:
+                out[list(circuit.columns_of(i))] = modes[i]
+            elif circuit.kind[i] == SUM:
+                logs = weighed(i, children)
+                logs = logs if rng is None else logs + rng.gumbel(size=logs.size)
+                waiting.append(int(children[np.argmax(logs)]))
+            else:
+                waiting += children.tolist()
+        return out
+
+    tops = np.zeros(1, np.int64)
+    if circuit.kind[0] == SUM:
+        children = circuit.children_of(0)
+        tops = children[np.argsort(-weighed(0, children), kind="stable")]
+    rng = np.random.default_rng(0)  # the same for everyone
+    rows = [tree(int(top), None) for top in tops[:TREES]] + [tree(0, rng) for _ in range(RANDOM_TREES)]
+    return BestTrees(np.array(rows), _places(given, modes), float(value[0]) if is_bound else np.inf)
 
 
-def spiked_columns(circuit: Any) -> np.ndarray:
-    """(D,) bool, columns with leaves whose density grows without bound towards 0."""
-    out = np.zeros(len(circuit.columns), np.bool_)
-    if "log_student_t" in circuit.families:
-        out[circuit.leaf_column[circuit.leaves_of("log_student_t")]] = True
-    return out
+def _largest_leaves(
+    given: Parameterised, row: np.ndarray, within: Sequence[Within | None]
+) -> tuple[np.ndarray, dict[int, np.ndarray], bool]:
+    """Log values (n_nodes,) of the leaves, their modes by node, and whether no leaf can have a larger value."""
+    circuit, is_bound, rng = given.circuit, True, np.random.default_rng(0)
+    value, modes = np.zeros(circuit.n_nodes), dict[int, np.ndarray]()
+    for name in circuit.families:
+        leaves, family = circuit.leaves_of(name), LEAF_FAMILIES[name]
+        columns = np.array([circuit.columns_of(int(i)) for i in leaves]).reshape(leaves.size, -1)
+        for own in np.unique(columns, axis=0):
+            which = np.flatnonzero((columns == own).all(axis=1))
+            parameters, rows = given.parameters[name][which], np.tile(row[own], (which.size, 1))
+            asked = np.flatnonzero(np.isnan(row[own])).tolist()
+            if asked and isinstance(family, EllipticalFamily):
+                law, conditional = family.columns_of_rows(parameters, rows, asked)
+                at = law.location_and_scale(conditional)[0] if len(asked) > 1 else law.mode(conditional)[:, None]
+                rows[:, asked] = at
+                logs = family.log_density_of_rows(parameters, rows)
+            elif asked and name in EXPLICIT and not family.holds_objects:
+                rows[:, 0], logs = largest_of_leaves(EXPLICIT[name], parameters, within[own[0]])
+            elif asked:
+                rows, is_bound = _dense_rows(family, parameters, rows, [within[d] for d in own], rng), False
+                logs = family.log_density_of_rows(parameters, rows)
+            else:
+                logs = family.log_density_of_rows(parameters, rows)
+            value[leaves[which]] = logs
+            modes |= dict(zip(leaves[which].tolist(), rows, strict=True))
+    return value, modes, is_bound
 
 
-def _above_spikes(given: Parameterised, known: Events) -> Events:
-    """The events that are no points, and for columns with spikes at 0 also that their values are in the bulk."""
-    inside = spread_of(known)
-    for d in np.flatnonzero(spiked_columns(given.circuit)).tolist():
-        event: Any = inside.get(d, Interval(0.0, np.inf))
-        if isinstance(known.get(d), float) or not isinstance(event, Interval) or event.low >= LEAST_POSITIVE:
+def _dense_rows(
+    family: Any, parameters: np.ndarray, rows: np.ndarray, within: list[Any], rng: np.random.Generator
+) -> np.ndarray:
+    """The densest of some completions of rows (n, d) by leaves whose modes are not known."""
+    best, logs = rows.copy(), np.full(len(rows), -np.inf)
+    for draw in range(DRAWS):
+        tried = rows.copy()
+        if len(within) > 1:
+            tried = family.draw_missing(parameters, rows, rng)
+        else:
+            mean = family.mean(parameters) if draw == 0 else np.full(len(rows), np.nan)
+            tried[:, 0] = np.where(np.isfinite(mean), mean, family.draw(parameters, rng))
+            tried = tried if family.is_density else np.round(tried)
+        for j, own in enumerate(within):
+            if own is not None:
+                tried[:, j] = np.clip(tried[:, j], own.low, own.high)
+        found = family.log_density_of_rows(parameters, tried)
+        is_better = (found > logs) | (draw == 0)
+        best[is_better], logs[is_better] = tried[is_better], found[is_better]
+    return best
+
+
+def _places(given: Parameterised, modes: dict[int, np.ndarray]) -> list[np.ndarray]:
+    """Modes and kinks of the leaves of each column, and all levels."""
+    circuit = given.circuit
+    out: list[list[Any]] = [[] for _ in circuit.columns]
+    for i, at in modes.items():
+        for d, x in zip(circuit.columns_of(i), at.tolist(), strict=True):
+            out[d].append(x)
+    for name in circuit.families:
+        family, columns = EXPLICIT.get(name), circuit.leaf_column[circuit.leaves_of(name)]
+        if family is None or (family.kinks is None and family.probabilities is None):
             continue
-        events = {c: as_column_event(e) for c, e in known.items()}
-        inside[d] = Interval(_quantile(given, events, d, BULK), event.high)
-    return inside
+        for d in np.unique(columns).tolist():
+            parameters = given.parameters[name][columns == d]
+            if family.kinks is not None:
+                out[d] += np.ravel(family.kinks(parameters)).tolist()
+            else:
+                out[d] += range(family.probabilities(parameters).shape[1])
+    return [np.unique(np.array(own, np.float64)) for own in out]
 
 
-def _quantile(given: Parameterised, known: ColumnEvents, d: int, p: float) -> float:
-    """The p-quantile of what a column has above 0 given what is known, by narrowing a grid over its logs."""
-    positive = ColumnEvent(np.full(1, np.nan), [(np.zeros(1), np.full(1, np.inf))])
-    base = log_mass(given, intersect(known, {d: positive}))
-    low, high = LEAST_LOG, MOST_LOG
-    for _ in range(QUANTILE_PASSES):
-        grid = np.linspace(low, high, QUANTILE_GRID)
-        below = ColumnEvent(np.full(grid.size, np.nan), [(np.zeros(grid.size), np.exp(grid))])
-        logs = log_mass(given, intersect(known, {d: below}), grid.size) - base
-        at = min(max(int(np.searchsorted(logs >= np.log(p), True)), 1), grid.size - 1)
-        low, high = grid[at - 1], grid[at]
-    return float(np.exp(0.5 * (low + high)))
+def levels_of(given: Parameterised) -> np.ndarray:
+    """(D,) int, levels of each column whose leaves are all on levels, 0 of others."""
+    circuit = given.circuit
+    out, is_other = np.zeros(len(circuit.columns), np.int64), np.zeros(len(circuit.columns), np.bool_)
+    for name in circuit.families:
+        leaves, family = circuit.leaves_of(name), EXPLICIT.get(name)
+        if family is None or family.probabilities is None:
+            is_other[[d for i in leaves.tolist() for d in circuit.columns_of(i)]] = True
+        else:
+            columns = circuit.leaf_column[leaves]
+            out[columns] = np.maximum(out[columns], family.probabilities(given.parameters[name][:1]).shape[1])
+    return np.where(is_other, 0, out)
