@@ -12,7 +12,7 @@ from pymc_spn.laws.column_laws import JoinedLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
 from pymc_spn.laws.law import Completed, Law
-from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, log_average, weighted
+from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, weighted
 
 
 class MixedLaw(GridLaw):

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from scipy.special import betaln, gammaln
 
 from pymc_spn.leaves.binomial import (
     LARGEST_TRIALS,
@@ -13,14 +12,14 @@ from pymc_spn.leaves.binomial import (
     are_trials,
 )
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, URN
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
 from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 HELD = 4_000_000  # masses held at a time (32 MB)
 
@@ -97,42 +96,6 @@ def _are_valid(theta):
     if not (theta[0] <= LARGEST_TRIALS and theta[0] == np.floor(theta[0])):
         return False
     return 0.0 < theta[0] and 0.0 < theta[1] < math.inf and 0.0 < theta[2] < math.inf
-
-
-def box_rows(params: BetaTrials) -> np.ndarray:
-    """(alpha, beta, trials, log constant) (n, 4) from posteriors."""
-    alpha, beta, trials = params
-    log_norm = gammaln(trials + 1.0) - betaln(alpha, beta) - gammaln(alpha + beta + trials)
-    return np.stack([alpha, beta, trials, log_norm], axis=1)
-
-
-def _box_log(a, b, c, e, x):
-    if x < 0.0 or x > c:
-        return IMPOSSIBLE
-    both = math.lgamma(a + x) + math.lgamma(b + c - x)
-    return e + both - math.lgamma(x + 1.0) - math.lgamma(c - x + 1.0)
-
-
-@kernel
-def beta_binomial_mode(alpha, beta, trials):
-    """Smallest count of largest mass: see `Binomial.predictive_mode`."""
-    if alpha + beta > 2.0:
-        turn = (trials * (alpha - 1.0) - (beta - 1.0)) / (alpha + beta - 2.0)
-        return min(max(np.ceil(turn), 0.0), trials)
-    return trials if alpha > beta else 0.0
-
-
-def _box_mode(p):
-    return beta_binomial_mode(p[0], p[1], p[2])
-
-
-def _box_turns(p):
-    """The last count, and where masses are largest or, with alpha + beta < 2, least.
-
-    P(x + 1) >= P(x) if and only if x (alpha + beta - 2) <= trials (alpha - 1) - (beta - 1).
-    """
-    rest = p[0] + p[1] - 2.0
-    return p[2], np.ceil((p[2] * (p[0] - 1.0) - (p[1] - 1.0)) / rest) if rest != 0.0 else p[2]
 
 
 def _reach(p: np.ndarray) -> tuple[float, float]:
@@ -270,7 +233,6 @@ PREDICTIVE = Predictive(
     bulk=lambda params: (Binomial.predictive_mean(params), np.sqrt(Binomial.predictive_variance(params))),
     lowest=0.0,
     highest=lambda params: float(params.trials.max()),
-    box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,
     draw_within=_draw_within,
@@ -295,13 +257,5 @@ BETA_BINOMIAL = UnivariateFamily(
     ends=lambda p: (np.zeros(len(p)), p[:, 0]),
     moments_within=lambda p, low, high: moments_within(beta_trials(p), low, high),
     kernels=Kernels(URN, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
-    boxes=Boxes(
-        row=lambda p: tuple(box_rows(beta_trials(p[None]))[0]),
-        log_value=_box_log,
-        mode=_box_mode,
-        is_one_sided=True,
-        turns=_box_turns,
-        reach=_reach,
-    ),
     predictive=PREDICTIVE,
 )

@@ -3,13 +3,12 @@
 import math
 
 import numpy as np
-from scipy.special import gammaln
 
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
 from pymc_spn.leaves.geometric import BetaProbability, Geometric
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
-from pymc_spn.leaves.kernel_forms import COUNT, IMPOSSIBLE, RISING_RATIO, all_positive, at_zero
+from pymc_spn.leaves.kernel_forms import COUNT, RISING_RATIO, all_positive
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.tail_probabilities import log_beta_ratio
 from pymc_spn.numerics.elementary import digamma
@@ -109,16 +108,6 @@ def _draw_one(rng, theta):
     return min(np.floor(rng.standard_exponential() / math.log1p(math.exp(log_odds))), LARGEST_SIZE)
 
 
-def box_rows(params: BetaProbability) -> np.ndarray:
-    """(alpha, beta, log constant, 0) (n, 4) from posteriors."""
-    log_norm = np.log(params.alpha) + gammaln(params.alpha + params.beta) - gammaln(params.beta)
-    return np.stack([params.alpha, params.beta, log_norm, np.zeros(log_norm.size)], axis=1)
-
-
-def _box_log(a, b, c, e, x):
-    return c + math.lgamma(b + x) - math.lgamma(a + b + x + 1.0) if x >= 0.0 else IMPOSSIBLE
-
-
 def _raw_moments(params: BetaProbability, centre: float, order: int) -> np.ndarray:
     return about_within(params, 0.0, np.inf, np.full(params.alpha.size, centre), order)
 
@@ -207,7 +196,6 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=lambda params: (np.zeros(params.alpha.shape), 1.0 + params.beta / params.alpha),
     lowest=0.0,
-    box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,
     draw_within=lambda params, low, high, u: count_within(Geometric, params, low, high, u),
@@ -227,11 +215,5 @@ BETA_GEOMETRIC = UnivariateFamily(
     lowest=0.0,
     moments_within=lambda p, low, high: moments_within(beta_probability(p), low, high),
     kernels=Kernels(RISING_RATIO, COUNT, _form, _coefficients, _add_gradient, _draw_one, all_positive),
-    boxes=Boxes(
-        row=lambda p: tuple(box_rows(beta_probability(p[None]))[0]),
-        log_value=_box_log,
-        mode=at_zero,
-        is_one_sided=True,
-    ),
     predictive=PREDICTIVE,
 )

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from pymc_spn.leaves.family_pieces import Boxes, Kernels
-from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, fourth
+from pymc_spn.leaves.family_pieces import Kernels
+from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
 from pymc_spn.leaves.leaf_statistics import (
     LeafConstants,
@@ -327,16 +327,6 @@ def _are_valid(theta):
     return 1.0 <= n <= LARGEST_TRIALS and n == np.floor(n) and 0.0 < theta[1] < 1.0
 
 
-def _box_row(p: np.ndarray) -> tuple[Any, ...]:
-    """(trials, log odds, log constant, mode)."""
-    constant = gammaln(p[0] + 1.0) + p[0] * np.log1p(-p[1])
-    return p[0], np.log(p[1]) - np.log1p(-p[1]), constant, float(_mode(p))
-
-
-def _box_log(a, b, c, e, x):
-    return c + b * x - math.lgamma(x + 1.0) - math.lgamma(a - x + 1.0) if 0.0 <= x <= a else IMPOSSIBLE
-
-
 BINOMIAL = UnivariateFamily(
     name="binomial",
     n_parameters=2,
@@ -356,5 +346,4 @@ BINOMIAL = UnivariateFamily(
     ends=lambda p: (np.zeros(len(p)), p[:, 0]),
     n_values=lambda p: p[:, 0].max() + 1.0,
     kernels=Kernels(FALLING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
-    boxes=Boxes(row=_box_row, log_value=_box_log, mode=fourth, is_one_sided=True),
 )

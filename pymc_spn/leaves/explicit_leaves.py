@@ -45,7 +45,6 @@ class _Families(dict[str, LeafFamily]):
 LEAF_FAMILIES = _Families({family.name: family for family in _OWN})
 EXPLICIT = {family.name: family for family in _OWN if isinstance(family, UnivariateFamily)}
 KERNELS = {family.code: family.kernels for family in _OWN if family.kernels is not None}
-BOXES = {family.code: family.boxes for family in EXPLICIT.values() if family.boxes is not None}
 
 
 def is_over(name: object, n_columns: int) -> bool:

@@ -3,7 +3,6 @@
 Formulas: Yokoi and Sato (2024), Table 8.
 """
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.leaves.family_pieces import (
-    Boxes,
     Kernels,
 )
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, all_positive, at_zero, linear
+from pymc_spn.leaves.kernel_forms import LINEAR, NOT_NEGATIVE, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
     GammaRate,
@@ -194,24 +192,6 @@ def _draw_one(rng, theta):
     return rng.standard_exponential() / theta[0]
 
 
-def _box_log(a, b, c, e, x):
-    return e - a * x if x >= 0.0 else IMPOSSIBLE
-
-
-def _box_ranges(p, low, high, shift, out):
-    """Both derivatives are largest at the lower end."""
-    at_low = p[0] * math.exp(p[3] - p[0] * low - shift)
-    at_high = p[0] * math.exp(p[3] - p[0] * high - shift)
-    out[0] = -at_low
-    out[1] = -at_high
-    out[2] = p[0] * at_high
-    out[3] = p[0] * at_low
-
-
-def _pull(p, x, share):
-    return -share * p[0], 0.0
-
-
 EXPONENTIAL = UnivariateFamily(
     name="exponential",
     n_parameters=1,
@@ -226,14 +206,6 @@ EXPONENTIAL = UnivariateFamily(
     lowest=0.0,
     kernels=Kernels(
         LINEAR, NOT_NEGATIVE, linear, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
-    ),
-    boxes=Boxes(
-        row=lambda p: (p[0], 0.0, 0.0, np.log(p[0])),
-        log_value=_box_log,
-        mode=at_zero,
-        is_one_sided=True,
-        ranges=_box_ranges,
-        pull=_pull,
     ),
     location=lambda pt, p: 1.0 / p[:, 0],
 )

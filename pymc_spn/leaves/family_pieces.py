@@ -46,46 +46,6 @@ class Kernels(NamedTuple):
     value_slope: Any = None
 
 
-class Boxes(NamedTuple):
-    """Pieces of the search for a most probable row, whose leaves have four parameters of their own.
-
-    Parameters
-    ----------
-    row : callable (p)
-        The four from the parameters (p,) of a leaf.
-    log_value : function (a, b, c, e, x)
-        Log density or mass, `IMPOSSIBLE` where there is none.
-    mode : function (p)
-        Where the leaf with parameters p (4,) is largest.
-    is_one_sided : bool
-        Whether there is nothing below 0, and the edge belongs to the leaf.
-    turns : function (p), optional
-        Two places beside which the density or mass rises on one side and falls on the other, or a mass begins or ends;
-        without it there is the mode alone.
-    ranges : function (p, low, high, shift, out), optional
-        Smallest and largest first and second derivative between low and high, times exp(-shift); of densities.
-    pull : function (p, x, share), optional
-        Force and stiffness of a step of minorise-maximise, see `ascent_kernels.climb`; of densities.
-    jumps : callable (p), optional
-        Places where leaves (n, 4) jump up, and where down, at ends that belong to them.
-    bends : callable (p), optional
-        Places where their slope falls at once.
-    reach : callable (p), optional
-        Lowest and highest place, beside the modes, that leaves (n, 4) may be largest at.
-    """
-
-    row: Any
-    log_value: Any
-    mode: Any
-    is_one_sided: bool = False
-    turns: Any = None
-    ranges: Any = None
-    pull: Any = None
-    jumps: Any = None
-    bends: Any = None
-    reach: Any = None
-
-
 class Predictive(NamedTuple):
     """A family of the sampler with its parameters integrated out, from posteriors: named tuples of arrays (n,).
 
@@ -103,8 +63,6 @@ class Predictive(NamedTuple):
         Their parameters (n, p).
     moments : callable (params, centre, order)
         E[(X - centre)^k] (n, order + 1), infinite or NaN where it does not exist.
-    box_rows : callable (params), optional
-        Parameters (n, 4) of the same leaves in the search for a most probable row.
     whole_moments : callable (params), optional
         Mean and variance (n,), with the centre for a mean that does not exist; without it those of the prior.
     moments_within : callable (params, low, high), optional
@@ -133,7 +91,6 @@ class Predictive(NamedTuple):
     bulk: Any
     conjugate: Conjugate | None = None
     in_units: Any = None
-    box_rows: Any = None
     whole_moments: Any = None
     moments_within: Any = None
     about_within: Any = None

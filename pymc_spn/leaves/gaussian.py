@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, stdtr
 
-from pymc_spn.leaves.family_pieces import NARROW, Boxes, Kernels
-from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, first, located, quadratic, widen
+from pymc_spn.leaves.family_pieces import NARROW, Kernels
+from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, located, quadratic
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
     LeafConstants,
@@ -33,7 +33,6 @@ from pymc_spn.leaves.tail_probabilities import (
     log_narrow_integral,
 )
 from pymc_spn.numerics.elementary import fast_log
-from pymc_spn.numerics.kernel_options import inner_kernel
 
 LOG_2PI = np.log(2.0 * np.pi)
 
@@ -300,40 +299,6 @@ def _draw_one(rng, theta):
     return theta[0] + theta[1] * rng.standard_normal()
 
 
-def box_row(p: np.ndarray) -> tuple[Any, ...]:
-    """(mean, standard deviation, log scale, 0)."""
-    return p[0], p[1], -np.log(p[1]) - 0.5 * LOG_2PI, 0.0
-
-
-@inner_kernel
-def _box_log(a, b, c, e, x):
-    t = (x - a) / b
-    return c - 0.5 * t * t
-
-
-@inner_kernel
-def _widen_at(p, x, low, high, shift, out):
-    if low <= x <= high:
-        t = (x - p[0]) / p[1]
-        widen(math.exp(_box_log(p[0], p[1], p[2], p[3], x) - shift), -t / p[1], (t * t - 1.0) / (p[1] * p[1]), out)
-
-
-def _box_ranges(p, low, high, shift, out):
-    out[0] = out[2] = math.inf
-    out[1] = out[3] = -math.inf
-    _widen_at(p, low, low, high, shift, out)
-    _widen_at(p, high, low, high, shift, out)
-    if low == high:
-        return
-    for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
-        _widen_at(p, p[0] + c * p[1], low, high, shift, out)
-
-
-def _pull(p, x, share):
-    stiff = share / (p[1] * p[1])
-    return stiff * (p[0] - x), stiff
-
-
 GAUSSIAN = UnivariateFamily(
     name="gaussian",
     n_parameters=2,
@@ -348,5 +313,4 @@ GAUSSIAN = UnivariateFamily(
     kernels=Kernels(
         QUADRATIC, REAL, quadratic, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope
     ),
-    boxes=Boxes(row=box_row, log_value=_box_log, mode=first, ranges=_box_ranges, pull=_pull),
 )

@@ -23,7 +23,7 @@ from pymc_spn.leaves.leaf_statistics import (
     require_where,
 )
 from pymc_spn.leaves.mean_entries import CountEntry
-from pymc_spn.leaves.negative_binomial import BOXES, moments_within
+from pymc_spn.leaves.negative_binomial import moments_within
 from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
 
 MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
@@ -224,11 +224,6 @@ def _are_valid(theta):
     return 0.0 < theta[0] < 1.0
 
 
-def _box_row(p: np.ndarray) -> tuple[Any, ...]:
-    """Those of a negative binomial leaf of one success."""
-    return 1.0, np.log(p[0]), np.log1p(-p[0]), 0.0
-
-
 GEOMETRIC = UnivariateFamily(
     name="geometric",
     n_parameters=1,
@@ -243,5 +238,4 @@ GEOMETRIC = UnivariateFamily(
     lowest=0.0,
     moments_within=_moments_within,
     kernels=Kernels(LINEAR, COUNT, linear, _coefficients, _add_gradient, _draw_one, _are_valid),
-    boxes=BOXES._replace(row=_box_row),
 )

@@ -39,25 +39,6 @@ def student(lead, a, b, c, table, u):
     return lead - c * fast_log1p(t * t) if abs(t) < 1e150 else IMPOSSIBLE
 
 
-# modes of leaves with parameters p (4,) in the search for a most probable row, where they stand among these
-
-
-def first(p):
-    return p[0]
-
-
-def third(p):
-    return p[2]
-
-
-def fourth(p):
-    return p[3]
-
-
-def at_zero(p):
-    return 0.0
-
-
 # parameters that are those of leaves
 
 
@@ -76,29 +57,3 @@ def located(theta):
         if not 0.0 < x < math.inf:
             return False
     return True
-
-
-# ranges of derivatives
-
-
-@inner_kernel
-def widen(value, first, second, out):
-    """Widen the ranges of first and second derivative by those of a value, divided by it."""
-    out[0] = min(out[0], value * first)
-    out[1] = max(out[1], value * first)
-    out[2] = min(out[2], value * second)
-    out[3] = max(out[3], value * second)
-
-
-@inner_kernel
-def times(a_low, a_high, b_low, b_high):
-    """Product of two intervals."""
-    if (a_low == 0.0 and a_high == 0.0) or (b_low == 0.0 and b_high == 0.0):
-        return 0.0, 0.0
-    if a_low >= 0.0 and b_low >= 0.0:
-        return a_low * b_low, a_high * b_high
-    p = a_low * b_low
-    q = a_low * b_high
-    r = a_high * b_low
-    s = a_high * b_high
-    return min(min(p, q), min(r, s)), max(max(p, q), max(r, s))

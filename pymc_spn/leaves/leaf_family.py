@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 OfParameters = Callable[[np.ndarray], np.ndarray]
@@ -168,7 +168,7 @@ class UnivariateFamily(LeafFamily):
         Without it as many as there are levels.
     location : callable (tensors, p), optional
         Where leaves (n, p) lie in PyTensor, as a start for a sampler; without it the first parameter.
-    kernels, boxes : optional
+    kernels : optional
         What other parts of the package need of the family.
     predictive : Predictive, optional
         Of leaves whose parameters are integrated out: the family of the sampler that these are leaves of.
@@ -195,7 +195,6 @@ class UnivariateFamily(LeafFamily):
     n_parameters: int | None = None
     location: Callable[[Any, Any], Any] | None = None
     kernels: Kernels | None = None
-    boxes: Boxes | None = None
     predictive: Predictive | None = None
 
     @property

@@ -69,6 +69,4 @@ def largest_of_leaves(
         within = within._replace(values=tuple(levels[(levels >= within.low) & (levels <= within.high)].tolist()))
     lowest, highest = (family.lowest, family.highest) if family.ends is None else family.ends(parameters)
     mode = np.asarray(family.mode(parameters), np.float64)
-    return largest_within(
-        lambda x: family.log_density(parameters[:, None], x), mode, lowest, highest, within
-    )
+    return largest_within(lambda x: family.log_density(parameters[:, None], x), mode, lowest, highest, within)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pymc_spn.leaves import gaussian as of_logs
-from pymc_spn.leaves.family_pieces import Boxes, Kernels
+from pymc_spn.leaves.family_pieces import Kernels
 from pymc_spn.leaves.gaussian import Gaussian, normal_log_interval, student_log_interval
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LOGARITHM, QUADRATIC, located, quadratic, widen
+from pymc_spn.leaves.kernel_forms import LOGARITHM, QUADRATIC, located, quadratic
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
     LeafConstants,
@@ -24,7 +24,6 @@ from pymc_spn.leaves.leaf_statistics import (
 )
 from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import log_width
-from pymc_spn.numerics.kernel_options import inner_kernel
 
 
 def _logs(x: Any) -> np.ndarray:
@@ -222,63 +221,6 @@ def _draw_one(rng, theta):
     return math.exp(theta[0] + theta[1] * rng.standard_normal())
 
 
-@inner_kernel
-def _box_log(a, b, c, e, x):
-    if x <= 0.0:
-        return IMPOSSIBLE
-    y = math.log(x)
-    t = (y - a) / b
-    return c - 0.5 * t * t - y
-
-
-def _box_mode(p):
-    return math.exp(p[0] - p[1] * p[1])
-
-
-@inner_kernel
-def _widen_at(p, x, low, high, shift, out):
-    if low <= x <= high:
-        value = math.exp(_box_log(p[0], p[1], p[2], p[3], x) - shift)
-        if x <= 0.0:
-            widen(value, 0.0, 0.0, out)
-        else:
-            y = 1.0 + (math.log(x) - p[0]) / (p[1] * p[1])
-            widen(value, -y / x, (y * y + y - 1.0 / (p[1] * p[1])) / (x * x), out)
-
-
-def _box_ranges(p, low, high, shift, out):
-    out[0] = out[2] = math.inf
-    out[1] = out[3] = -math.inf
-    _widen_at(p, low, low, high, shift, out)
-    _widen_at(p, high, low, high, shift, out)
-    if low == high:
-        return
-    inverse = 1.0 / (p[1] * p[1])
-    root = math.sqrt(1.0 + 4.0 * inverse)
-    for c in (0.5 * (-1.0 - root), 0.5 * (-1.0 + root)):
-        _widen_at(p, math.exp(p[0] + (c - 1.0) * p[1] * p[1]), low, high, shift, out)
-    # of the second derivative: value / x^2 is unimodal, its factor a parabola
-    if low <= 0.0:
-        out[2] = -math.inf
-        out[3] = math.inf
-        return
-    top = math.exp(min(max(math.log(low), p[0] - 3.0 * p[1] * p[1]), math.log(high)))
-    most = math.exp(_box_log(p[0], p[1], p[2], p[3], top) - shift) / (top * top)
-    ends = (1.0 + (math.log(low) - p[0]) * inverse, 1.0 + (math.log(high) - p[0]) * inverse)
-    largest = max(ends[0] * ends[0] + ends[0], ends[1] * ends[1] + ends[1]) - inverse
-    vertex = min(max(-0.5, ends[0]), ends[1])
-    smallest = vertex * vertex + vertex - inverse
-    out[2] = min(smallest, 0.0) * most
-    out[3] = max(largest, 0.0) * most
-
-
-def _pull(p, x, share):
-    if not x > 0.0:
-        return 0.0, 0.0
-    a = 1.0 + (math.log(x) - p[0]) / (p[1] * p[1])
-    return -share * a / x, share * (1.0 + 1.0 / (p[1] * p[1])) / (x * x)
-
-
 LOG_NORMAL = UnivariateFamily(
     name="log_normal",
     n_parameters=2,
@@ -301,9 +243,6 @@ LOG_NORMAL = UnivariateFamily(
         _draw_one,
         located,
         value_slope=_value_slope,
-    ),
-    boxes=Boxes(
-        row=of_logs.box_row, log_value=_box_log, mode=_box_mode, is_one_sided=True, ranges=_box_ranges, pull=_pull
     ),
     location=lambda pt, p: pt.exp(p[:, 0]),
 )

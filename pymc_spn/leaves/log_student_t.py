@@ -6,15 +6,14 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves import student_t as of_logs
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LOGARITHM, STUDENT, located, student, times
+from pymc_spn.leaves.kernel_forms import LOGARITHM, STUDENT, located, student
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import NormalGamma
 from pymc_spn.leaves.log_normal import LogNormal
 from pymc_spn.leaves.student_t import near_points, normal_gamma
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 _LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
 _END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
@@ -101,109 +100,6 @@ def _draw_one(rng, theta):
     return math.exp(theta[0] + away)
 
 
-@inner_kernel
-def _box_log(a, b, c, e, x):
-    if x <= 0.0:
-        return IMPOSSIBLE
-    y = math.log(x)
-    t = (y - a) / b
-    return e - 0.5 * (c + 1.0) * math.log1p(t * t / c) - y
-
-
-@kernel
-def log_student_turn(scale, freedom, sign):
-    """z of the local maximum (sign 1) or minimum (-1) of the density, u = centre + scale z; else 0."""
-    root = (freedom + 1.0) ** 2 - 4.0 * scale * scale * freedom
-    return (sign * math.sqrt(root) - (freedom + 1.0)) / (2.0 * scale) if root > 0.0 else 0.0
-
-
-def _box_mode(p):
-    return math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], 1.0))
-
-
-def _box_turns(p):
-    """The density falls from infinity at 0 to a minimum before it rises to its mode."""
-    lowest = math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], -1.0))
-    return lowest, math.exp(p[0] + p[1] * log_student_turn(p[1], p[2], 1.0))
-
-
-@inner_kernel
-def _at_point(p, x, shift, out):
-    if x <= 0.0:
-        return
-    z = (math.log(x) - p[0]) / p[1]
-    g = -(p[2] + 1.0) * z / (p[1] * (p[2] + z * z))
-    h = -(p[2] + 1.0) * (p[2] - z * z) / (p[1] * p[1] * (p[2] + z * z) * (p[2] + z * z))
-    value = math.exp(_box_log(p[0], p[1], p[2], p[3], x) - shift)
-    out[0] = out[1] = value * ((g - 1.0) / x)
-    out[2] = out[3] = value * (((g - 1.0) * (g - 2.0) + h) / (x * x))
-
-
-def _box_ranges(p, low, high, shift, out):
-    """Over low > 0 by interval arithmetic on the factors.
-
-    With g and h the derivatives of the log density of u = log x they are f (g - 1) / x and f ((g - 1) (g - 2) + h) /
-    x^2.
-    """
-    if low == high:
-        _at_point(p, low, shift, out)
-        return
-    m = p[0]
-    s = p[1]
-    v = p[2]
-    z0 = (math.log(low) - m) / s if low > 0.0 else -math.inf
-    z1 = (math.log(high) - m) / s
-    if low <= 0.0:
-        out[0] = out[2] = -math.inf
-        out[1] = out[3] = math.inf
-        return
-    g0 = -(v + 1.0) * z0 / (s * (v + z0 * z0))
-    g1 = -(v + 1.0) * z1 / (s * (v + z1 * z1))
-    g_low = min(g0, g1)
-    g_high = max(g0, g1)
-    h0 = -(v + 1.0) * (v - z0 * z0) / (s * s * (v + z0 * z0) ** 2)
-    h1 = -(v + 1.0) * (v - z1 * z1) / (s * s * (v + z1 * z1) ** 2)
-    h_low = min(h0, h1)
-    h_high = max(h0, h1)
-    for sign in (-1.0, 1.0):
-        if z0 < sign * math.sqrt(v) < z1:
-            g_low = min(g_low, -sign * (v + 1.0) / (2.0 * s * math.sqrt(v)))
-            g_high = max(g_high, -sign * (v + 1.0) / (2.0 * s * math.sqrt(v)))
-        if z0 < sign * math.sqrt(3.0 * v) < z1:
-            h_high = max(h_high, (v + 1.0) / (8.0 * s * s * v))
-    if z0 < 0.0 < z1:
-        h_low = min(h_low, -(v + 1.0) / (s * s * v))
-    at_low = _box_log(m, s, v, p[3], low)
-    at_high = _box_log(m, s, v, p[3], high)
-    least = min(at_low, at_high)
-    most = max(at_low, at_high)
-    for sign in (-1.0, 1.0):
-        x = math.exp(m + s * log_student_turn(s, v, sign))
-        if low < x < high:
-            at = _box_log(m, s, v, p[3], x)
-            least = min(least, at)
-            most = max(most, at)
-    f_low = math.exp(least - shift)
-    f_high = math.exp(most - shift)
-    a, b = times(f_low / high, f_high / low, g_low - 1.0, g_high - 1.0)
-    out[0] = a
-    out[1] = b
-    # (g - 1) (g - 2) is a parabola with its vertex at 3/2
-    ends = ((g_low - 1.0) * (g_low - 2.0), (g_high - 1.0) * (g_high - 2.0))
-    q_low = -0.25 if g_low < 1.5 < g_high else min(ends[0], ends[1])
-    a, b = times(f_low / (high * high), f_high / (low * low), q_low + h_low, max(ends[0], ends[1]) + h_high)
-    out[2] = a
-    out[3] = b
-
-
-def _pull(p, x, share):
-    if not x > 0.0:
-        return 0.0, 0.0
-    z = (math.log(x) - p[0]) / p[1]
-    steep = (p[2] + 1.0) / (p[1] * p[1] * (p[2] + z * z))
-    return -share * (1.0 + steep * p[1] * z) / x, share * (1.0 + steep) / (x * x)
-
-
 def _raw_moments(params: NormalGamma, centre: float, order: int) -> np.ndarray:
     return about_within(params, 0.0, np.inf, np.full(params.mu.size, centre), order)
 
@@ -237,7 +133,6 @@ PREDICTIVE = Predictive(
     bulk=_bulk,
     lowest=0.0,
     in_units=_in_units,
-    box_rows=of_logs.box_rows,
     moments_within=moments_within,
     about_within=about_within,
     draw_within=_draw_within,
@@ -266,16 +161,6 @@ LOG_STUDENT_T = UnivariateFamily(
         _draw_one,
         located,
         value_slope=_value_slope,
-    ),
-    boxes=Boxes(
-        row=of_logs.box_row,
-        log_value=_box_log,
-        mode=_box_mode,
-        is_one_sided=True,
-        turns=_box_turns,
-        ranges=_box_ranges,
-        pull=_pull,
-        reach=lambda p: (0.0, -np.inf),  # it may be large at 0
     ),
     location=lambda pt, p: pt.exp(p[:, 0]),
     predictive=PREDICTIVE,

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.exponential import Exponential
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.interval_moments import (
     NARROW,
     NEGLIGIBLE,
@@ -17,7 +17,7 @@ from pymc_spn.leaves.interval_moments import (
     powers_of,
     weighted_moments,
 )
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, NOT_NEGATIVE, POWER, all_positive, at_zero
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, NOT_NEGATIVE, POWER, all_positive
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.leaf_statistics import GammaRate
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
@@ -109,35 +109,6 @@ def _value_slope(theta, u, x):
 
 def _draw_one(rng, theta):
     return theta[1] * math.expm1(rng.standard_exponential() / theta[0])
-
-
-def box_rows(params: GammaRate) -> np.ndarray:
-    """(alpha, beta, 0, log scale) (n, 4) from posteriors."""
-    mode_log = Exponential.predictive_log_density(params, 0.0)
-    return np.stack([params.alpha, params.beta, np.zeros(mode_log.size), mode_log], axis=1)
-
-
-def _box_log(a, b, c, e, x):
-    return e - (a + 1.0) * math.log1p(x / b) if x >= 0.0 else IMPOSSIBLE
-
-
-def _box_ranges(p, low, high, shift, out):
-    """Both derivatives are largest at the lower end."""
-    for x in (low, high):
-        value = math.exp(p[3] - (p[0] + 1.0) * math.log1p(x / p[1]) - shift)
-        s = 1.0 / (p[1] + x)
-        first = -value * (p[0] + 1.0) * s
-        second = value * (p[0] + 1.0) * (p[0] + 2.0) * s * s
-        if x == low:
-            out[0] = first
-            out[3] = second
-        if x == high:
-            out[1] = first
-            out[2] = second
-
-
-def _pull(p, x, share):
-    return -share * (p[0] + 1.0) / (p[1] + x), 0.0
 
 
 def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
@@ -300,7 +271,6 @@ PREDICTIVE = Predictive(
     bulk=lambda params: (np.zeros(params.alpha.shape), np.maximum(params.beta / params.alpha, 1e-300)),
     lowest=0.0,
     in_units=_in_units,
-    box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,
     draw_within=_draw_within,
@@ -320,14 +290,6 @@ LOMAX = UnivariateFamily(
     moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
     kernels=Kernels(
         POWER, NOT_NEGATIVE, _form, _coefficients, _add_gradient, _draw_one, all_positive, value_slope=_value_slope
-    ),
-    boxes=Boxes(
-        row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]),
-        log_value=_box_log,
-        mode=at_zero,
-        is_one_sided=True,
-        ranges=_box_ranges,
-        pull=_pull,
     ),
     location=lambda pt, p: p[:, 1] / p[:, 0],
     predictive=PREDICTIVE,

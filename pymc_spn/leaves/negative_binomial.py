@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
-from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, RISING, all_positive, fourth
+from pymc_spn.leaves.kernel_forms import FACTORIAL, RISING, all_positive
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive
 from pymc_spn.leaves.leaf_statistics import GammaRate
 from pymc_spn.leaves.lomax import add_gamma_marginal, gamma_rate, gamma_slope, leaf_rows, posterior
@@ -103,21 +103,6 @@ def _add_gradient(theta, width, u, x, flow, out):
 
 def _draw_one(rng, theta):
     return draw_count(rng, rng.standard_gamma(theta[0]) / theta[1])
-
-
-def box_rows(params: GammaRate) -> np.ndarray:
-    """(alpha, log p, log (1 - p), mode) (n, 4) from posteriors."""
-    mode = Poisson.predictive_mode(params)
-    return np.stack([params.alpha, -np.log1p(1.0 / params.beta), -np.log1p(params.beta), mode], axis=1)
-
-
-def _box_log(a, b, c, e, x):
-    if x < 0.0:
-        return IMPOSSIBLE
-    return math.lgamma(a + x) - math.lgamma(a) - math.lgamma(x + 1.0) + a * b + x * c
-
-
-BOXES = Boxes(row=lambda p: tuple(box_rows(gamma_rate(p[None]))[0]), log_value=_box_log, mode=fourth, is_one_sided=True)
 
 
 def _raw_moments(params: GammaRate, centre: float, order: int) -> np.ndarray:
@@ -217,7 +202,6 @@ PREDICTIVE = Predictive(
     moments=_raw_moments,
     bulk=_bulk,
     lowest=0.0,
-    box_rows=box_rows,
     moments_within=moments_within,
     draw_within=lambda params, low, high, u: count_within(Poisson, params, low, high, u),
     has_masses=True,
@@ -236,6 +220,5 @@ NEGATIVE_BINOMIAL = UnivariateFamily(
     lowest=0.0,
     moments_within=lambda p, low, high: moments_within(gamma_rate(p), low, high),
     kernels=Kernels(RISING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, all_positive),
-    boxes=BOXES,
     predictive=PREDICTIVE,
 )

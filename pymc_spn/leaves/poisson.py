@@ -13,10 +13,9 @@ from scipy.special import betainc, gammainc, gammaincc, gammaln, xlogy
 
 from pymc_spn.leaves.family_pieces import (
     LARGEST_SIZE,
-    Boxes,
     Kernels,
 )
-from pymc_spn.leaves.kernel_forms import FACTORIAL, IMPOSSIBLE, LINEAR, all_positive, linear, third
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LINEAR, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import (
     GammaRate,
@@ -277,10 +276,6 @@ def _draw_one(rng, theta):
     return draw_count(rng, theta[0])
 
 
-def _box_log(a, b, c, e, x):
-    return x * a - b - math.lgamma(x + 1.0) if x >= 0.0 else IMPOSSIBLE
-
-
 POISSON = UnivariateFamily(
     name="poisson",
     n_parameters=1,
@@ -294,7 +289,4 @@ POISSON = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     kernels=Kernels(LINEAR, FACTORIAL, linear, _coefficients, _add_gradient, _draw_one, all_positive),
-    boxes=Boxes(
-        row=lambda p: (np.log(p[0]), p[0], np.floor(p[0]), 0.0), log_value=_box_log, mode=third, is_one_sided=True
-    ),
 )

@@ -1,19 +1,14 @@
 """Gaussian leaves of columns of whole numbers, each of which stands for its unit cell."""
 
-import math
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.leaves import student_t
-from pymc_spn.leaves.family_pieces import Boxes, Predictive
+from pymc_spn.leaves.family_pieces import Predictive
 from pymc_spn.leaves.gaussian import Gaussian
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.leaves.leaf_statistics import NormalGamma
 from pymc_spn.leaves.rounded_moments import rounded_about, rounded_moments
-from pymc_spn.leaves.student_cells import log_student_integral
-from pymc_spn.leaves.student_t import box_rows
-from pymc_spn.numerics.kernel_options import inner_kernel
 
 
 class RoundedGaussian(Gaussian):
@@ -72,47 +67,6 @@ def count_cells_within(low: Any, high: Any) -> tuple[Any, Any]:
 def cells_within(low: Any, high: Any) -> tuple[Any, Any]:
     """Ends of the cells of the whole numbers between low and high; the second is not above the first for none."""
     return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5
-
-
-@inner_kernel
-def _log_cell(a, b, c, e, x, is_first):
-    unit = b * math.sqrt(c)
-    low = -math.inf if is_first else (x - 0.5 - a) / unit
-    length = math.inf if is_first else 1.0 / unit
-    return e + math.log(unit) + log_student_integral(low, (x + 0.5 - a) / unit, length, 0.5 * (c + 1.0))
-
-
-def _number_log(a, b, c, e, x):
-    return _log_cell(a, b, c, e, x, False)
-
-
-def _count_log(a, b, c, e, x):
-    return _log_cell(a, b, c, e, x, x < 0.5) if x >= 0.0 else IMPOSSIBLE
-
-
-def _number_mode(p):
-    return np.round(p[0])
-
-
-def _count_mode(p):
-    return max(np.round(p[0]), 0.0)
-
-
-def _count_turns(p):
-    """The mass of 0 is that of all below; beyond it there is one mode."""
-    return 1.0, max(np.round(p[0]), 0.0)
-
-
-# parameters of boxes as those of a Student t, of which whole numbers have the masses of their unit cells
-ROUNDED_BOXES = Boxes(row=box_rows, log_value=_number_log, mode=_number_mode)
-COUNT_BOXES = Boxes(
-    row=box_rows,
-    log_value=_count_log,
-    mode=_count_mode,
-    is_one_sided=True,
-    turns=_count_turns,
-    reach=lambda p: (0.0, -np.inf),
-)
 
 
 def _draw_within_cells(params: NormalGamma, low: float, high: float, u: np.ndarray, least: float) -> np.ndarray:

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR, Conjugate
-from pymc_spn.leaves.family_pieces import Boxes, Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.interval_moments import (
     NARROW,
@@ -18,7 +17,7 @@ from pymc_spn.leaves.interval_moments import (
     powers_of,
     weighted_moments,
 )
-from pymc_spn.leaves.kernel_forms import REAL, STUDENT, first, located, student, widen
+from pymc_spn.leaves.kernel_forms import REAL, STUDENT, located, student
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import NormalGamma
 from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
@@ -26,7 +25,7 @@ from pymc_spn.leaves.student_cells import draw_student, log_student_integral
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p, half_step_log_gamma
 from pymc_spn.numerics.gamma_ratios import log_rising_from
-from pymc_spn.numerics.kernel_options import bare_kernel, inner_kernel
+from pymc_spn.numerics.kernel_options import bare_kernel
 
 LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
@@ -137,54 +136,6 @@ def _value_slope(theta, u, x):
 
 def _draw_one(rng, theta):
     return theta[0] + theta[1] * rng.standard_normal() / math.sqrt(rng.standard_gamma(0.5 * theta[2]) * 2.0 / theta[2])
-
-
-def box_rows(params: NormalGamma) -> np.ndarray:
-    """(centre, scale, degrees of freedom, log scale) (n, 4) from posteriors."""
-    nu, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
-    log_scale = gammaln(0.5 * (nu + 1.0)) - gammaln(0.5 * nu) - 0.5 * np.log(np.pi * nu) - np.log(scale)
-    return np.stack([params.mu, scale, nu, log_scale], axis=1)
-
-
-@inner_kernel
-def _box_log(a, b, c, e, x):
-    t = (x - a) / b
-    return e - 0.5 * (c + 1.0) * math.log1p(t * t / c)
-
-
-@inner_kernel
-def _widen_at(p, x, low, high, shift, out):
-    if low <= x <= high:
-        b = p[1]
-        c = p[2]
-        t = (x - p[0]) / b
-        u = 1.0 + t * t / c
-        q = (c + 1.0) / c
-        value = math.exp(_box_log(p[0], b, c, p[3], x) - shift)
-        widen(value, -q * t / (u * b), q * ((c + 2.0) * t * t / c - 1.0) / (u * u * b * b), out)
-
-
-def _box_ranges(p, low, high, shift, out):
-    out[0] = out[2] = math.inf
-    out[1] = out[3] = -math.inf
-    _widen_at(p, low, low, high, shift, out)
-    _widen_at(p, high, low, high, shift, out)
-    if low == high:
-        return
-    a = math.sqrt(p[2] / (p[2] + 2.0))
-    for c in (-math.sqrt(3.0), -1.0, 0.0, 1.0, math.sqrt(3.0)):
-        _widen_at(p, p[0] + c * a * p[1], low, high, shift, out)
-
-
-def _pull(p, x, share):
-    away = x - p[0]
-    stiff = share * (p[2] + 1.0) / (p[2] * p[1] * p[1] + away * away)
-    return -stiff * away, stiff
-
-
-def box_row(p: np.ndarray) -> tuple[Any, ...]:
-    """Those of one leaf (3,)."""
-    return tuple(box_rows(normal_gamma(p[None]))[0])
 
 
 def draw_within(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
@@ -374,7 +325,6 @@ PREDICTIVE = Predictive(
     whole_moments=lambda params: (params.mu, Gaussian.predictive_variance(params)),
     bulk=lambda params: (params.mu, Gaussian.predictive_scale(params)),
     in_units=_in_units,
-    box_rows=box_rows,
     moments_within=moments_within,
     about_within=about_within,
     draw_within=draw_within,
@@ -392,12 +342,5 @@ STUDENT_T = UnivariateFamily(
     log_interval=lambda p, low, high: Gaussian.predictive_log_interval(normal_gamma(p), low, high),
     moments_within=lambda p, low, high: moments_within(normal_gamma(p), low, high),
     kernels=Kernels(STUDENT, REAL, student, coefficients, add_gradient, _draw_one, located, value_slope=_value_slope),
-    boxes=Boxes(
-        row=box_row,
-        log_value=_box_log,
-        mode=first,
-        ranges=_box_ranges,
-        pull=_pull,
-    ),
     predictive=PREDICTIVE,
 )

@@ -100,38 +100,6 @@ def _log_continued_fraction(a: np.ndarray, b: np.ndarray, log_x: np.ndarray, log
     return a * log_x + b * log_complement - np.log(a) - betaln(a, b) + np.log(fraction)
 
 
-def _log_lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log of the sum of x^n / (a)_{n+1} (DLMF 8.7.1), quick below the mean, where every ratio is below one."""
-    term = 1.0 / a
-    total = term
-    for n in range(1, 100_000):
-        term = term * x / (a + n)
-        total = total + term
-        if np.all(term < 1e-17 * total):
-            break
-    return np.log(total)
-
-
-def _log_upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log of the continued fraction of Gamma(a, x) e^x x^-a (DLMF 8.9.2, Lentz), quick far above the mean."""
-    tiny = 1e-300
-    b = x + 1.0 - a
-    c = np.full_like(x, 1.0 / tiny)
-    d = 1.0 / b
-    fraction = d
-    for n in range(1, 100_000):
-        step = -n * (n - a)
-        b = b + 2.0
-        d = step * d + b
-        d = 1.0 / np.where(np.abs(d) < tiny, tiny, d)
-        c = b + step / c
-        c = np.where(np.abs(c) < tiny, tiny, c)
-        fraction = fraction * d * c
-        if np.all(np.abs(d * c - 1.0) < 1e-15):
-            break
-    return np.log(fraction)
-
-
 def log_narrow_integral(
     log_density: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, width: np.ndarray
 ) -> Any:

@@ -11,8 +11,7 @@ from pymc_spn.events.events import Events
 from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.law import Law
 from pymc_spn.maxima.ascent import Peak, climb
-from pymc_spn.maxima.row_boxes import RowBox, row_box
-from pymc_spn.numerics.draw_averages import log_average
+from pymc_spn.maxima.row_boxes import row_box
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.marks import LOCAL_MAXIMUM, limited, scope_of
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.density import Evaluator, checked_dtype, compile_circuit
+from pymc_spn.circuits.evaluation.gradient import log_densities_of_rows
 from pymc_spn.circuits.evaluation.node_values import sum_and_multiply
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
@@ -16,7 +17,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
-from pymc_spn.circuits.evaluation.row_draws import draw_leaves, logs_with_peaks
+from pymc_spn.circuits.evaluation.row_draws import draw_leaves
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, logs_of_parts, moments_of_parts
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
@@ -106,7 +107,7 @@ class Parameterised:
                 "dtype must be float64 where leaves are distributions of SciPy or over several columns, got float32"
             )
         out = np.empty(len(values))
-        logs_with_peaks(*self.inputs(values), np.zeros(self.layout.leaf_row.size), ROWS, out)
+        log_densities_of_rows(*self.inputs(values), ROWS, out)
         return out
 
     def values(self, values: Any) -> np.ndarray:

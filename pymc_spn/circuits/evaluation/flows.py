@@ -25,7 +25,6 @@ class Block(NamedTuple):
     coefficients: np.ndarray  # (4, L) of the leaves
     table: np.ndarray  # (P,) logs of level probabilities
     weight: np.ndarray  # (n_sum_edges,) weights, not their logs
-    peak: np.ndarray  # (L,) 0: log value of leaves whose cell is missing
     u: np.ndarray  # (I, B) inputs of the leaves
     base: np.ndarray  # (I, B)
     present: np.ndarray  # (I, B)
@@ -39,12 +38,11 @@ class Block(NamedTuple):
 def make_block(layout, log_weights, theta, family_begin, family_width, size):
     """Arrays for blocks of ``size`` rows, and the parameters in the forms that the passes read."""
     coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    n_leaves, n_inputs = layout.node_of_leaf.size, layout.input_column.size
+    n_inputs = layout.input_column.size
     return Block(
         coefficients,
         table,
         np.exp(log_weights),
-        np.zeros(n_leaves),
         np.empty((n_inputs, size)),
         np.empty((n_inputs, size)),
         np.empty((n_inputs, size)),
@@ -64,9 +62,9 @@ def values_of_block(layout, log_weights, block, table_rows, first):
     bool
         Whether the values are in linear space.
     """
-    coefficients, table, weight, peak, u, base, present, values, shift, scratch, out = block
+    coefficients, table, weight, u, base, present, values, shift, scratch, out = block
     read_values(table_rows, first, layout.input_column, layout.input_reading, u, base, present)
-    leaf_logs(layout, coefficients, table, u, base, present, peak, values)
+    leaf_logs(layout, coefficients, table, u, base, present, values)
     shift[:] = -math.inf
     for k in range(layout.node_of_leaf.size):
         raise_to(values[layout.node_of_leaf[k]], shift[layout.leaf_column[k]])
@@ -82,7 +80,7 @@ def values_of_block(layout, log_weights, block, table_rows, first):
         for d in range(shift.shape[0]):
             add_row(shift[d], out)
         return True
-    leaf_logs(layout, coefficients, table, u, base, present, peak, values)
+    leaf_logs(layout, coefficients, table, u, base, present, values)
     sum_and_multiply(layout, log_weights, values, scratch[0], scratch[1])
     out[:] = values[0]
     return False

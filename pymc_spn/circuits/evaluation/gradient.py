@@ -14,7 +14,7 @@ from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
 
 
-@inner_kernel
+@kernel
 def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
     """Log densities (N,) of all rows."""
     at = make_block(layout, log_weights, theta, family_begin, family_width, block)

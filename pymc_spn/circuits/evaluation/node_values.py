@@ -45,8 +45,8 @@ def fill_coefficients(layout, theta, family_begin, family_width, one, out, table
 
 
 @bare_inner_kernel
-def leaf_logs(layout, coefficients, table, u, base, present, peak, out):
-    """Log densities of the leaves (V, B); where a cell is missing, ``peak`` (L,) stands in: 0 sums it out."""
+def leaf_logs(layout, coefficients, table, u, base, present, out):
+    """Log densities of the leaves (V, B); 0 where a cell is missing."""
     for k in range(layout.node_of_leaf.size):
         j, form = layout.leaf_input[k], layout.leaf_form[k]
         lead, a, b, c = coefficients[0, k], coefficients[1, k], coefficients[2, k], coefficients[3, k]
@@ -54,11 +54,11 @@ def leaf_logs(layout, coefficients, table, u, base, present, peak, out):
         if form == QUADRATIC:
             for i in range(row.size):
                 t = (u[j, i] - a) * b
-                row[i] = present[j, i] * (lead - t * t) + base[j, i] + (1.0 - present[j, i]) * peak[k]
+                row[i] = present[j, i] * (lead - t * t) + base[j, i]
             continue
         own = table[int(a) :] if form == TABLE else table
         for i in range(row.size):
-            inside = form_at(form, lead, a, b, c, own, u[j, i]) if present[j, i] != 0.0 else peak[k]
+            inside = form_at(form, lead, a, b, c, own, u[j, i]) if present[j, i] != 0.0 else 0.0
             row[i] = inside + base[j, i]
 
 

@@ -1,12 +1,11 @@
-"""A leaf of every column for each row, down from the root: at random or the best, by the values of all nodes."""
+"""A leaf of every column for each row, down from the root, at random by the values of all nodes."""
 
 import math
 
 import numpy as np
 
 from pymc_spn.circuits.evaluation.flows import make_block, values_of_block
-from pymc_spn.circuits.evaluation.leaf_forms import read_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, raise_row
+from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -98,80 +97,3 @@ def descend_at_random(rng, layout, log_weights, weight, nodes, is_linear, i, sta
                         break
             stack[depth] = layout.children[chosen]
             depth += 1
-
-
-@kernel
-def best_leaves(layout, log_weights, theta, family_begin, family_width, values, peak, block, leaf, out):
-    """Leaf of each column (N, D) on the induced tree of largest value, where missing cells count ``peak`` (L,) in logs.
-
-    Parameters
-    ----------
-    leaf : (N, D) int64
-        Out: leaf numbers in node order.
-    out : (N,) float64
-        Out: log value of that tree.
-    """
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
-    n_nodes, n_inputs = layout.kind.size, layout.input_column.size
-    logs = np.empty((n_nodes, block))
-    u, base, present = np.empty((n_inputs, block)), np.empty((n_inputs, block)), np.empty((n_inputs, block))
-    stack = np.empty(n_nodes, np.int64)
-    for first in range(0, values.shape[0], block):
-        read_values(values, first, layout.input_column, layout.input_reading, u, base, present)
-        leaf_logs(layout, coefficients, table, u, base, present, peak, logs)
-        maximise(layout, log_weights, logs)
-        for i in range(min(block, values.shape[0] - first)):
-            out[first + i] = logs[0, i] if logs[0, i] > NOWHERE else -math.inf
-            descend_to_best(layout, log_weights, logs[:, i], stack, leaf[first + i])
-
-
-@inner_kernel
-def maximise(layout, log_weights, values):
-    """Inner nodes' logs (V, B) from the leaves', with the best child in place of a sum of all."""
-    for v in range(layout.kind.size - 1, -1, -1):
-        kind = layout.kind[v]
-        if kind == LEAF:
-            continue
-        row = values[v]
-        row[:] = 0.0 if kind == PRODUCT else 2.0 * IMPOSSIBLE
-        for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
-            if kind == PRODUCT:
-                add_row(values[layout.children[e]], row)
-            else:
-                raise_row(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], row)
-
-
-@inner_kernel
-def descend_to_best(layout, log_weights, logs, stack, leaf):
-    """Leaves (D,) of the tree of largest value, from one row's logs (V,)."""
-    stack[0], depth = 0, 1
-    while depth > 0:
-        depth -= 1
-        v = stack[depth]
-        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
-        if layout.kind[v] == LEAF:
-            k = layout.leaf_of_node[v]
-            leaf[layout.leaf_column[k]] = k
-        elif layout.kind[v] == PRODUCT:
-            for e in range(begin, end):
-                stack[depth] = layout.children[e]
-                depth += 1
-        else:
-            chosen, best = end - 1, 2.0 * IMPOSSIBLE
-            for e in range(begin, end):
-                value = max(log_weights[layout.edge_weight[e]], IMPOSSIBLE) + logs[layout.children[e]]
-                if value > best:
-                    chosen, best = e, value
-            stack[depth] = layout.children[chosen]
-            depth += 1
-
-
-@kernel
-def logs_with_peaks(layout, log_weights, theta, family_begin, family_width, values, peak, block, out):
-    """Log values (N,) of rows whose missing cells count ``peak`` (L,) in logs at each leaf of their columns."""
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
-    at.peak[:] = peak
-    for first in range(0, values.shape[0], block):
-        values_of_block(layout, log_weights, at, values, first)
-        for i in range(min(block, values.shape[0] - first)):
-            out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf

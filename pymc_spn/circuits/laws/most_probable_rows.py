@@ -38,9 +38,7 @@ def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[Within
 
     for i in np.flatnonzero(circuit.kind != LEAF)[::-1].tolist():
         children = circuit.children_of(i)
-        value[i] = (
-            np.logaddexp.reduce(weighed(i, children)) if circuit.kind[i] == SUM else value[children].sum()
-        )
+        value[i] = np.logaddexp.reduce(weighed(i, children)) if circuit.kind[i] == SUM else value[children].sum()
 
     def tree(top: int, rng: np.random.Generator | None) -> np.ndarray:
         out, waiting = row.copy(), [top]

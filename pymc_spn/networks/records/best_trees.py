@@ -38,7 +38,8 @@ def best_trees(
     """
     within = [box.of_column(k) for k in range(len(asked))]
     rest = {d: event for d, event in events.items() if d not in asked}
-    joints = [_peaks_of_joints(states, r, row, rest, asked) for r in (states.joint_leaves.regions if states.has_joints else [])]
+    regions = states.joint_leaves.regions if states.has_joints else []
+    joints = [_peaks_of_joints(states, r, row, rest, asked) for r in regions]
     coded = states.coded_rows(row[None])[0]
     values, trees = np.full(states.n_draws, -np.inf), {}
     counted = np.flatnonzero(log_weights > -np.inf)
@@ -106,7 +107,7 @@ def _tree_of(
 def _peaks_of_joints(
     states: RecordedStates, r: int, row: np.ndarray, events: dict[int, Any], asked: tuple[int, ...]
 ) -> tuple[int, Any, np.ndarray, np.ndarray]:
-    """Region, its leaves over several columns, where they are largest (n, d), and their logs (n,) there in coded units."""
+    """Region, its leaves over several columns, where they are largest (n, d), and their logs (n,) in coded units."""
     found = states.joint_leaves.of(r)
     columns = found.columns
     places = [j for j, d in enumerate(columns.tolist()) if d in asked]
