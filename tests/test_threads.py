@@ -218,7 +218,7 @@ OF_A_POSTERIOR: dict[str, Any] = {
     "sample": lambda p: p.sample(20, random_seed=1),
     "impute": lambda p: p.impute(ROWS, random_seed=2),
     "as_circuit": lambda p: p.as_circuit(max_draws=3).log_density(ROWS),
-    "mpe": lambda p: p.mpe({"x1": 1}, max_boxes=2),
+    "mpe": lambda p: p.mpe({"x1": 1}),
 }
 FROM_DRAWS = {
     "leave_one_out": lambda p: p.log_likelihood()["x"],
@@ -234,7 +234,7 @@ OF_A_CIRCUIT = {
     "moments": lambda c: c.moments(GAPPED),
     "probability": lambda c: c.probability({"a": (0.0, 1.0)}, given={"b": (None, 1.0)}),
     "log_probability_of_rows": lambda c: c.log_probability_of_rows({"a": GAPPED["a"]}, given={"b": (None, 1.0)}),
-    "mpe": lambda c: c.mpe({"a": 0.5}, max_boxes=5),
+    "mpe": lambda c: c.mpe({"a": 0.5}),
 }
 OF_A_LEARNED_CIRCUIT = {
     "log_density": lambda c: c.log_density(ROWS),
@@ -282,7 +282,7 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "DrawnCircuit": (lambda: posterior().draw_circuits(1, random_seed=1)[0], OF_A_LEARNED_CIRCUIT),
     "LabelledCircuit": (
         lambda: posterior().as_circuit(max_draws=3).condition("x0 > 0.2 or x1 == 1"),
-        OF_A_LEARNED_CIRCUIT | {"mpe": lambda c: c.mpe(max_boxes=5), "mean": lambda c: c.mean()},
+        OF_A_LEARNED_CIRCUIT | {"mpe": lambda c: c.mpe(), "mean": lambda c: c.mean()},
     ),
     "Circuit": (
         plain_circuit,

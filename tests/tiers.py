@@ -14,7 +14,7 @@ REST = {
         event_text soft_evidence unions
     """,
     "maxima": """
-        most_probable rows_of_ellipses
+        most_probable
     """,
     "answers": """
         cell_p_values chain_answers column_queries dependence_queries integer_names marks partitions posterior_circuit
@@ -95,7 +95,6 @@ LONG = [
     r"test_precompiled\.py::test_families_run",
     r"test_dask_clusters\.py::test_(warm_up_few_draws|an_interrupt_ends)",
     r"leaves/test_scipy_leaves\.py",
-    r"maxima/test_rows_of_ellipses\.py",
     r"test_elliptical_leaves\.py::test_boxes_(of_many_columns|are_within_their_tolerance\[3-MultivariateStudentT)",
     r"test_event_text\.py::test_(random_text_holds|text_that_is_refused\[text44)",
     r"test_row_queries\.py::test_(covariances|orders)_of_many_columns_take_little_memory",

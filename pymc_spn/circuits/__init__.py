@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.region_trees import complete_tree as complete_tree
     from pymc_spn.circuits.structures.region_trees import skewed_tree as skewed_tree
     from pymc_spn.densities.circuit_density import dirichlet_log_weights as dirichlet_log_weights
-    from pymc_spn.maxima.most_probable import MostProbable as MostProbable
 
 _PUBLIC = {
-    "MostProbable": "maxima.most_probable",
     "complete_tree": "circuits.structures.region_trees",
     "dirichlet_log_weights": "densities.circuit_density",
     "leaf": "circuits.structures.composition",

@@ -27,10 +27,10 @@ class Peak(NamedTuple):
     ----------
     row : (D,) float64
     log_density : float
-    step : (C,) float64
-        Steps of differences in the continuous columns that may move.
+    step : (D,) float64
+        Steps of differences in the columns.
     bend : (C, C) float64 or None
-        Less the Hessian there, as far as the steps tell.
+        Less the Hessian in the continuous columns that may move, as far as the steps tell.
     """
 
     row: np.ndarray
@@ -76,14 +76,14 @@ def climb(
 
 def _ascent(start: Peak, box: RowBox, places: Sequence[np.ndarray]) -> Ask:
     """One ascent; without a density at its start it ends there."""
-    row, step, bend = start.row.copy(), start.step, start.bend
+    row, step, bend = start.row.copy(), start.step.copy(), start.bend
     free = np.flatnonzero(~box.is_discrete & (box.high > box.low))
     value = float((yield row[None])[0])
     for _ in range(ROUNDS if value > -np.inf else 0):
         before = value
         row, value = yield from _by_columns(row, value, box, places)
         if free.size:
-            row, value, step, bend = yield from _by_newton(row, value, free, box, step, bend)
+            row, value, step[free], bend = yield from _by_newton(row, value, free, box, step[free], bend)
         if value - before < GAIN * max(1.0, abs(value)):
             break
     return Peak(row, value, step, bend)

@@ -12,6 +12,7 @@ from pymc_spn.events.unions import groups_that_meet
 from pymc_spn.laws.law import Law
 from pymc_spn.maxima.ascent import Peak, climb
 from pymc_spn.maxima.row_boxes import row_box
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.marks import LOCAL_MAXIMUM, limited, scope_of
 
@@ -23,7 +24,7 @@ ENUMERATED = 4096  # rows that are all tried where columns have so few values
 ROWS = 4096  # whose densities are asked for at a time
 STARTS = 6  # trees that are climbed from
 KEPT = 2  # ascents under fewer circuits that go on under all
-PLACES = 24  # values of a continuous column that are tried in it besides
+PLACES, MORE_PLACES = 24, 256  # values of a continuous column that are tried in it besides; under one circuit
 FEW = 64  # circuits under which ascents begin
 ROUNDING = 1e-9  # nats
 
@@ -86,8 +87,13 @@ def _of_part(part: Law, whole: Law) -> Best:
         return Best(rows[k], float(logs[k]), float(logs[k]))
     trees = part.best_trees(box)
     rows = np.unique(box.clipped(trees.rows), axis=0)
-    own = [np.unique(np.concatenate([box.clipped(rows)[:, d], trees.places[d]])) for d in range(rows.shape[1])]
-    places = [x if box.is_discrete[d] else x[_spaced(x.size, PLACES)] for d, x in enumerate(own)]
+    places = []
+    for d, own in enumerate(trees.places):
+        if box.is_discrete[d]:
+            places.append(np.unique(np.concatenate([rows[:, d], np.round(own)])))
+        else:
+            found = np.unique(np.concatenate([rows[:, d], own]))
+            places.append(found[_spaced(found.size, PLACES if whole.n_circuits > 1 else MORE_PLACES)])
     few = whole.thinned(FEW)
     peaks = climb(_asked(few), _starts(few, rows, places), box, places)
     if few is not whole:
@@ -100,8 +106,8 @@ def _of_part(part: Law, whole: Law) -> Best:
 
 def _asked(law: Law) -> Any:
     def log_density(rows: np.ndarray) -> np.ndarray:
-        parts = [law.log_of_completions(rows[at : at + ROWS]) for at in range(0, len(rows), ROWS)]
-        return np.concatenate(parts)
+        parts = [slice(at, at + ROWS) for at in range(0, len(rows), ROWS)]
+        return np.concatenate([law.log_of_completions(rows[part]) for part in each(parts)])
 
     return log_density
 

@@ -117,7 +117,7 @@ class NetworkPosterior(Answers):
 
         Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
         posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and
-        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take, and without `mpe`.
+        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take.
 
         Parameters
         ----------

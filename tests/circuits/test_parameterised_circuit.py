@@ -40,7 +40,7 @@ QUESTIONS = {
     "impute": lambda held, values: held.impute(values, random_seed=1),
     "mean": lambda held, values: held.moments(values, covariance=False)["mean"],
     "covariance": lambda held, values: held.moments(values)["covariance"],
-    "mpe": lambda held, values: held.mpe({"x0": 0.5}, tolerance=1e-3, max_boxes=50).upper_bound,
+    "mpe": lambda held, values: held.mpe({"x0": 0.5}).upper_bound,
     "box": lambda held, values: held.probability({"x0": (0.0, 1.0), "x2": (None, 0.5)}),
     "given": lambda held, values: held.log_probability([{"x0": (0.0, 1.0)}, {"x1": (1.0, None)}], {"x3": 0.5}),
     "rows": lambda held, values: held.log_probability_of_rows({"x0": (np.zeros(3), np.arange(1.0, 4.0))}),
@@ -159,7 +159,6 @@ def test_errors_of_questions_name_the_argument():
         (lambda: held.log_density(values[0]), r"df must have shape \(rows, 4\), got \(4,\)"),
         (lambda: held.log_density(values, dtype="int8"), "dtype must be float64 or float32, got int8"),
         (lambda: held.sample(-1), "n must be an integer of at least 0, got -1"),
-        (lambda: held.mpe(tolerance=0.0), "tolerance must be"),
         (lambda: held.probability({"y": 0.0}), "'y'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -235,13 +234,13 @@ def test_a_condition_has_the_most_probable_row_of_what_it_leaves(condition):
     held = model.condition(given)
     for asked in (held, pickle.loads(pickle.dumps(held)), copy.deepcopy(held), held.condition({"x": (-50, 50)})):
         best = asked.mpe()
-        assert best.certified and logs.max() <= float(best.upper_bound) + 1e-9
+        assert logs.max() <= float(best.upper_bound) + 1e-9
         assert float(best.log_density) - logs.max() < 0.01  # the grid is that coarse
         assert inside(best.value["x"][0], best.value["y"][0])
         np.testing.assert_allclose(best.log_density, held.log_density(best.value)[0], atol=1e-9)
         np.testing.assert_allclose(best.log_density, model.mpe(given).log_density, atol=2e-6)
-    with pytest.raises(ValueError, match="mpe"):  # the same circuit, of which nobody knows how it came about
-        held.circuit.with_parameters(**held.parameters).mpe()
+    own = held.circuit.with_parameters(**held.parameters).mpe()  # the same circuit, its leaves of SciPy
+    np.testing.assert_allclose(own.log_density, held.mpe().log_density, atol=1e-6)
 
 
 def test_what_is_summed_out_stays_known_to_the_most_probable_row():
@@ -249,11 +248,11 @@ def test_what_is_summed_out_stays_known_to_the_most_probable_row():
     only = model.condition({"x": (1, 2), "y": (0, 1)}).marginal(["x"])
     grid = np.linspace(1.0, 2.0, 2001)[:, None]
     best = only.mpe()
-    assert best.certified and float(best.log_density) >= only.log_density(grid).values.max() - 1e-9
+    assert float(best.log_density) >= only.log_density(grid).values.max() - 1e-9
     soft = {"k": {0: 0.5, 1: 0.1}}
     assert model.mpe(soft).log_density == model.condition(soft).mpe().log_density
     both = model.condition(soft).condition({"x": (4, None)})
-    assert both.mpe().value["x"][0] == 4.0 and both.mpe().certified
+    assert both.mpe().value["x"][0] == 4.0
 
 
 def test_rows_that_a_condition_excludes_are_refused():

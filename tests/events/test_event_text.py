@@ -336,7 +336,7 @@ def test_text_under_circuits():
         float(m.log_density + held.log_probability(e)) for m, e in zip(parts, ("real > 1", "count > 2"), strict=True)
     ]
     whole = float(either.log_density + held.log_probability("real > 1 or count > 2"))
-    assert either.certified and whole == pytest.approx(max(logs), abs=2e-6)
+    assert whole == pytest.approx(max(logs), abs=2e-6)
     with pytest.raises(ValueError, match=r"given: column 'count' cannot be 0\.5, its probability is zero"):
         held.probability("real > 0", given="count == 0.5")
 
@@ -430,5 +430,5 @@ def test_conditions_that_are_refused():
 def test_above_zero_is_no_closer_to_a_spike_than_from_zero_on():
     """Log-normal densities grow towards 0, from which text keeps the smallest floating-point number away."""
     post = posterior_of("skewed").marginal(["x0"])
-    found, expected = (post.mpe(given, max_draws=2, max_boxes=50) for given in ("x0 > 0", {"x0": (0, None)}))
+    found, expected = (post.mpe(given, max_draws=2) for given in ("x0 > 0", {"x0": (0, None)}))
     assert float(found.log_density) == pytest.approx(float(expected.log_density), abs=1e-9)

@@ -88,7 +88,7 @@ def network(frame):
     yield from post.impute(frame, n=2, random_seed=1)
     yield post.sample(5, random_seed=1)
     yield post.condition({"g": "u"}).marginal(["x", "s"]).sample(5, random_seed=1)
-    yield post.mpe({"g": "u"}, max_boxes=5).value
+    yield post.mpe({"g": "u"}).value
 
 
 def sampled(frame):

@@ -73,7 +73,7 @@ def test_fewer_draws_are_those_that_count():
     per_draw = post.log_density(rows, per_draw=True).values.reshape(90, -1)
     expected = logsumexp(per_draw[circuit.draws], axis=0) - np.log(12)
     np.testing.assert_allclose(circuit.log_density(rows), expected, atol=1e-10)
-    best = stacked.mpe(max_draws=12, max_boxes=50)
+    best = stacked.mpe(max_draws=12)
     assert float(best.log_density) == pytest.approx(float(circuit.log_density(best.value)[0]), abs=1e-8)
 
 

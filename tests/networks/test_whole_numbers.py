@@ -400,7 +400,7 @@ def test_the_most_probable_whole_numbers_are_those_of_largest_mass(name, known):
     at = rows.iloc[[int(logs.argmax())]].reset_index(drop=True)
     pd.testing.assert_frame_equal(found.value, at[found.value.columns.to_list()], check_dtype=False)
     rest = np.log(float(post.probability(known))) if known else 0.0
-    assert found.certified and float(found.log_density) == pytest.approx(logs.max() - rest, abs=1e-6)
+    assert float(found.log_density) == pytest.approx(logs.max() - rest, abs=1e-6)
 
 
 # ---- moments are sums over whole numbers

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
+from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.circuits.evaluation.tape import LEAF, SUM
 from pymc_spn.laws.law import BestTrees
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
@@ -70,7 +71,7 @@ def _largest_leaves(
     """Log values (n_nodes,) of the leaves, their modes by node, and whether no leaf can have a larger value."""
     circuit, is_bound, rng = given.circuit, True, np.random.default_rng(0)
     value, modes = np.zeros(circuit.n_nodes), dict[int, np.ndarray]()
-    for name in circuit.families:
+    for name in families_in_use(circuit):
         leaves, family = circuit.leaves_of(name), LEAF_FAMILIES[name]
         columns = np.array([circuit.columns_of(int(i)) for i in leaves]).reshape(leaves.size, -1)
         for own in np.unique(columns, axis=0):
@@ -117,22 +118,22 @@ def _dense_rows(
 
 
 def _places(given: Parameterised, modes: dict[int, np.ndarray]) -> list[np.ndarray]:
-    """Modes and kinks of the leaves of each column, and all levels."""
+    """Modes of the leaves of each column, all levels, and the ends of leaves that may jump there."""
     circuit = given.circuit
     out: list[list[Any]] = [[] for _ in circuit.columns]
     for i, at in modes.items():
         for d, x in zip(circuit.columns_of(i), at.tolist(), strict=True):
             out[d].append(x)
-    for name in circuit.families:
-        family, columns = EXPLICIT.get(name), circuit.leaf_column[circuit.leaves_of(name)]
-        if family is None or (family.kinks is None and family.probabilities is None):
+    for name in families_in_use(circuit):
+        family, leaves = EXPLICIT.get(name), circuit.leaves_of(name)
+        if family is None:
             continue
-        for d in np.unique(columns).tolist():
-            parameters = given.parameters[name][columns == d]
-            if family.kinks is not None:
-                out[d] += np.ravel(family.kinks(parameters)).tolist()
-            else:
+        for d in np.unique(circuit.leaf_column[leaves]).tolist():
+            parameters = given.parameters[name][circuit.leaf_column[leaves] == d]
+            if family.probabilities is not None:
                 out[d] += range(family.probabilities(parameters).shape[1])
+            elif family.ends is not None:
+                out[d] += [x for end in family.ends(parameters) for x in end.tolist() if np.isfinite(x)]
     return [np.unique(np.array(own, np.float64)) for own in out]
 
 
@@ -140,7 +141,7 @@ def levels_of(given: Parameterised) -> np.ndarray:
     """(D,) int, levels of each column whose leaves are all on levels, 0 of others."""
     circuit = given.circuit
     out, is_other = np.zeros(len(circuit.columns), np.int64), np.zeros(len(circuit.columns), np.bool_)
-    for name in circuit.families:
+    for name in families_in_use(circuit):
         leaves, family = circuit.leaves_of(name), EXPLICIT.get(name)
         if family is None or family.probabilities is None:
             is_other[[d for i in leaves.tolist() for d in circuit.columns_of(i)]] = True
