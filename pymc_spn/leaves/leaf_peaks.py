@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 
 
-class Within(NamedTuple):
+class ColumnRange(NamedTuple):
     """low <= x <= high, ends whole numbers for masses; or some values alone.
 
     Parameters
@@ -27,7 +27,7 @@ def largest_within(
     mode: np.ndarray,
     lowest: Any,
     highest: Any,
-    within: Within,
+    within: ColumnRange,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where leaves (n,) of one column are largest within a box, and their log densities there; ``-inf`` outside.
 
@@ -38,7 +38,7 @@ def largest_within(
     log_density : callable
         Of values (n, k).
     mode, lowest, highest : (n,) float64
-    within : Within
+    within : ColumnRange
     """
     low, high, values = within
     if values is not None and not values:
@@ -61,7 +61,7 @@ def largest_within(
 
 
 def largest_of_leaves(
-    family: UnivariateFamily, parameters: np.ndarray, within: Within
+    family: UnivariateFamily, parameters: np.ndarray, within: ColumnRange
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same of leaves (n, p) of a family that has modes."""
     if family.probabilities is not None and within.values is None:

@@ -14,7 +14,7 @@ from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.interval_moments import weighted_moments
 from pymc_spn.leaves.intervals import EXCLUDED, Interval, Likelihood
-from pymc_spn.leaves.leaf_peaks import Within, largest_within
+from pymc_spn.leaves.leaf_peaks import ColumnRange, largest_within
 
 TOLERANCE = 1e-8  # relative, of moments under an interval
 
@@ -118,7 +118,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
     return out
 
 
-def largest_of_predictives(leaves: Leaves, within: Within) -> tuple[np.ndarray, np.ndarray]:
+def largest_of_predictives(leaves: Leaves, within: ColumnRange) -> tuple[np.ndarray, np.ndarray]:
     """Where predictives (n,) of one column are largest, and their log densities there."""
     values = within.values
     x, logs = np.empty(leaves.family.size), np.empty(leaves.family.size)

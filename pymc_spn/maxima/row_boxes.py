@@ -7,7 +7,7 @@ import numpy as np
 from pymc_spn.events.events import Interval
 from pymc_spn.laws.law import Law
 from pymc_spn.leaves.intervals import Likelihood
-from pymc_spn.leaves.leaf_peaks import Within
+from pymc_spn.leaves.leaf_peaks import ColumnRange
 from pymc_spn.numerics.draw_averages import relative_weights
 
 LEAST_POSITIVE = float(np.finfo(np.float64).tiny)  # an interval that begins below it begins at 0
@@ -31,10 +31,10 @@ class RowBox(NamedTuple):
     values: tuple[np.ndarray | None, ...]
     is_discrete: np.ndarray
 
-    def of_column(self, d: int) -> Within:
+    def of_column(self, d: int) -> ColumnRange:
         """Ends and values of one column."""
         values = self.values[d]
-        return Within(float(self.low[d]), float(self.high[d]), None if values is None else tuple(values.tolist()))
+        return ColumnRange(float(self.low[d]), float(self.high[d]), None if values is None else tuple(values.tolist()))
 
     def clipped(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, D) with each value moved to the nearest one that its column may have."""

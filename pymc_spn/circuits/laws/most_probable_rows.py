@@ -11,14 +11,14 @@ from pymc_spn.circuits.evaluation.tape import LEAF, SUM
 from pymc_spn.laws.law import BestTrees
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
-from pymc_spn.leaves.leaf_peaks import Within, largest_of_leaves
+from pymc_spn.leaves.leaf_peaks import ColumnRange, largest_of_leaves
 
 TREES = 64  # below the best children of the root
 RANDOM_TREES = 32
 DRAWS = 8  # of leaves whose modes are not known, from which the densest is taken
 
 
-def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[Within | None]) -> BestTrees:
+def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[ColumnRange | None]) -> BestTrees:
     """Induced trees of a circuit given the points of a row (D,), and a bound on the log density with them.
 
     A leaf counts with its largest density. Sums stay sums, so the value of the root bounds that of every completion.
@@ -27,7 +27,7 @@ def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[Within
 
     Parameters
     ----------
-    within : sequence of Within or None
+    within : sequence of ColumnRange or None
         Of each column that is asked; None of columns with a point.
     """
     circuit = given.circuit
@@ -66,7 +66,7 @@ def best_trees_of(given: Parameterised, row: np.ndarray, within: Sequence[Within
 
 
 def _largest_leaves(
-    given: Parameterised, row: np.ndarray, within: Sequence[Within | None]
+    given: Parameterised, row: np.ndarray, within: Sequence[ColumnRange | None]
 ) -> tuple[np.ndarray, dict[int, np.ndarray], bool]:
     """Log values (n_nodes,) of the leaves, their modes by node, and whether no leaf can have a larger value."""
     circuit, is_bound, rng = given.circuit, True, np.random.default_rng(0)

@@ -11,7 +11,7 @@ from pymc_spn.gibbs.network import level_counts
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, ROUNDED_COUNT, ROUNDED_GAUSSIAN
 from pymc_spn.leaves.intervals import EXCLUDED
-from pymc_spn.leaves.leaf_peaks import Within
+from pymc_spn.leaves.leaf_peaks import ColumnRange
 from pymc_spn.leaves.leaf_predictives import Leaves, largest_of_predictives, leaf_moments, log_event
 
 BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
@@ -74,7 +74,7 @@ class ColumnLeaves:
         mean, variance = self._of_all(d, event, leaf_moments)
         return mean[here], variance[here]
 
-    def largest(self, s: int, d: int, within: Within) -> tuple[np.ndarray, np.ndarray]:
+    def largest(self, s: int, d: int, within: ColumnRange) -> tuple[np.ndarray, np.ndarray]:
         """Where each leaf (n,) of a column in network s is largest, and its log density there; very low for 0."""
         here = self._part(s, d)
         x, logs = self._of_all(d, within, largest_of_predictives)
