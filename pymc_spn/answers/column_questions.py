@@ -244,7 +244,7 @@ def moment(
     Parameters
     ----------
     order : int
-        ColumnRange 1 and 8.
+        Within 1 and 8.
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     central : bool

@@ -38,7 +38,7 @@ def probability(
     Parameters
     ----------
     event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
-        ColumnRange a mapping all must hold; of a column's list of intervals, one must. Of a sequence of mappings, one must
+        Within a mapping all must hold; of a column's list of intervals, one must. Of a sequence of mappings, one must
         hold: this is their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have
         a dict from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood.
         Text is described below.

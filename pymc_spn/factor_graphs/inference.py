@@ -165,7 +165,7 @@ class Inference(NotebookRepr):
     def pairwise(self, first: str, second: str) -> xr.DataArray:
         """Joint probabilities of two variables.
 
-        ColumnRange a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
+        Within a clique these are read off its beliefs; otherwise the one with fewer states is set to each in turn.
 
         Parameters
         ----------

@@ -63,7 +63,7 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
     most : float
         Leaves are left out, those of the smallest weights, which weigh at most as much together.
     levels : (Q,) float64
-        ColumnRange 0 and 1, ascending or not.
+        Within 0 and 1, ascending or not.
     rest : float
         Share of the smaller tail that may be left.
     points : (G,) float64

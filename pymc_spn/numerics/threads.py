@@ -73,7 +73,7 @@ def for_each[Piece](call: Callable[[Piece], None], pieces: Iterable[Piece], seve
     """Call a function with each of some pieces of work, in several threads at once.
 
     The calling thread works, too. What the function writes must be of its piece alone: the answer is then the same
-    whatever the number of threads. ColumnRange a piece there are no further threads.
+    whatever the number of threads. Within a piece there are no further threads.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def predictive_quantiles(
     values : (m, D) float64
     soft : bool
     q : (Q,) float64
-        ColumnRange 0 and 1.
+        Within 0 and 1.
 
     Returns
     -------

@@ -39,7 +39,7 @@ def moments_of_rows(
     """Moments of the missing numeric cells of each row given its observed ones; observed cells have no variance.
 
     Covariances by the law of total covariance. Below a sum node, columns covary by the differences of its children's
-    means. Between the children of a product they do not covary. ColumnRange a leaf there is its variance. Rows with the same
+    means. Between the children of a product they do not covary. Within a leaf there is its variance. Rows with the same
     gaps are best next to each other: a block does the work for all that one of them lacks.
 
     Parameters

@@ -83,10 +83,9 @@ class Circuit(NotebookRepr):
     multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
     ========================= ===========================================================
 
-    For SciPy's two, a sequence of distributions stands in the place of the rows. They answer all questions except
-    `mpe`, which a circuit with such leaves does not have. Answers are as exact as SciPy's densities, distribution
-    functions and moments. A value at which the density is infinite does not belong to them. `CircuitDensity` needs the
-    other families.
+    For SciPy's two, a sequence of distributions stands in the place of the rows. They answer all questions, `mpe`
+    without an upper bound. Answers are as exact as SciPy's densities, distribution functions and moments. A value at
+    which the density is infinite does not belong to them. `CircuitDensity` needs the other families.
 
     Examples
     --------
