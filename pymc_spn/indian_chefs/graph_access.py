@@ -62,7 +62,8 @@ class GraphAccess:
         for argument, value in zip(HYPERPARAMETERS, values, strict=True):
             if not 0.0 < value < np.inf:
                 raise ValueError(f"{argument} of {self.name!r} must be positive; its variable is {value}")
-        return make_prior(*values, self.schema.base)
+        alpha, gamma, phi = values
+        return make_prior(alpha, gamma, phi, self.schema.base)
 
     def log_prior(self, state: GraphState, point: dict) -> float:
         """Log density of a graph at the hyperparameters of a point, over hidden nodes as a set, in nats."""
