@@ -114,9 +114,6 @@ LONG = [
     r"test_joint_cells\.py::test_rows_are_cells_in_every_question\[variational\]",
     r"test_joint_leaves\.py::test_(a_wrong_prior_scale_is_seen|states_have_the_freq\w+\[three columns, a gap\])",
     r"test_saved_posteriors\.py::test_draws_of_every_family_unpack_and_load",
-    r"tests/test_reference\.py::test_\w+\[two_trees\]",
     r"test_questions\.py::test_a_law_answers_as_its_circuit\[condition-",
     r"scikit_checks\.py::test_\w+\[(BayesianTreeRegressor|SPNOutlierDetector|SPNImputer)",
-    # Pages that sample several networks or ask every question; the others run their listings always.
-    r"test_documents\.py::test_\w+\[(get_started/from_csv|howto/(compare_models|gallery|gaps|high_r_hat))",
 ]
