@@ -77,10 +77,7 @@ def random_hyperparameters(rng, n_columns):
 # ---- log density
 SHAPES = {
     "one child": (1,),
-    "four children": (4,),
     "infinite": ("infinite",),
-    "a split per product": (3, "per_product"),
-    "two trees": ("infinite", "order", 2),
     "two trees, a split per product": (2, "per_product", 2),
 }
 
@@ -514,7 +511,6 @@ def test_observed_data_and_coordinates(sampled):
 REFUSALS = {
     "log likelihood": lambda idata: pm.compute_log_likelihood(idata, progressbar=False),
     "posterior predictive": lambda idata: pm.sample_posterior_predictive(idata, progressbar=False),
-    "smc": lambda idata: pm.sample_smc(10, chains=1, cores=1, progressbar=False, compute_convergence_checks=False),
 }
 
 

@@ -115,7 +115,7 @@ def test_states_have_the_frequencies_of_their_enumeration(name, monkeypatch):
     At 200,000 draws the three tables are at 1.05 to 1.21.
     """
     y, rounded = TABLES[name]
-    assert excess(exact_posterior(monkeypatch, y, rounded), y, rounded, 40_000) < 1.5
+    assert excess(exact_posterior(monkeypatch, y, rounded), y, rounded, 12_000) < 1.5
 
 
 class Recorded(RoundedSweeps):
@@ -125,11 +125,10 @@ class Recorded(RoundedSweeps):
         pass
 
 
-@pytest.mark.parametrize("mistake", [{"kind": Recorded}, {"covariance_scale": 1.3 * plain.JOINT}])
-def test_a_mistake_is_seen(mistake, monkeypatch):
-    """3.7 and 7.7 when this was written."""
+def test_exact_values_that_stay_are_seen(monkeypatch):
+    """3.7 when this was written."""
     y, rounded = TABLES["cells"]
-    assert excess(exact_posterior(monkeypatch, y, rounded), y, rounded, 40_000, **mistake) > 2.5
+    assert excess(exact_posterior(monkeypatch, y, rounded), y, rounded, 40_000, kind=Recorded) > 2.5
 
 
 # ---- rows
@@ -232,6 +231,7 @@ def over_nodes(post, rows, nodes=6):
     return logsumexp(logs, axis=0)
 
 
+@pytest.mark.parametrize("learned", ["sampled"], indirect=True)
 def test_rows_are_cells_in_every_question(learned):
     """Densities against quadrature; what follows for a column by sums over a grid of densities.
 
@@ -261,6 +261,7 @@ def test_rows_are_cells_in_every_question(learned):
     assert np.all(np.abs(drawn.mean(axis=0) - mean) < 4.0 * drawn.std(axis=0) / np.sqrt(2_000))
 
 
+@pytest.mark.parametrize("learned", ["sampled"], indirect=True)
 @pytest.mark.parametrize("event", [{}, {2: Interval(-1.0, 2.0)}])
 def test_blocks_weigh_cells_as_single_rows(learned, event, monkeypatch):
     """With gaps, so that some leaves have no column of a row, and far away."""

@@ -226,9 +226,9 @@ def test_marks_say_what_intervals_of_such_columns_make_numerical():
 
 
 def test_draws_given_intervals_have_their_moments():
-    """Means of 4,000 draws within 4 standard errors, tails of the distribution function by a KS test at 1e-4."""
+    """Means of 1,000 draws within 4 standard errors, tails of the distribution function by a KS test at 1e-4."""
     given = posterior().condition({"a": (0.0, 2.0), "b": (-1.0, 1.0)})
-    drawn = given.sample(4_000, random_seed=1)
+    drawn = given.sample(1_000, random_seed=1)
     assert drawn["a"].between(0.0, 2.0).all() and drawn["b"].between(-1.0, 1.0).all()
     mean = given.mean()
     for name in "abc":
@@ -238,9 +238,9 @@ def test_draws_given_intervals_have_their_moments():
 
 
 def test_drawn_circuits_have_the_predictive_on_average():
-    """Densities of 2,000 drawn circuits of one draw: their mean within 5 standard errors of the predictive."""
+    """Densities of 300 drawn circuits of one draw: their mean within 5 standard errors of the predictive."""
     one = ps.SPNPosterior.from_idata(sampled().isel(chain=[0], draw=[2]))
-    drawn = one.draw_circuits(2_000, random_seed=1)
+    drawn = one.draw_circuits(300, random_seed=1)
     rows = pd.DataFrame({"a": [0.5], "b": [0.3], "c": [1.0], "g": ["1"]})
     densities = np.exp([float(each.log_density(rows).squeeze()) for each in drawn])
     error = densities.std() / np.sqrt(densities.size)
