@@ -20,6 +20,8 @@ from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
 if TYPE_CHECKING:
     import distributed
 
+SMALLEST_RATIO = 0.01  # ratios are searched from here to 1, on a log scale
+
 
 @dataclass(frozen=True)
 class TunedLeafPriors:
@@ -57,7 +59,6 @@ def tune_leaf_priors(
     n_trials: int = 100,
     trials_at_once: int = 1,
     fit: Callable[[dict[str, list[object]]], NetworkPosterior] | None = None,
-    smallest_ratio: float = 0.01,
     leaves: Palettes | None = None,
     n_entries: int | None = None,
     floor: float = 1e-4,
@@ -84,8 +85,6 @@ def tune_leaf_priors(
     fit : callable, optional
         From palettes to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and its
         `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
-    smallest_ratio : float
-        Ratios are searched between this and 1, on a log scale.
     leaves, n_entries, floor, resolution
         As in `empirical_leaf_priors`.
     random_seed : int, optional
@@ -106,8 +105,7 @@ def tune_leaf_priors(
     RuntimeError
         If the cluster is gone.
     ValueError
-        As `empirical_leaf_priors`; if `n_trials` or `trials_at_once` is below 1, `smallest_ratio` is not between 0 and
-        1, or there are no validation rows.
+        As `empirical_leaf_priors`; if `n_trials` or `trials_at_once` is below 1, or there are no validation rows.
 
     Examples
     --------
@@ -129,8 +127,6 @@ def tune_leaf_priors(
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(number)}")
     check_client(client)
-    if not 0.0 < smallest_ratio < 1.0:
-        raise ValueError(f"smallest_ratio must be between 0 and 1, got {quoted(smallest_ratio)}")
     table = train if isinstance(train, Table) else Table.from_frame(train)
     held_out = Table.from_frame(validation, schema=table.columns)
     if len(held_out.values) == 0:
@@ -167,7 +163,7 @@ def tune_leaf_priors(
         return float(np.mean(np.maximum(logs, -1e6)))  # a row outside the support is a bad trial, not a failed one
 
     ratios: dict[str, Any] = {
-        name: optuna.distributions.FloatDistribution(smallest_ratio, 1.0, log=True) for name in table.names
+        name: optuna.distributions.FloatDistribution(SMALLEST_RATIO, 1.0, log=True) for name in table.names
     }
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

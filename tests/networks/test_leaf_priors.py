@@ -164,5 +164,3 @@ def test_tuning_finds_the_ratio_that_validation_rows_prefer():
     assert np.isfinite(usual.scores).all()
     with pytest.raises(ValueError, match="n_trials must be an integer of at least 1, got 0"):
         ps.leaves.tune_leaf_priors(known, tree(), validation, n_trials=0)
-    with pytest.raises(ValueError, match="smallest_ratio must be between 0 and 1"):
-        ps.leaves.tune_leaf_priors(known, tree(), validation, smallest_ratio=1.0)

@@ -168,7 +168,7 @@ def test_answers_are_those_of_another_start(stored):
     """Two runs over all rows, from k-means and from the posterior of the first rows, within their errors."""
     answers, errors = [], []
     for options in ({"structure": stored._first.schema.structure}, {"start": stored}):
-        post = ps.SPNPosterior.from_idata(draw(model_of(table(), **options), draws=150, tune=60))
+        post = ps.SPNPosterior.from_idata(draw(model_of(table(), **options), draws=300, tune=100))
         found = post.probability({"a": (None, 2.0), "c": "u"})
         answers.append(float(found))
         errors.append(float(found.attrs["mcse_chain"]))
