@@ -102,9 +102,9 @@ def with_a_constant_in_births(chain):
 @pytest.mark.parametrize("kind", [LinearChain, SigmoidChain])
 def test_joint_distribution(kind):
     """Power: a constant missing in births, at half the length."""
-    z, ess = joint_z(kind, 900, 1, 3_000)
-    assert np.abs(z).max() < 4 and ess[0] > 80
-    z, _ = joint_z(kind, 450, 1, 3_000, with_a_constant_in_births)
+    z, ess = joint_z(kind, 1_200, 1, 4_000)
+    assert np.abs(z).max() < 4 and ess[0] > 100
+    z, _ = joint_z(kind, 450, 1, 4_000, with_a_constant_in_births)
     assert np.abs(z).max() > 6
 
 
