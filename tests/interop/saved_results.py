@@ -8,6 +8,7 @@ import pandas as pd
 import pymc as pm
 
 import pymc_spn as ps
+from tests.modes import BY_PYTHON
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
 
@@ -25,8 +26,9 @@ def sampled():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return pm.sample(
-                12, tune=3, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-            )
+                12, tune=3, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
+                **BY_PYTHON,
+            )  # fmt: skip
 
 
 QUESTIONS = {
@@ -44,5 +46,6 @@ def chefs():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return pm.sample(
-                6, tune=2, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-            )
+                6, tune=2, chains=2, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False,
+                **BY_PYTHON,
+            )  # fmt: skip

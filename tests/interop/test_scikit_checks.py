@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-NETWORK = {"max_children": 3, "restarts": 1, "max_steps": 30}
+NETWORK = {"max_children": 2, "restarts": 1, "max_steps": 5}
 TREES = {"particles": 8, "islands": 2}
 ESTIMATORS = [
     ps.sklearn.SPNDensity(**NETWORK),
@@ -16,7 +16,6 @@ ESTIMATORS = [
     ps.sklearn.SPNRegressor(**NETWORK),
     ps.sklearn.SPNImputer(**NETWORK),
     ps.sklearn.SPNOutlierDetector(**NETWORK, level=0.05, n_reference=99),
-    ps.sklearn.SPNOutlierDetector(**NETWORK, level=0.05, by="cells"),
     ps.sklearn.BayesianTreeClassifier(**TREES),
     ps.sklearn.BayesianTreeRegressor(**TREES),
     ps.sklearn.OrderDAG(),
