@@ -31,7 +31,7 @@ def apart(monkeypatch, tmp_path):
 @pytest.mark.filterwarnings("ignore:stacked. leave-one-out is unreliable:UserWarning")
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_the_listings_of_a_page_run(page, monkeypatch, tmp_path):
-    sample_few_draws(monkeypatch, draws=20, tune=10, chains=2)
+    sample_few_draws(monkeypatch, draws=30, tune=10, chains=2)
     run_blocks(DOCS / page)
     shown = {name for name in page_images(DOCS / page) if name.startswith("gallery_")}
     assert {path.name for path in tmp_path.glob("gallery_*.png")} == shown

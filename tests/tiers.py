@@ -94,6 +94,4 @@ LONG = [
     r"test_interval_moments\.py::test_log_student_leaves",
     r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
     r"test_questions\.py::test_a_law_answers_as_its_circuit\[condition-",
-    # Pages that sample several networks or ask every question; the others run their listings always.
-    r"test_documents\.py::test_\w+\[(get_started/from_csv|howto/(compare_models|gallery|gaps|high_r_hat))",
 ]
