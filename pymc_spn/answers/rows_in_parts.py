@@ -20,8 +20,9 @@ def also_in_parts[**P, R](ask: Callable[P, R]) -> Callable[P, R]:
             return ask(*args, **named)
         from pymc_spn.answers.dask_rows import lazy_answer
 
+        post: Any = args[0]
         options = {name: value for name, value in named.items() if name != "df"}
-        return lazy_answer(args[0], ask.__name__, data, args[2:], options)
+        return lazy_answer(post, ask.__name__, data, args[2:], options)
 
     return asked
 
