@@ -124,12 +124,9 @@ def marked_parts(answer):
         yield type(answer).__name__, answer.attrs, True
 
 
-@pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "mcmc union", "variational"])
+@pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "variational"])
 def test_every_answer_is_marked(kind):
-    if kind == "mcmc union":
-        some = sampled().condition([{"x0": (0.0, None)}, {"x2": {0, 1}}])
-        asked = questions(some, ROWS, "x0", "x1", "x2")
-    elif kind == "mcmc stacked":
+    if kind == "mcmc stacked":
         asked = questions(stacked(), ROWS, "x0", "x1", "x2") | {"chain_weights": lambda: stacked().chain_weights}
     elif kind == "mcmc":
         post = sampled()

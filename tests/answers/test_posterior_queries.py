@@ -390,9 +390,9 @@ def integral(family, params, cuts, power):
 
 
 # ---- simulation
-@pytest.mark.parametrize(("name", "event", "given"), [case[:3] for case in CASES])
+@pytest.mark.parametrize(("name", "event", "given"), [case[:3] for case in CASES[::3]])
 def test_frequencies_of_draws_are_probabilities(name, event, given):
-    n = 20_000
+    n = 4_000
     post = posterior_of(name)
     drawn = post.sample(n, given=given, random_seed=7)
     assert [str(t) for t in drawn.dtypes] == [c.dtype for c in post.columns]
@@ -418,7 +418,7 @@ def test_seeds():
 
 
 def test_imputed_cells_follow_their_conditional_law():
-    post, n = posterior_of("palette"), 4_000
+    post, n = posterior_of("palette"), 1_000
     gaps = pd.DataFrame({"x0": [2, None, 1], "x1": ["b", None, None], "x2": [np.nan, 4.0, 0.0]}, index=[7, 5, 9])
     before = gaps.copy()
     completed = post.impute(gaps, n=n, random_seed=2)

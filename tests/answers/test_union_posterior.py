@@ -15,7 +15,6 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.tables import Column
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
-from tests.random_events import events_of
 
 COLUMNS = (
     Column("real", "real", None, "float64"),
@@ -64,20 +63,8 @@ def test_complements():
     assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2], False) == []
 
 
-def test_counts_with_densities_lose_nothing_between_integers():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=40), "n": rng.poisson(20, 40)})
-    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
-    leaves = {"n": [ps.leaves.Gaussian()]}
-    fit = ps.fit_variational(frame, tree, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
-    given = [{"n": (0, 20)}, {"a": (0, None)}]
-    expected = float(fit.probability({"n": (15, 25)}, given))
-    assert float(fit.condition(given).probability({"n": (15, 25)})) == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
-def test_probabilities_and_densities(name):
-    post = posterior_of(name)
+def test_probabilities_and_densities():
+    post = posterior_of("missing")
     union = post.condition(UNION)
     for event in ({"x1": 1}, {"x0": (0.5, 1.5)}, [{"x2": {0, 5}}, {"x0": (None, 0.4), "x1": 0}]):
         found, expected = union.probability(event), post.probability(event, given=UNION)
@@ -185,97 +172,6 @@ def test_information_by_sums_and_by_a_fine_grid():
     np.testing.assert_allclose(union.moment(2, central=True), np.diag(union.cov()), rtol=1e-8)
 
 
-def test_divergence_between_unions():
-    post = posterior_of("missing")
-    union, other = post.condition(SMALL), post.condition([{"x0": (0.1, 2.0)}, {"x2": (3, 8)}])
-    p, q = (np.array([float(u.probability({"x1": level})) for level in (0, 1)]) for u in (union, other))
-    for asked in (other, post):
-        q = np.array([float(asked.probability({"x1": level})) for level in (0, 1)])
-        assert float(union.kl(asked, "x1")) == pytest.approx(p @ np.log(p / q), abs=1e-12)
-        exact, drawn = union.kl(asked, "x0"), union.kl(asked, "x0", method="monte-carlo", n=4000, random_seed=1)
-        assert float(drawn) == pytest.approx(float(exact), abs=5 * drawn.attrs["mcse"])
-    assert float(post.condition({"x0": (0.2, 1.1)}).kl(union, "x1")) >= 0.0
-    with pytest.raises(TypeError, match="other must be a posterior, a fit or a circuit with parameters, got str"):
-        union.kl("x")
-
-
-@pytest.mark.parametrize("given", [None, [{"x1": 1}, {"x2": (0, 4)}]])
-def test_unseen_levels_of_rows_are_summed_out(given):
-    post = posterior_of("missing")
-    post = post if given is None else post.condition(given)
-    level = pd.DataFrame({"x0": [0.5], "x1": [7], "x2": [2.0]})
-    blank = level.assign(x1=np.nan)
-    for ask in (
-        lambda df, **more: post.log_density(df, **more),
-        lambda df, **more: post.predict(df, "x0", **more),
-        lambda df, **more: post.predict_sd(df, "x0", **more),
-        lambda df, **more: post.predict_quantile(df, "x0", 0.3, **more),
-        lambda df, **more: post.predict_cdf(df, "x0", **more),
-    ):
-        np.testing.assert_array_equal(ask(level, unseen="missing"), ask(blank))
-        with pytest.raises(ValueError, match="unseen level"):
-            ask(level)
-
-
-def test_samples_and_marginals():
-    post = posterior_of("missing")
-    union = post.condition(UNION)
-    drawn = union.sample(4000, random_seed=1)
-    inside = (drawn.x0.between(0.2, 1.1) | (drawn.x0 >= 0.8) & (drawn.x1 == 1) | drawn.x2.isin([0, 1, 4, 5, 6])
-              | drawn.x2.isin([2, 3]) & (drawn.x1 == 0))  # fmt: skip
-    assert inside.all() and len(drawn) == 4000 and list(drawn.columns) == ["x0", "x1", "x2"]
-    for event, share in (
-        ({"x1": 1}, drawn.x1 == 1),
-        ({"x2": (0, 2)}, drawn.x2 <= 2),
-        ({"x0": (0, 0.6)}, drawn.x0.between(0, 0.6)),
-    ):
-        p = float(union.probability(event))
-        assert share.mean() == pytest.approx(p, abs=5 * np.sqrt(p * (1 - p) / 4000))
-    pd.testing.assert_frame_equal(drawn, union.sample(4000, random_seed=1))
-    assert drawn.attrs["exactness"] == "exact simulation given the draws" and len(union.sample(0)) == 0
-    alone = union.marginal(["x1"])
-    assert [c.name for c in alone.columns] == ["x1"] and " or " in repr(alone)
-    assert float(alone.mean().item()) == pytest.approx(float(union.mean().sel(column="x1")), rel=1e-12)
-
-
-@property_of(events=events_of(["x0", "x2"], "x1", 2))
-@settings(max_examples=10, deadline=None)
-def test_random_unions(events):
-    post = posterior_of("missing")
-    if float(post.probability(events)) < 1e-12:
-        return
-    found = post.condition(events)
-    total = sum(float(post.probability(_as_user(part))) for part in found._law.parts)
-    assert total == pytest.approx(float(post.probability(events)), rel=1e-9)
-
-
-def _as_user(part):
-    """The evidence of a part in the words of a user."""
-    names = [c.name for c in part.schema.columns]
-    return {
-        names[d]: (e.low if e.low > -np.inf else None, e.high if e.high < np.inf else None)
-        if isinstance(e, Interval) else {int(x) for x in e} for d, e in part.evidence.items()
-    }  # fmt: skip
-
-
-def test_conditions_on_conditions_and_a_fit_by_variational_bayes():
-    post = posterior_of("missing")
-    known = post.condition({"x2": (1, 3)})
-    union = known.condition([{"x1": 1}, {"x2": {2}}])
-    assert float(union.mean().sel(column="x1")) == pytest.approx(
-        float(known.probability({"x1": 1}, given=[{"x1": 1}, {"x2": {2}}])), rel=1e-10
-    )
-    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"])
-    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
-    fit = ps.fit_variational(frame, tree, restarts=1, random_seed=0, progressbar=False)
-    given = [{"a": (0, None)}, {"b": (0, None)}]
-    found = fit.condition(given)
-    assert float(found.probability({"a": (0, 1)})) == pytest.approx(
-        float(fit.probability({"a": (0, 1)}, given)), rel=1e-10
-    )
-    assert "variational" in found.mean().attrs["learner"] and np.isfinite(found.mean()).all()
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -326,10 +222,9 @@ def test_marks_of_moments_are_those_of_all_parts():
 
 
 # ---- single columns
-@pytest.mark.parametrize("name", ["missing", "infinite_missing"])
-def test_distribution_functions(name):
+def test_distribution_functions():
     """The probability of a half-line by inclusion and exclusion, also within another event."""
-    post = posterior_of(name)
+    post = posterior_of("missing")
     union = post.condition(SMALL)
     for column, points in (("x0", [0.3, 1.1, 2.0]), ("x2", [0, 3.5, 6])):
         found = union.cdf(points, column)
@@ -373,19 +268,6 @@ def test_quantiles():
     mixed = apart._law.column(0).mixed(np.exp(apart._law.log_weights))
     assert mixed.quantile(mixed.cdf(np.array([0.75]))[0]).tolist() == [0.6]
     assert apart.quantile([0.0, 1.0], "x0").values.tolist() == [0.2, 1.4]
-
-
-def test_quantiles_of_chains():
-    chains = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5)).condition(SMALL)
-    middle = chains.quantile(0.4, "x0")  # delta method: error of the cdf over the density, here by a difference
-    ends = chains.cdf([float(middle) - 1e-4, float(middle) + 1e-4], "x0")
-    slope = float(ends[1] - ends[0]) / 2e-4
-    assert middle.attrs["mcse_chain"] == pytest.approx(
-        chains.cdf(float(middle), "x0").attrs["mcse_chain"] / slope, rel=1e-4
-    )
-    each = chains.quantile(0.6, "x0", per_draw=True)
-    assert each.dims == ("chain", "draw")
-    assert float(chains.cdf(float(each[1, 3]), "x0", per_draw=True)[1, 3]) == pytest.approx(0.6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -495,25 +377,6 @@ def test_most_probable_rows_of_overlapping_parts():
         assert float(found.log_density) == pytest.approx(best, abs=1e-9) and float(found.upper_bound) >= best - 1e-9
     some = ps.SPNPosterior.from_idata(sampled_tree("missing")).condition(SMALL).mpe(max_draws=3)
     assert float(some.upper_bound) >= float(some.log_density) > -np.inf
-
-
-def test_most_probable_rows_between_two_counts():
-    """Gaussian leaves of counts: the row and its density are those of the part that has it, by its share."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": np.exp(rng.normal(size=40)), "n": rng.poisson(20, 40)})
-    table = ps.Table.from_frame(frame, kinds={"a": "positive"})
-    tree, leaves = (
-        ps.circuits.complete_tree(table.columns, n_children=2),
-        {"a": ps.leaves.Gaussian(), "n": ps.leaves.Gaussian()},
-    )
-    fit = ps.fit_variational(table, tree, leaves=leaves, restarts=1, random_seed=0, progressbar=False)
-    low, high = {"n": (0, 20.25)}, {"n": (30, 40)}
-    union, part = fit.condition([low, high]), fit.condition(low)
-    found, alone = union.mpe(), part.mpe()
-    assert 0 <= alone.value["n"].item() <= 20
-    pd.testing.assert_frame_equal(found.value, alone.value)
-    share = float(fit.probability(low)) / float(fit.probability([low, high]))
-    assert float(found.log_density) == pytest.approx(float(alone.log_density) + np.log(share), abs=1e-9)
 
 
 def test_conditions_of_a_union():

@@ -6,7 +6,6 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import xarray as xr
 from scipy.special import betaln
@@ -119,24 +118,6 @@ def test_several_splits_as_a_circuit():
     observed = frame.notna().sum()
     rows = [states_of_fit(post).rows_on_entries(d).sum() for d in range(len(observed))]
     np.testing.assert_allclose(rows, observed, rtol=1e-9)  # each row at one of a column's two places
-
-
-def test_the_fit_inside_another_model():
-    structure = ps.circuits.complete_tree(ps.Table.from_frame(table()).columns)
-    options = {"leaves": {"n": ps.leaves.Poisson()}, "joint_leaves": None, "restarts": 1, "max_steps": 20}
-    fit = ps.fit_variational(table(), structure, **options, random_seed=1)
-    learned, rows = fit.as_circuit(), table().iloc[:8]
-    with pm.Model() as model:
-        ps.CircuitDensity("x", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
-    found = model.compile_fn(model.logp(sum=False)[0])({})
-    np.testing.assert_allclose(found, fit.log_density(rows), rtol=1e-11, atol=1e-11)
-    joint = fitted()
-    wide = joint.as_circuit()
-    assert wide.circuit.further_columns
-    with pm.Model() as model:
-        ps.CircuitDensity("x", wide.circuit, wide.log_weights, wide.leaf_parameters, observed=rows)
-    found = model.compile_fn(model.logp(sum=False)[0])({})
-    np.testing.assert_allclose(found, joint.log_density(rows), rtol=1e-10, atol=1e-10)
 
 
 def test_leaf_types_are_expected_shares_of_the_observed_cells():

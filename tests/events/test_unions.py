@@ -46,7 +46,7 @@ def by_cells(events, probability, continuous, counts, levels, n_levels, known=({
 
 
 @property_of(events=events_of(["real", "count"], "level", 3))
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_unions_under_a_circuit(events):
     circuit, *parameters = mixed_circuit()
     expected = by_cells(
@@ -67,7 +67,7 @@ def test_unions_under_a_posterior(events):
 
 
 @property_of(events=events_of(["real", "count"], "level", 3), known=events_of(["real", "count"], "level", 3))
-@settings(max_examples=15)
+@settings(max_examples=4)
 def test_unions_given_unions_under_a_circuit(events, known):
     circuit, *parameters = mixed_circuit()
     cells = [lambda e: float(circuit.with_parameters(*parameters).probability(e)), "real", "count", "level", 3]

@@ -75,9 +75,8 @@ def test_student_leaves(at, width, dof):
     )
 
 
-@pytest.mark.parametrize("low", [0.0, 0.2, 50.0, 1e6])
-@pytest.mark.parametrize("width", [1e-8, 1e-4, 0.3])
-@pytest.mark.parametrize("alpha", [0.3, 3.0, 1e3])
+@pytest.mark.parametrize("low", [0.0, 50.0, 1e6])
+@pytest.mark.parametrize(("width", "alpha"), [(1e-8, 0.3), (1e-4, 1e3), (0.3, 3.0)])
 def test_lomax_leaves(low, width, alpha):
     beta = 2.0 * alpha
     high = low + width * max(low, 1.0)
@@ -95,10 +94,16 @@ def test_lomax_leaves(low, width, alpha):
     )
 
 
-@pytest.mark.parametrize("at", [1e-3, 0.9, 1.0, 40.0])
-@pytest.mark.parametrize("width", [1e-9, 1e-5, 0.1])
-@pytest.mark.parametrize("dof", [0.7, 1e4])
-@pytest.mark.parametrize("scale", [0.01, 1.0])
+@pytest.mark.parametrize(
+    ("at", "width", "dof", "scale"),
+    [
+        (1e-3, 1e-9, 0.7, 1.0),
+        (0.9, 1e-5, 0.7, 0.01),
+        (1.0, 0.1, 1e4, 0.01),
+        (40.0, 1e-5, 1e4, 1.0),
+        (40.0, 0.1, 0.7, 0.01),
+    ],
+)
 def test_log_student_leaves(at, width, dof, scale):
     mu = 2.0
     low = np.exp(mu) * at * (1.0 - 0.3 * width)
