@@ -344,6 +344,5 @@ BINOMIAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     ends=lambda p: (np.zeros(len(p)), p[:, 0]),
-    n_values=lambda p: p[:, 0].max() + 1.0,
     kernels=Kernels(FALLING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
 )

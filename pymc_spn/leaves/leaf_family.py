@@ -154,8 +154,6 @@ class UnivariateFamily(LeafFamily):
         Smallest and largest value (n,) of parameters (n, p), where these are not `lowest` and infinity.
     probabilities : callable, optional
         Of the levels (..., K), of families on levels.
-    n_values : callable, optional
-        How many values, from 0 on, leaves (n, p) may take, where they are few enough to go through.
     holds_objects : bool
         Whether a row of parameters is one object.
     is_of_logs : bool
@@ -187,7 +185,6 @@ class UnivariateFamily(LeafFamily):
     lowest: float = -np.inf
     ends: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
     probabilities: OfParameters | None = None
-    n_values: Callable[[np.ndarray], float] | None = None
     holds_objects: bool = False
     is_of_logs: bool = False
     grows_at_zero: bool = False

@@ -326,7 +326,6 @@ BERNOULLI = UnivariateFamily(
     draw=lambda p, rng: _draw(both_levels(p), rng),
     log_interval=lambda p, low, high: _log_interval(both_levels(p), low, high),
     probabilities=both_levels,
-    n_values=lambda p: 2.0,
     ends=lambda p: ((p[:, 0] >= 1.0).astype(np.float64), (p[:, 0] > 0.0).astype(np.float64)),
     kernels=Kernels(SWITCH, LEVEL, _switch, _switch_coefficients, _add_switch_gradient, _draw_switch, _is_share),
 )
@@ -372,7 +371,6 @@ CATEGORICAL = UnivariateFamily(
     log_interval=_log_interval,
     numeric=False,
     probabilities=lambda p: p,
-    n_values=lambda p: float(p.shape[1]),
     ends=lambda p: (
         np.argmax(p > 0.0, axis=1).astype(np.float64),
         p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),

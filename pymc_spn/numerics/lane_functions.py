@@ -57,16 +57,15 @@ def sub(typingctx, a, b):
     return lanes(lanes, lanes), lambda context, builder, signature, args: builder.fsub(*args)
 
 
-def _log2(builder, u, lost=None):
-    """log2(u) for positive, normal u, or of u and what rounding has taken from it."""
+def _log2(builder, u, lost):
+    """log2 of positive, normal u and of what rounding has taken from it."""
     bits = builder.bitcast(u, _BITS)
     k = builder.ashr(builder.sub(bits, _whole(_SQRT_HALF_BITS)), _whole(52))
     exponent = builder.shl(k, _whole(52))
     m = builder.bitcast(builder.sub(bits, exponent), _VECTOR)  # in [sqrt(1/2), sqrt(2))
     f = builder.fsub(m, _real(1.0))
-    if lost is not None:
-        per_m = builder.bitcast(builder.sub(_whole(1023 << 52), exponent), _VECTOR)
-        f = _fused(builder, lost, per_m, f)
+    per_m = builder.bitcast(builder.sub(_whole(1023 << 52), exponent), _VECTOR)
+    f = _fused(builder, lost, per_m, f)
     s = builder.fdiv(f, builder.fadd(_real(2.0), f))
     z = builder.fmul(s, s)
     r = builder.fmul(_polynomial(builder, z, _LOG_TERMS), z)
@@ -85,12 +84,6 @@ def log2_of_1_plus(typingctx, t):
         return _log2(builder, u, builder.fsub(args[0], builder.fsub(u, _real(1.0))))
 
     return lanes(lanes), codegen
-
-
-@intrinsic
-def log2_of(typingctx, x):
-    """log2(x) for positive, normal x; of zero and of smaller numbers something finite."""
-    return lanes(lanes), lambda context, builder, signature, args: _log2(builder, args[0])
 
 
 @intrinsic
