@@ -1,16 +1,12 @@
 """The posterior as an explicit circuit: the same density, and at work inside another model."""
 
-from itertools import product
-
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.tables import decode
 from tests.hand_made_records import law_of, new_rows, posterior_of, sampled_tree
-from tests.shared_circuits import coded
 
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
 
@@ -74,18 +70,6 @@ def test_given_a_union_it_answers_what_the_union_does_not():
         -sum(p * np.log(p) for p in (float(given.probability({"x1": k})) for k in (0, 1))), abs=1e-9
     )
     assert float(given.as_circuit(max_draws=2).mutual_information("x1", "x2")) > 0.0
-
-
-def test_renyi_entropy_of_the_predictive():
-    """Draws are trees over the same regions, so that they are compatible: against sums over levels and counts."""
-    post = posterior_of("missing").marginal(["x1", "x2"])
-    found = post.as_circuit(max_draws=4)
-    levels, counts = post.columns
-    assert levels.levels is not None and counts.kind == "count"
-    rows = np.array(list(product(range(len(levels.levels)), range(300))), float)
-    logs = found.log_density(coded(found.circuit, rows)).values
-    assert logsumexp(logs) == pytest.approx(0.0, abs=1e-9)
-    assert float(ps.circuits.renyi_entropy(found)) == pytest.approx(-logsumexp(2.0 * logs), abs=1e-11)
 
 
 def test_refusals():

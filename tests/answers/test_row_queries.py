@@ -433,7 +433,7 @@ def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draw
     df = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 40)))
     with pm.Model():
         ps.SPN("x", ps.circuits.complete_tree(list(df), n_children=2), observed=df)
-        idata = pm.sample(draws=60, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
+        idata = pm.sample(draws=48, tune=2, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)
     post = ps.SPNPosterior.from_idata(idata)
     whole, each = post.cov(), post.cov(per_draw=True)
     monkeypatch.setattr(column_questions, "BLOCK_VALUES", 10_000)
