@@ -182,12 +182,14 @@ def marked_row(value: pd.DataFrame, found: Best, attrs: dict[str, Any]) -> MostP
     """A row and its log density, labelled and marked: as a local maximum, unless the bound is reached."""
     import xarray as xr
 
-    scope = scope_of(attrs.get("exactness", ""))
-    is_largest = found.upper_bound - found.log_density <= ROUNDING * max(1.0, abs(found.log_density))
+    scope, gap = scope_of(attrs.get("exactness", "")), found.upper_bound - found.log_density
+    is_largest = gap <= ROUNDING * max(1.0, abs(found.log_density))
+    gap = 0.0 if is_largest else gap
+    rest = {"gap": gap} if np.isfinite(gap) else {}
+    mark = attrs if is_largest else attrs | {"exactness": limited(LOCAL_MAXIMUM, scope)} | rest
     upper = None
-    if np.isfinite(found.upper_bound):
-        bound = found.log_density if is_largest else found.upper_bound
-        upper = xr.DataArray(bound, name="upper_bound", attrs=attrs | {"exactness": limited("bound", scope)})
-    mark = attrs if is_largest else attrs | {"exactness": limited(LOCAL_MAXIMUM, scope)}
+    if rest:
+        bound = attrs | {"exactness": limited("bound", scope)} | rest
+        upper = xr.DataArray(found.log_density + gap, name="upper_bound", attrs=bound)
     value.attrs = dict(mark)
     return MostProbable(value, xr.DataArray(found.log_density, name="log_density", attrs=mark), upper)

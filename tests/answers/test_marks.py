@@ -11,7 +11,7 @@ import pymc_spn as ps
 from tests.answers.variational_fits import fitted
 from tests.hand_made_records import problem_of, sampled_tree, schema_of, tree_of
 
-MARKS = {"exact", "numerical", "bound", "monte-carlo", "exact simulation", "one draw"}
+MARKS = {"exact", "numerical", "bound", "monte-carlo", "exact simulation", "one draw", "local maximum"}
 SCOPES = {"mcmc": " given the draws", "variational": " given the fit"}
 ROWS = pd.DataFrame({"x0": [1.2, np.nan], "x1": [1, 0], "x2": [3, 2]})
 FITTED_ROWS = pd.DataFrame({"a": [0.3, np.nan], "b": [-4.0, 0.1], "n": [3, 2], "c": ["1", "0"]})

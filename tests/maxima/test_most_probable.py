@@ -41,8 +41,9 @@ def test_a_narrow_high_peak_beats_a_broad_heavy_one():
     exact = np.log(density.max() / np.sqrt(2 * np.pi))
     assert float(found.log_density) == pytest.approx(exact, abs=1e-9)
     assert found.value["x"].item() == pytest.approx(x[np.argmax(density)], abs=1e-6)
-    assert found.log_density.attrs == {"exactness": LOCAL} == found.value.attrs
-    assert found.upper_bound.attrs == {"exactness": "bound"} and float(found.upper_bound) > exact
+    gap = pytest.approx(float(found.upper_bound - found.log_density))
+    assert found.log_density.attrs == {"exactness": LOCAL, "gap": gap} == found.value.attrs
+    assert found.upper_bound.attrs == {"exactness": "bound", "gap": gap} and float(found.upper_bound) > exact
 
 
 def test_a_maximum_between_two_modes():
