@@ -65,19 +65,3 @@ REST = {
         circuit_plots tree_plots
     """,
 }
-
-# What takes long and runs by `-m full` alone, as parts of names. First cases where others of the same test, or of the
-# same mistake, run always; then files of parts that stand apart, of which others ask the essential.
-LONG = [
-    r"test_wide_circuit_density\.py::test_draws_have_the_moments_of_the_circuit",
-    r"test_evaluation\.py::test_float32_keeps_six_digits",
-    r"test_circuit_density\.py::test_nuts_agrees_with_the_top_down_sampler",
-    r"test_circuit_density_tensors\.py::test_stochastic_gradients_find_the_posterior",
-    r"circuits/test_(circuit_parts|tree_circuits)\.py",
-    r"densities/test_(circuit_density_tensors|wide_circuit_density)\.py",
-    r"examples/test_convolutional\.py",
-    r"test_compiled_draws_are_those_of_the_leaf\[(log_|lomax|exp|beta|geometric)",
-    r"test_compiled_draws_are_those_of_the_leaf\[(binomial|bernoulli|negative_binomial)",
-    r"test_the_run_and_the_posterior_are_saved\[(zone|period)\]",
-    r"test_wide_circuit_density\.py::test_nuts_finds_the_conjugate_posterior",
-]

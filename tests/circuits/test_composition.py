@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
+from pymc_spn.factor_graphs.circuit_form import FieldCircuit
 from tests.modes import PLAIN
 from tests.shared_circuits import build, coded, codes_of, random_parameters
 
@@ -177,7 +178,7 @@ def test_declared_supports_are_kept():
 
 
 def test_a_circuit_that_holds_its_parameters_is_a_part():
-    field = ps.factor_graphs.FieldCircuit(*LEVEL[0], 0.0)
+    field = FieldCircuit(*LEVEL[0], 0.0)
     found = ps.circuits.product_of([field, of_numbers(0)])
     rows = np.hstack([[[0.0], [np.nan]], numbers(0)[:2]])
     expected = field.log_density(coded(field.circuit, rows[:, :1])).values + log_density(of_numbers(0), rows[:, 1:])

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from pymc_spn.circuits.estimation.fit_steps import ExpectationMaximisation
 
-from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
@@ -99,16 +97,3 @@ def test_gradients_of_a_graph_agree_in_both_ways(families, n_sums):
         assert both[0][9] == -np.inf
         for i in (1, 2):
             np.testing.assert_allclose(both[i], alone[i], rtol=1e-11, atol=1e-12)
-
-
-def test_expected_statistics_agree_in_both_ways():
-    usual = np.random.default_rng(3).normal(40.0, 1.0, (40, 2))
-    at = Parameterised(APART, *APART_PARAMETERS)
-
-    def statistics(rows):
-        log_likelihood, expected = ExpectationMaximisation(APART, rows, range(len(rows)), {}, 0.0, 0.0).expectation(at)
-        return log_likelihood, *expected
-
-    together, alone, between = (statistics(r) for r in (np.vstack([usual, BETWEEN]), usual, BETWEEN))
-    for whole, *parts in zip(together, alone, between, strict=True):
-        np.testing.assert_allclose(whole, sum(parts), rtol=1e-12, atol=1e-250)

@@ -335,7 +335,7 @@ def test_conditions_and_marginals_are_circuits():
         assert abs(share.mean() - p) < 5.0 * np.sqrt(p * (1 - p) / len(inside)) + 1e-3
 
 
-def test_information_is_numerical():
+def test_information_is_simulated():
     model, parts = of_numbers()
     pair = [(w, m[[0, 2]], c[np.ix_([0, 2], [0, 2])]) for w, m, c in parts]
 

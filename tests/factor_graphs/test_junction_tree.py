@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import pymc_spn as ps
 from pymc_spn import FactorGraph
 from pymc_spn.factor_graphs.plan import TooWideError
 from tests.factor_graphs.graphs import build, graphs
@@ -155,14 +154,6 @@ def test_later_factors_do_not_reach_a_compiled_tree():
     tree = fg.compile()
     fg.add_factor(("a",), [0.0, 5.0])
     assert tree.infer().marginal("a").values.tolist() == [0.5, 0.5]
-
-
-def test_inner_product_of_a_compiled_graph_with_itself():
-    fg = ps.FactorGraph.hmm(3, np.log([0.6, 0.4]), np.log([[0.7, 0.3], [0.2, 0.8]]))
-    circuit = fg.compile().to_circuit()
-    rows = np.array(list(np.ndindex(2, 2, 2)), float)
-    logs = circuit.log_density(coded(circuit.circuit, rows)).values
-    assert float(ps.circuits.renyi_entropy(circuit)) == pytest.approx(-np.log(np.exp(2.0 * logs).sum()), abs=1e-12)
 
 
 def test_a_compiled_circuit_answers_as_enumeration_does():
