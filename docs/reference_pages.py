@@ -43,7 +43,7 @@ TOPICS = {
     "DagDraws": {
         "Make and save": "from_idata save to_group",
         "Edges": "edge_probabilities edge_table edges_given_order consensus",
-        "Graphs": "names graphs cpdags",
+        "Graphs": "names graphs",
         "Trust": "edge_diagnostics check_scores",
     },
     "TreePosterior": {
@@ -75,7 +75,7 @@ TOPICS = {
     "NamedGraph": {
         "Make": "from_edges from_networkx",
         "Edges": "directed undirected edges parents order cpdag log_linear_extensions",
-        "Other formats": "to_array to_networkx to_dot to_dagitty",
+        "Other formats": "to_networkx to_dot to_dagitty",
     },
     "LocalScores": {
         "Make": "from_data",

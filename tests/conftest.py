@@ -9,12 +9,11 @@ statistical validation and writes what it found to `full_runs.md`.
 """
 
 import os
-import re
 
 import pytest
 from full_runs import write_runs
 from hypothesis import settings
-from tiers import LONG, REST
+from tiers import REST
 
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -42,13 +41,6 @@ def pytest_ignore_collect(collection_path, config):
     folder, name = collection_path.parent.name, collection_path.stem.removeprefix("test_")
     in_rest = name in REST.get(folder, "").split()
     return True if in_rest != (config.option.tier == "rest") else None
-
-
-@pytest.hookimpl(tryfirst=True)  # before those that are not chosen by their marks are taken out
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if any(re.search(name, item.nodeid) for name in LONG):
-            item.add_marker(pytest.mark.full)
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -328,7 +328,6 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
         {
             "edges": lambda g: g.edge_probabilities(),
             "diagnostics": lambda g: g.edge_diagnostics(),
-            "classes": lambda g: g.cpdags(),
         },
     ),
     "GraphDraws": (

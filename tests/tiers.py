@@ -1,4 +1,4 @@
-"""Which files of tests are in the second tier, and which cases only `-m full` runs; see `conftest.py`."""
+"""Which files of tests are in the second tier; see `conftest.py`."""
 
 # Files of the second tier, by folder. A new file is in the first until it is named here.
 REST = {
@@ -22,7 +22,7 @@ REST = {
         union_posterior variational_posterior
     """,
     "networks": """
-        added_family calibration chain_runs chain_weights changed_models distributions
+        calibration chain_runs chain_weights changed_models distributions
         draw_averages geweke hyperparameters draw_blocks joint_cells leaf_kernels leaf_priors
         gap_indicators joint_leaves joint_posteriors kernels left_out log_space missing_cells mixed_counts
         predictive_checks published recorded_cells rounded_cells statistics step_methods

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_spn.dags import draw_kernels, order_gibbs_kernels
 from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each, bits_of
 from pymc_spn.dags.constraints import Constraints
-from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
+from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
 

@@ -13,7 +13,6 @@ from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
     import networkx as nx
-    import xarray as xr
 
 MOST_VARIABLES = 64  # of which a set is one 64-bit word
 MOST_IDEALS = 10_000_000
@@ -360,18 +359,6 @@ class DAG(NamedGraph):
             return super()._positions()
         number = {name: i for i, name in enumerate(self.names)}
         return in_layers(self.adjacency, [number[name] for name in self.order])
-
-    def to_array(self) -> "xr.DataArray":
-        """Labelled adjacency (parent, child).
-
-        Examples
-        --------
-        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).to_array().sel(parent="a", child="b").item()
-        True
-        """
-        import xarray as xr
-
-        return xr.DataArray(self.adjacency, {"parent": list(self.names), "child": list(self.names)}, name="dag")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

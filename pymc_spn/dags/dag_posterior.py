@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_spn.dags.exact_support import sums_soon
 from pymc_spn.dags.labelled_answers import Evidence, Seed, clashes, count, in_words
 from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
 from pymc_spn.dags.local_scores import LocalScores, check_scores
@@ -16,6 +15,7 @@ from pymc_spn.dags.mcmc_posterior import DagDraws
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.dags.prefix_lattice import sums_soon
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
 from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.html_repr import Facts

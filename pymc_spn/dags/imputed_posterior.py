@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
-from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ASKING, ExactQueries
+from pymc_spn.dags.exact_queries import ASKING, ExactQueries, refuse_left_out
 from pymc_spn.dags.imputed_tables import Imputations, completed_tables, refuse_unlike
 from pymc_spn.dags.labelled_answers import (
     Edges,

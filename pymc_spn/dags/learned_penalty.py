@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags.exact_support import SOON, exact_lattice, sums_soon
 from pymc_spn.dags.parent_set_scores import ParentSetScores
+from pymc_spn.dags.prefix_lattice import SOON, exact_lattice, sums_soon
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 

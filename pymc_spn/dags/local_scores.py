@@ -7,8 +7,7 @@ import numpy as np
 
 from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
-from pymc_spn.dags.interventions import intervened_cells
-from pymc_spn.dags.lagged_columns import with_lags
+from pymc_spn.dags.lagged_columns import intervened_cells, with_lags
 from pymc_spn.dags.learned_penalty import is_learned, learned_penalty, refuse_unlearnable
 from pymc_spn.dags.mixed_score import ConditionalGaussian
 from pymc_spn.dags.parent_set_scores import ParentSetScores

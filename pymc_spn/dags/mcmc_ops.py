@@ -22,52 +22,43 @@ NOT_WRITTEN = (
 )
 
 
-class OrderLogWeight(Op):
+class _LogWeight(Op):
+    """Log weight of a state (d,), and the arrays of its kernel."""
+
+    __props__ = ()
+
+    def make_node(self, *inputs):
+        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar()])
+
+    def infer_shape(self, node, shapes):
+        return [()]
+
+    def perform(self, node, inputs, output_storage):
+        output_storage[0][0] = np.asarray(self.kernel(*inputs))
+
+
+class OrderLogWeight(_LogWeight):
     """Log weight of the positions (d,) of an order, and the arrays of `positions_log_weight`."""
 
-    __props__ = ()
-
-    def make_node(self, *inputs):
-        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(positions_log_weight(*inputs))
+    kernel = staticmethod(positions_log_weight)
 
 
-class PartitionLogWeight(Op):
+class PartitionLogWeight(_LogWeight):
     """Log weight of the block numbers (d,) of an ordered partition, and the arrays of `blocks_log_weight`."""
 
-    __props__ = ()
-
-    def make_node(self, *inputs):
-        return Apply(self, [pt.as_tensor_variable(x) for x in inputs], [pt.dscalar()])
-
-    def infer_shape(self, node, shapes):
-        return [()]
-
-    def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = np.asarray(blocks_log_weight(*inputs))
+    kernel = staticmethod(blocks_log_weight)
 
 
 flat_log_weight = FlatLogDensity(NO_GRADIENT)  # of what a step writes
 
 
 @register_funcify_default_op_cache_key(OrderLogWeight)
-def _(op, node, **kwargs):
-    @numba_njit
-    def order_log_weight(positions, lookup, offsets, log_sums, must_precede):
-        return np.asarray(positions_log_weight(positions, lookup, offsets, log_sums, must_precede))
-
-    return order_log_weight, source_version()
-
-
 @register_funcify_default_op_cache_key(PartitionLogWeight)
 def _(op, node, **kwargs):
-    @numba_njit
-    def partition_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores):
-        return np.asarray(blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores))
+    kernel = op.kernel
 
-    return partition_log_weight, source_version()
+    @numba_njit
+    def log_weight(*inputs):
+        return np.asarray(kernel(*inputs))
+
+    return log_weight, source_version()

@@ -379,7 +379,7 @@ class DagDraws(NotebookRepr):
         >>> dag_draws_of_orders.edges_given_order(scores).dims
         ('chain', 'draw', 'parent', 'child')
         """
-        from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
+        from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
 
         self.check_scores(scores)
         n, m, d = self.state.shape
@@ -403,19 +403,6 @@ class DagDraws(NotebookRepr):
                 "scores must be the LocalScores of the model, and their values are others: these are scores of other "
                 "data, or of another score, prior or choice of candidates"
             )
-
-    def cpdags(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool: equivalence classes of the drawn graphs, as `CPDAG.adjacency`.
-
-        Examples
-        --------
-        >>> dag_draws.cpdags().dims
-        ('chain', 'draw', 'parent', 'child')
-        """
-        from pymc_spn.dags.dag import to_cpdags
-
-        flat = self._graphs.reshape(-1, *self._graphs.shape[2:])
-        return self._labelled(to_cpdags(flat).reshape(self._graphs.shape), "cpdags", exactness="monte-carlo")
 
     def to_group(self) -> "xr.Dataset":
         """Graphs and state as a group for a DataTree: ``idata[name] = draws.to_group()``.

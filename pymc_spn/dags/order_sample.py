@@ -7,11 +7,11 @@ import numpy as np
 
 from pymc_spn.dags import order_gibbs_kernels
 from pymc_spn.dags.candidates import bits_of
-from pymc_spn.dags.edges_of_orders import edges_given_orders
 from pymc_spn.dags.labelled_answers import Evidence, joined
 from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.order_mcmc_kernels import order_log_weights
 from pymc_spn.dags.order_paths import OrderPaths
+from pymc_spn.dags.parent_set_scores import edges_given_orders
 from pymc_spn.numerics.answer_steps import Counter
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.cluster_clients import worked_out

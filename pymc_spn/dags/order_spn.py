@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_spn.dags.edges_left_out import refuse_left_out
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ASKING, ExactQueries
+from pymc_spn.dags.exact_queries import ASKING, ExactQueries, refuse_left_out
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
@@ -119,8 +118,8 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         >>> ps.OrderSPN.exact(scores).names
         ('age', 'income', 'debt')
         """
-        from pymc_spn.dags.exact_support import exact_lattice
         from pymc_spn.dags.passes import SUMS_TO_AND_FROM
+        from pymc_spn.dags.prefix_lattice import exact_lattice
 
         check_scores(scores)
         with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:

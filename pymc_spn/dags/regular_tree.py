@@ -163,28 +163,6 @@ class RegularTree:
         """Log of the summed weight of all pairs of order and graph in the support: the largest lower bound."""
         return float(self._weigh(scores)[0][0])
 
-    def lower_bound(self, scores: LocalScores, log_weights: np.ndarray) -> float:
-        """Evidence lower bound at any weights (normalised in each sum), with leaves at their optimum.
-
-        Parameters
-        ----------
-        scores : LocalScores
-        log_weights : (n_products,) float64
-
-        References
-        ----------
-        Proposition 5, with the sign of the entropy as -E log q.
-        """
-        values = self._weigh(scores)[0].copy()
-        for t in range(self.before.size - 1, -1, -1):
-            a, b = self.ptr[t], self.ptr[t + 1]
-            if a < b:
-                below = values[2 * a + 1 : 2 * b + 1].reshape(-1, 2).sum(axis=1)
-                shares = np.exp(log_weights[a:b])
-                some = shares > 0
-                values[t] = np.sum(shares[some] * (below[some] - log_weights[a:b][some]))
-        return float(values[0])
-
     def _weigh(self, scores: LocalScores) -> tuple[np.ndarray, np.ndarray]:
         if scores.names != self.names:
             raise ValueError(

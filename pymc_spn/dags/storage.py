@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
-from pymc_spn.dags.exact_support import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.labelled_answers import Evidence
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mixed_rows import MixedRows
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.dags.prefix_lattice import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.score_sizes import MOST_SCORED

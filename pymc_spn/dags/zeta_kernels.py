@@ -5,7 +5,6 @@ import math
 import numpy as np
 from numba import njit
 
-from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.elementary import fast_exp, fast_log
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -167,34 +166,23 @@ def first_level(a, start, stop, upward):
     higher_bits(a, start, stop, 8, upward)
 
 
-@inner_kernel
-def _sums(a, upward):
+@kernel
+def superset_sums(a):
+    """In place: entry m becomes the sum over all supersets of m.
+
+    Bits are worked on three at a time in vectors of eight. Small bits are summed while their block is in the
+    first-level cache, middle ones while it is in the second-level cache.
+    """
     if a.size < SMALL:
-        _small_sums(a, upward)
+        _small_sums(a, True)
         return
     n = a.size // LANES
     first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
     for start in range(0, n, second):
         for low in range(start, start + second, first):
-            first_level(a, low, low + first, upward)
-        higher_bits(a, start, start + second, first, upward)
-    higher_bits(a, 0, n, second, upward)
-
-
-@kernel
-def subset_sums(a):
-    """In place: entry m becomes the sum over all subsets of m.
-
-    Bits are worked on three at a time in vectors of eight. Small bits are summed while their block is in the
-    first-level cache, middle ones while it is in the second-level cache.
-    """
-    _sums(a, False)
-
-
-@kernel
-def superset_sums(a):
-    """In place: entry m becomes the sum over all supersets of m."""
-    _sums(a, True)
+            first_level(a, low, low + first, True)
+        higher_bits(a, start, start + second, first, True)
+    higher_bits(a, 0, n, second, True)
 
 
 @inner_kernel
@@ -326,15 +314,6 @@ def all_log_sums(offsets, log_scores, out):
         if must_stop_after(50 * (offsets[i + 1] - offsets[i]), unchecked):
             return
         log_sums_of(log_scores[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]])
-
-
-@inner_kernel
-def add_by_bits(terms, out):
-    """Add to entry m of a table the sum of the terms of its set bits."""
-    running = np.zeros(out.size)
-    for m in range(1, out.size):
-        running[m] = running[m & (m - 1)] + terms[lowest_bit(m)]
-        out[m] += running[m]
 
 
 @kernel

@@ -50,11 +50,10 @@ def gathering_half(d, source, out, upper):
 def passes(d):
     """By name, functions that make d 2^d additions."""
     tables, out = (np.zeros(1 << d), np.zeros(1 << d)), np.empty(1 << d)
-    blocked = zeta_kernels.subset_sums, zeta_kernels.superset_sums
     halves = {
         "plain": lambda k: plain_half(d, tables[k], k == 1),
         "gathering": lambda k: gathering_half(d, tables[0], out, k),
-        "blocked": lambda k: blocked[k](tables[k]),
+        "blocked": lambda k: zeta_kernels.superset_sums(tables[k]),
     }
     return {name: lambda half=half: for_each(half, range(2)) for name, half in halves.items()}
 

@@ -286,14 +286,6 @@ def test_chains_apart_are_warned_of(runs, monkeypatch, tmp_path):
     assert len(seen) == 1 and "log score: R-hat" in repr(draws)
 
 
-def test_equivalence_classes_of_draws(runs):
-    draws = ps.DagDraws.from_idata(runs["partition"][1])
-    graphs, classes = draws.graphs().values, draws.cpdags().values
-    assert (classes | classes.swapaxes(2, 3) == graphs | graphs.swapaxes(2, 3)).all()
-    one = ps.DAG(draws.names, graphs[1, 7]).cpdag()
-    np.testing.assert_array_equal(one.adjacency, classes[1, 7])
-
-
 def test_pinned_places_are_allowed():
     """Tiers that leave one order only: nothing moves but the graph."""
     scores = ps.LocalScores.from_data(gaussian_table(3), tiers=[["v1"], ["v0"], ["v2"]])

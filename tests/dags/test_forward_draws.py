@@ -63,8 +63,7 @@ def agree(drawn, law):
     return chisquare(observed, np.array(expected) * sum(observed) / sum(expected)).pvalue
 
 
-@pytest.mark.parametrize("tiers", [None, [["v0", "v2"], ["v1", "v3"]]])
-@pytest.mark.parametrize("kind", ["order", "partition"])
+@pytest.mark.parametrize(("kind", "tiers"), [("order", [["v0", "v2"], ["v1", "v3"]]), ("partition", None)])
 def test_draws_follow_the_enumerated_law(kind, tiers):
     scores = rough_scores(4, spread=1.0, tiers=tiers)
     law = {"order": order_laws, "partition": partition_laws}[kind](scores)
@@ -80,9 +79,9 @@ def test_draws_follow_the_enumerated_law(kind, tiers):
 
 @pytest.mark.parametrize("spread", [0.5, 25.0])
 def test_sums_over_partitions_are_those_over_graphs(spread):
-    scores = rough_scores(5, spread=spread)
-    sums = np.full(3**5, -np.inf)
-    partition_sums(5, *arrays(scores), sums)
+    scores = rough_scores(4, spread=spread)
+    sums = np.full(3**4, -np.inf)
+    partition_sums(4, *arrays(scores), sums)
     assert sums[0] == pytest.approx(weights_by_level(scores)[1], abs=1e-10)
 
 

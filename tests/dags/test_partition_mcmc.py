@@ -8,8 +8,8 @@ import reference_dags as brute
 import pymc_spn as ps
 from pymc_spn.dags import partition_mcmc_graphs as graphs_of
 from pymc_spn.dags import partition_mcmc_kernels as kernels
-from pymc_spn.dags.edges_of_orders import edges_given_orders, pair_matrix
 from pymc_spn.dags.mcmc_chain import OrderChain, PartitionChain
+from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
 from tests.dags.score_tables import (
     arrays,
     gaussian_table,

@@ -99,66 +99,6 @@ def test_queries_agree_with_draws(six):
     assert np.isfinite(post.causal_effects()).all()
 
 
-def test_adam_approaches_the_closed_form(six):
-    """The paper optimises the bound by Adam at rate 0.1 for 700 steps: it ends just below the closed form."""
-    scores, post = six
-    tree = post.tree
-    best = tree.log_mass(scores)
-    assert tree.lower_bound(scores, tree.log_weights(scores)) == pytest.approx(best, abs=1e-10)
-    logits = np.zeros(tree.n_products)
-    first, second = np.zeros_like(logits), np.zeros_like(logits)
-    bounds = []
-    for step in range(1, 701):
-        value, gradient = bound_and_gradient(tree, scores, logits)
-        bounds.append(value)
-        first = 0.9 * first + 0.1 * gradient
-        second = 0.999 * second + 0.001 * gradient**2
-        logits += 0.1 * (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-    value, _ = bound_and_gradient(tree, scores, logits)
-    assert value <= best + 1e-10
-    assert best - value < 1e-4 < best - bounds[0]
-
-
-def bound_and_gradient(tree, scores, logits):
-    """Lower bound at softmax weights, by the paper's recursion, with its gradient by hand."""
-    log_w = normalised(tree, logits)
-    values = tree._weigh(scores)[0].copy()
-    for t in range(tree.before.size - 1, -1, -1):
-        a, b = tree.ptr[t], tree.ptr[t + 1]
-        if a < b:
-            below = values[2 * a + 1 : 2 * b + 1].reshape(-1, 2).sum(axis=1)
-            values[t] = np.sum(np.exp(log_w[a:b]) * (below - log_w[a:b]))
-    reach = np.zeros(tree.before.size)
-    reach[0] = 1.0
-    gradient = np.zeros_like(logits)
-    for t in range(tree.before.size):
-        a, b = tree.ptr[t], tree.ptr[t + 1]
-        if a < b:
-            w = np.exp(log_w[a:b])
-            below = values[2 * a + 1 : 2 * b + 1].reshape(-1, 2).sum(axis=1)
-            gradient[a:b] = reach[t] * w * (below - log_w[a:b] - values[t])
-            reach[2 * a + 1 : 2 * b + 1] = np.repeat(reach[t] * w, 2)
-    return values[0], gradient
-
-
-def normalised(tree, logits):
-    out = logits.copy()
-    for t in range(tree.before.size):
-        a, b = tree.ptr[t], tree.ptr[t + 1]
-        if a < b:
-            out[a:b] -= np.logaddexp.reduce(out[a:b])
-    return out
-
-
-def test_bound_at_other_weights_is_lower(six):
-    scores, post = six
-    tree = post.tree
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        other = normalised(tree, rng.normal(size=tree.n_products))
-        assert tree.lower_bound(scores, other) < tree.log_mass(scores) - 1e-3
-
-
 # ---- determinism
 def tree_of(names, splits_of_root, halves):
     """Three-level tree by hand: splits of the root, and one split of each of their parts with two variables."""

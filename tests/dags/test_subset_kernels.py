@@ -21,12 +21,11 @@ def by_bits(table, upward):
 
 
 @pytest.mark.parametrize("k", [*range(14), 16, 17])  # 2^15 entries are one block of the second-level cache
-def test_sums_over_subsets_and_supersets(k):
+def test_sums_over_supersets(k):
     table = np.random.default_rng(k).random(1 << k)
-    for kernel, upward in ((zeta_kernels.subset_sums, 0), (zeta_kernels.superset_sums, 1)):
-        out = table.copy()
-        kernel(out)
-        np.testing.assert_allclose(out, by_bits(table, upward), rtol=EXACT)
+    out = table.copy()
+    zeta_kernels.superset_sums(out)
+    np.testing.assert_allclose(out, by_bits(table, 1), rtol=EXACT)
 
 
 @pytest.mark.parametrize("k", [0, 3, 6, 11, 16])
