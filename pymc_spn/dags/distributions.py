@@ -26,7 +26,8 @@ from pymc_spn.tables.dimensions import own_dimension
 class _ForwardDrawn(RandomVariable):
     """A random variable whose draws are those of one function of its state and of arrays that follow from scores."""
 
-    dtype, numba_type = "int64", types.int64
+    dtype = "int64"
+    numba_type: Any = types.int64
 
     @classmethod
     def rng_fn(cls, rng, *parameters_and_size):

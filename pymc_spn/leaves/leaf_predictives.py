@@ -132,7 +132,7 @@ def largest_of_predictives(leaves: Leaves, within: ColumnRange) -> tuple[np.ndar
             continue
         rows, family = part.leaf_rows(params), EXPLICIT.get(part.leaves)
         mode = np.round(rows[:, 0]) if family is None else family.mode(rows)
-        highest = np.inf if part.highest is None or family is None else family.ends(rows)[1]
+        highest = np.inf if part.highest is None or family is None or family.ends is None else family.ends(rows)[1]
         shaped = type(params)(*(np.asarray(v)[:, None] for v in params))
         density = partial(part.prior.predictive_log_density, shaped)
         x[which], logs[which] = largest_within(density, mode, np.full(n, part.lowest), highest, within)

@@ -52,7 +52,8 @@ def row_box(law: Law) -> RowBox:
     """
     least = {"positive": LEAST_POSITIVE, "count": 0.0}
     n = len(law.columns)
-    low, high, values = np.full(n, -np.inf), np.full(n, np.inf), [None] * n
+    low, high = np.full(n, -np.inf), np.full(n, np.inf)
+    values: list[np.ndarray | None] = [None] * n
     n_levels, spiked = law.n_levels, law.grows_at_zero
     for d, column in enumerate(law.columns):
         event: Any = law.known(d)
@@ -69,8 +70,9 @@ def row_box(law: Law) -> RowBox:
         if values[d] is None and n_levels[d]:
             levels = np.arange(float(n_levels[d]))
             values[d] = levels[(levels >= low[d]) & (levels <= high[d])]
-        if values[d] is not None:
-            low[d], high[d] = values[d][0], values[d][-1]
+        listed = values[d]
+        if listed is not None:
+            low[d], high[d] = listed[0], listed[-1]
     return RowBox(low, high, tuple(values), ~law.is_density)
 
 

@@ -1,6 +1,6 @@
 """Convolutional architectures under an Indian chefs process prior: section 4.2 and Figure 5 of the paper, on CPU.
 
-    python -m tests.benchmarks.indian_chefs_architectures --out FOLDER [--figures FOLDER] [--chains 3] [--draws 120]
+    python -m tests.benchmarks.indian_chefs_architectures --out FOLDER [--chains 3] [--draws 120]
 
 Scikit-learn's digits of 8 x 8 pixels, three classes; two thirds of the rows are fitted, the others are the test set.
 The log evidence of a graph is the log likelihood at trained weights from a cold start, equation (21): an
@@ -35,7 +35,6 @@ OF_NODES = ("mean", "sd", "min", "max")
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="folder of the chains, continued if it holds some")
-    arguments.add_argument("--figures", help="folder for the figures")
     arguments.add_argument("--json", help="also write all figures to this file")
     arguments.add_argument("--classes", type=int, nargs="+", default=[1, 2, 3])
     arguments.add_argument("--chains", type=int, default=3)
@@ -68,10 +67,6 @@ def main():
         ("Cold starts", noise_table(draws, evidence)),
         ("Chains", chain_table(idata, evidence)),
     ]
-    if options.figures:
-        from tests.benchmarks.indian_chefs_architectures_figures import draw_all
-
-        draw_all(Path(options.figures), draws, posterior, prior)
     finish(options, sections, {"machine": machine(), "tables": dict(sections)})
 
 

@@ -94,11 +94,6 @@ def sets(options, names):
     return markdown_table([*header, "notes"], rows) if rows else ""
 
 
-def mean_of(records, key):
-    values = [r[key] for r in records]
-    return f"{np.mean(values):.2f}" if values else "–"
-
-
 def samplers(runs, names, c):
     """The default against each other sampler, paired over the seeds that both have finished.
 

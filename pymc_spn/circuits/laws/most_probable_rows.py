@@ -79,6 +79,7 @@ def _largest_leaves(
             parameters, rows = given.parameters[name][which], np.tile(row[own], (which.size, 1))
             asked = np.flatnonzero(np.isnan(row[own])).tolist()
             if asked and isinstance(family, EllipticalFamily):
+                law: Any
                 law, conditional = family.columns_of_rows(parameters, rows, asked)
                 at = law.location_and_scale(conditional)[0] if len(asked) > 1 else law.mode(conditional)[:, None]
                 rows[:, asked] = at
