@@ -1,1 +1,1 @@
-"""The most probable row: a first ascent, then a best-first search over boxes with a bound."""
+"""The most probable row: ascents from the best induced trees."""
