@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from numba import objmode, types
+from numba import objmode
 from pymc.distributions.distribution import Distribution
 from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
@@ -27,7 +27,6 @@ class _ForwardDrawn(RandomVariable):
     """A random variable whose draws are those of one function of its state and of arrays that follow from scores."""
 
     dtype = "int64"
-    numba_type: Any = types.int64
 
     @classmethod
     def rng_fn(cls, rng, *parameters_and_size):
@@ -48,7 +47,7 @@ class _ForwardDrawn(RandomVariable):
 class OrderRV(_ForwardDrawn):
     """Position of each variable in an order."""
 
-    name, signature, numba_type = "DagOrder", "(d),(d,b,c),(o),(s),(d)->(d)", types.int64[::1]
+    name, signature = "DagOrder", "(d),(d,b,c),(o),(s),(d)->(d)"
     _print_name = ("DagOrder", "\\operatorname{DagOrder}")
 
     @staticmethod
@@ -61,7 +60,7 @@ class OrderRV(_ForwardDrawn):
 class PartitionRV(_ForwardDrawn):
     """Block number of each variable in an ordered partition."""
 
-    name, signature, numba_type = "DagPartition", "(d),(d,b,c),(o),(s),(s),(s)->(d)", types.int64[::1]
+    name, signature = "DagPartition", "(d),(d,b,c),(o),(s),(s),(s)->(d)"
     _print_name = ("DagPartition", "\\operatorname{DagPartition}")
 
     @staticmethod
@@ -74,7 +73,7 @@ class PartitionRV(_ForwardDrawn):
 class OrderLogScoreRV(_ForwardDrawn):
     """Log weight of an order; when sampling, the step writes it."""
 
-    name, signature, dtype, numba_type = "DagLogScore", "(d),(d,b,c),(o),(s),(d)->()", "float64", types.float64
+    name, signature, dtype = "DagLogScore", "(d),(d,b,c),(o),(s),(d)->()", "float64"
     _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
 
     @staticmethod
@@ -87,7 +86,7 @@ class OrderLogScoreRV(_ForwardDrawn):
 class PartitionLogScoreRV(_ForwardDrawn):
     """Log weight of an ordered partition; when sampling, the step writes it."""
 
-    name, signature, dtype, numba_type = "DagLogScore", "(d),(d,b,c),(o),(s),(s),(s)->()", "float64", types.float64
+    name, signature, dtype = "DagLogScore", "(d),(d,b,c),(o),(s),(s),(s)->()", "float64"
     _print_name = ("DagLogScore", "\\operatorname{DagLogScore}")
 
     @staticmethod
@@ -133,47 +132,106 @@ def n_edges(parents: np.ndarray) -> int:
 
 
 # Forward draws are rare, and their sums are made and remembered in Python; Numba wants the type of a result in writing.
-def _through_python(op, node):
-    draw, out_type = op.draw_one, op.numba_type
+@numba_core_rv_funcify.register(OrderRV)
+def _(op, node):
+    draw = op.draw_one
 
     @numba_njit
-    def drawn(rng, *inputs):
-        with objmode(out=out_type):
-            out = draw(rng, *inputs)
+    def positions(rng, start, lookup, offsets, log_sums, must_precede):
+        with objmode(out="int64[::1]"):
+            out = draw(rng, start, lookup, offsets, log_sums, must_precede)
         return out
 
-    return drawn, None
+    return positions, None
 
 
-for _rv in (OrderRV, PartitionRV, OrderLogScoreRV, PartitionLogScoreRV, OrderEdgeCountRV, PartitionEdgeCountRV):
-    numba_core_rv_funcify.register(_rv)(_through_python)
+@numba_core_rv_funcify.register(PartitionRV)
+def _(op, node):
+    draw = op.draw_one
+
+    @numba_njit
+    def blocks(rng, start, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="int64[::1]"):
+            out = draw(rng, start, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return blocks, None
 
 
-class _State(Distribution):
-    """A state, or a quantity of it: drawn given the state, written by the step, and without a say in the density."""
+@numba_core_rv_funcify.register(OrderLogScoreRV)
+def _(op, node):
+    draw = op.draw_one
+
+    @numba_njit
+    def log_score(rng, positions, lookup, offsets, log_sums, must_precede):
+        with objmode(out="float64"):
+            out = draw(rng, positions, lookup, offsets, log_sums, must_precede)
+        return out
+
+    return log_score, None
+
+
+@numba_core_rv_funcify.register(PartitionLogScoreRV)
+def _(op, node):
+    draw = op.draw_one
+
+    @numba_njit
+    def log_score(rng, blocks, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="float64"):
+            out = draw(rng, blocks, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return log_score, None
+
+
+@numba_core_rv_funcify.register(OrderEdgeCountRV)
+@numba_core_rv_funcify.register(PartitionEdgeCountRV)
+def _(op, node):
+    draw = op.draw_one
+
+    @numba_njit
+    def edge_count(rng, state, candidates, lookup, offsets, log_sums, ranked, log_scores):
+        with objmode(out="int64"):
+            out = draw(rng, state, candidates, lookup, offsets, log_sums, ranked, log_scores)
+        return out
+
+    return edge_count, None
+
+
+class _Order(Distribution):
+    rv_op = OrderRV()
 
     @classmethod
     def dist(cls, *parameters, **kwargs):
         return super().dist(list(parameters), **kwargs)
 
+    def support_point(rv, size, start, *arrays):
+        return start
 
-def _start(rv, size, start, *arrays):
-    return start
-
-
-def _weight_of(log_weight):
     def logp(value, start, *arrays):
-        return log_weight(value, *arrays)
-
-    return logp
+        return OrderLogWeight()(value, *arrays)
 
 
-class _Order(_State):  # PyMC reads support point and density from the class itself, not its bases
-    rv_op, support_point, logp = OrderRV(), _start, _weight_of(OrderLogWeight())
+class _Partition(Distribution):
+    rv_op = PartitionRV()
+
+    @classmethod
+    def dist(cls, *parameters, **kwargs):
+        return super().dist(list(parameters), **kwargs)
+
+    def support_point(rv, size, start, *arrays):
+        return start
+
+    def logp(value, start, *arrays):
+        return PartitionLogWeight()(value, *arrays)
 
 
-class _Partition(_State):
-    rv_op, support_point, logp = PartitionRV(), _start, _weight_of(PartitionLogWeight())
+class _WrittenByStep(Distribution):
+    """A quantity of the state: drawn given the state, written by the step, and without a say in the density."""
+
+    @classmethod
+    def dist(cls, *parameters, **kwargs):
+        return super().dist(list(parameters), **kwargs)
 
 
 def _zero(rv, size, *parameters):
@@ -195,19 +253,19 @@ def _flat_at(log_weight):
     return logp
 
 
-class _OrderLogScore(_State):
+class _OrderLogScore(_WrittenByStep):  # PyMC reads support point and density from the class itself, not its bases
     rv_op, support_point, logp = OrderLogScoreRV(), _zero, _flat_at(OrderLogWeight())
 
 
-class _PartitionLogScore(_State):
+class _PartitionLogScore(_WrittenByStep):
     rv_op, support_point, logp = PartitionLogScoreRV(), _zero, _flat_at(PartitionLogWeight())
 
 
-class _OrderEdgeCount(_State):
+class _OrderEdgeCount(_WrittenByStep):
     rv_op, support_point, logp = OrderEdgeCountRV(), _zero, _flat
 
 
-class _PartitionEdgeCount(_State):
+class _PartitionEdgeCount(_WrittenByStep):
     rv_op, support_point, logp = PartitionEdgeCountRV(), _zero, _flat
 
 
