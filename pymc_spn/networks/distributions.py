@@ -242,6 +242,8 @@ def SPN(
     Yokoi and Sato (2024), Top-down Bayesian posterior sampling for sum-product networks, equations 6 to 13.
     """
     model = pm.modelcontext(None)
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {quoted(name)}: ps.SPN('x', observed=df)")
     if missing not in ("marginal", "draw"):
         raise ValueError(
             f'missing must be "marginal", which sums missing cells out, or "draw", which makes them a variable; '

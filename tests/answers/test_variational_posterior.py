@@ -312,7 +312,7 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'df'"):
             ask()
     missing = {"draw_circuits", "top_clusters", "diagnose", "stacked", "chain_weights"}
-    missing |= {"posterior_predictive", "predictive_check", "do"}  # which only refuses: no object offers it
+    missing |= {"posterior_predictive", "predictive_check"}
     assert missing == {name for name in dir(ps.SPNPosterior) if not name.startswith("_")} - set(dir(fitted()))
     with pytest.raises(ValueError, match="holds no assignments"):
         states_of_fit(fitted()).leave_one_out()
