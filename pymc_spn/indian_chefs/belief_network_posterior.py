@@ -104,7 +104,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
 
         Examples
         --------
-        >>> ps.BeliefNetworkPosterior.from_idata(chefs).edge_probabilities().dims
+        >>> ps.BeliefNetworkPosterior.from_idata(chefs).graphs.edge_probabilities().dims
         ('parent', 'child')
         """
         with reading(idata) as idata:
@@ -135,7 +135,8 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Examples
         --------
         >>> network.save(folder / "network.nc")
-        >>> ps.load(folder / "network.nc").edge_probabilities().equals(network.edge_probabilities())
+        >>> reloaded = ps.load(folder / "network.nc").graphs.edge_probabilities()
+        >>> reloaded.equals(network.graphs.edge_probabilities())
         True
         """
         save_tree(self.tree, path)
@@ -155,7 +156,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Examples
         --------
         >>> network.save(folder / "network.nc")
-        >>> ps.BeliefNetworkPosterior.load(folder / "network.nc").edge_probabilities().dims
+        >>> ps.BeliefNetworkPosterior.load(folder / "network.nc").graphs.edge_probabilities().dims
         ('parent', 'child')
         """
         return cls.from_idata(path)
