@@ -220,7 +220,7 @@ def LinearGaussianNetwork(
     ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
     ...     x = ps.LinearGaussianNetwork("x", graph, observed=rng.normal(size=(20, 2)))
     ...     drawn = pm.sample(**few)
-    >>> ps.BeliefNetworkPosterior.from_idata(drawn).edge_probabilities().dims
+    >>> ps.BeliefNetworkPosterior.from_idata(drawn).graphs.edge_probabilities().dims
     ('parent', 'child')
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
@@ -278,7 +278,7 @@ def SigmoidBeliefNetwork(
     ...     graph = ps.IndianChefsProcess("graph", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
     ...     x = ps.SigmoidBeliefNetwork("x", graph, observed=rng.integers(2, size=(20, 2)))
     ...     drawn = pm.sample(**few)
-    >>> ps.BeliefNetworkPosterior.from_idata(drawn).edge_probabilities().dims
+    >>> ps.BeliefNetworkPosterior.from_idata(drawn).graphs.edge_probabilities().dims
     ('parent', 'child')
     """
     kind, observed = frame_kind(observed), pandas_frame(observed, "observed")

@@ -325,7 +325,7 @@ def test_a_fit_rises_and_has_leaves_of_both_kinds():
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_question_has_the_answer_of_the_circuit(question):
     ours, theirs = (QUESTIONS[question](one) for one in (posterior(), circuit()))
-    tolerance = 1e-8 if question != "mutual_information" else 0.05  # 2,000 rows drawn by each: the difference has a standard error near 0.02
+    tolerance = 1e-8 if question != "mutual_information" else 0.05  # its standard error is near 0.02
     np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=tolerance)
 
 
