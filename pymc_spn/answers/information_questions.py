@@ -25,6 +25,13 @@ from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import EventLike
 
+if TYPE_CHECKING:
+    import xarray as xr
+
+SIMULATED = 10_000
+METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
+OF_LEVELS = f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
+
 
 def shares_of_cells(first: Any, second: Any, both: Any) -> np.ndarray:
     """Probabilities (4, ..) of both events, of each alone and of neither, from those of each and of both together."""
@@ -56,14 +63,6 @@ def refuse_density(argument: str, column: str, point: float) -> NoReturn:
 def refuse_likelihoods(argument: str, column: str) -> NoReturn:
     """Refuse soft evidence in the place of an event."""
     raise ValueError(f"{argument}: column {column!r} has likelihoods, which are not an event; give a set")
-
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-SIMULATED = 10_000
-METHODS = ("auto", "enumeration", "quadrature", "monte-carlo")
-OF_LEVELS = f'method="enumeration" needs binary or categorical columns with at most {MOST_STATES} combinations'
 
 
 def entropy(

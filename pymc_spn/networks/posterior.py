@@ -553,10 +553,6 @@ def diagnosis_of_chains(post: Any, questions: Questions | None, df: Any, max_row
     return diagnosis(post, questions, own)
 
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-
 def simulated_tables(post: Any, random_seed: Any) -> "xr.DataTree":
     """The group of `SPNPosterior.posterior_predictive`."""
     import xarray as xr
