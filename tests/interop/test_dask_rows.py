@@ -162,7 +162,7 @@ def test_what_is_wrong_is_said_at_once_or_with_its_partition(post, ddf):
         post.log_density(ddf[["x"]])
     with pytest.raises(ValueError, match="target must name one of the columns"):
         post.predict(ddf, "q")
-    with pytest.raises(TypeError, match=r"VariationalPosterior.predict\(\) missing 1 required"):
+    with pytest.raises(TypeError, match=r"predict\(\) missing 1 required positional argument: .target."):
         post.predict(ddf)
     with pytest.raises(TypeError, match=r"^df must be a dask DataFrame, got a dask Series$"):
         post.log_density(ddf["x"])
