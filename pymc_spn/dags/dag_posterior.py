@@ -104,8 +104,8 @@ class DagPosterior(OrderSPN):
         client : distributed.Client, optional
             As in `from_scores`.
         **knowledge
-            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds``, ``standardize`` and
-            ``max_gigabytes`` of `LocalScores.from_data`.
+            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds``, ``standardize``,
+            ``regular`` and ``max_gigabytes`` of `LocalScores.from_data`.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from pymc_spn.tables import Table
 from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
 
 
-def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np.ndarray, int]:
+def with_lags(table: Table, set_cells: np.ndarray, lags: int, regular: bool) -> tuple[Table, np.ndarray, int]:
     """A table with earlier rows next to each row, earliest first, and the present last.
 
     Parameters
@@ -23,6 +23,8 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np
         Cells that the experimenter set.
     lags : int
         How many earlier rows.
+    regular : bool
+        Whether labels of rows that are times or numbers must be at equal distances.
 
     Returns
     -------
@@ -36,7 +38,8 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np
     Raises
     ------
     ValueError
-        If there are too few rows or too many columns, or the table has such a name already.
+        If there are too few rows or too many columns, or the table has such a name already. If labels of rows say that
+        these are not in order or, where they must be, not at equal distances.
     """
     if not lags:
         return table, set_cells, 0
@@ -44,6 +47,7 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np
     if n < lags + 2:
         raise ValueError(f"lags = {lags} needs at least {lags + 2} rows, got {n}")
     refuse_many(d * (lags + 1))
+    _check_times(table.index, regular)
     columns, parts = [], []
     for k in range(lags, 0, -1):
         columns += [replace(c, name=f"{c.name}[t-{k}]") for c in table.columns]
@@ -57,6 +61,51 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int) -> tuple[Table, np
     earlier = d * lags
     cells = np.hstack([np.zeros((n - lags, earlier), bool), set_cells[lags:]])
     return Table((*columns, *table.columns), values, table.index[lags:]), cells, earlier
+
+
+def _check_times(index: pd.Index, regular: bool) -> None:
+    """Refuse rows that by their labels are not in the order of time, or not at equal distances if they must be."""
+    if isinstance(index, pd.MultiIndex):
+        raise ValueError(
+            "lags: rows have several labels each, as those of several series have. Give one series, with one label a "
+            "row, or df.reset_index(drop=True)"
+        )
+    times = index
+    if index.inferred_type in ("date", "datetime", "string"):  # "2024-05-31", as a file has it
+        times = pd.to_datetime(index, format="ISO8601", errors="coerce", utc=True)
+        times = index if times.hasnans else times
+    is_number = pd.api.types.is_numeric_dtype(times.dtype) and not pd.api.types.is_bool_dtype(times.dtype)
+    numbers = times.to_numpy(np.float64) if is_number else getattr(times, "asi8", None)  # asi8: of dates, in any unit
+    if numbers is None:
+        return  # labels that are no times say nothing
+    steps = np.diff(numbers)
+    usual = np.median(steps)
+    backward = ~(steps >= 0)
+    if backward.any():
+        raise ValueError(
+            f"lags: rows must be in the order of time, got {_pairs(index, backward)}. Sort them: df.sort_index(). If "
+            "labels are no times, df.reset_index(drop=True)"
+        )
+    uneven = np.abs(steps - usual) > usual / 2 if usual > 0 else np.ones(len(steps), bool)  # months are even
+    if regular and uneven.any() and not _are_working_days(times):
+        raise ValueError(
+            f"lags: rows must be at equal distances, got {_pairs(index, uneven)}. Fill in rows that are missing, and "
+            "keep one of each that is there twice. If the row before may be any time before, regular=False"
+        )
+
+
+def _pairs(index: pd.Index, where: np.ndarray) -> str:
+    """Neighbours, such as ``2024-05-31 before 2024-05-29``, for a message."""
+    pairs = [f"{index[k]} before {index[k + 1]}" for k in np.flatnonzero(where)[:3]]
+    return "; ".join(pairs) + (f"; ... {where.sum():,} in all" if where.sum() > len(pairs) else "")
+
+
+def _are_working_days(times: pd.Index) -> bool:
+    """Whether the times are all days from Monday to Friday."""
+    if not isinstance(times, pd.DatetimeIndex):
+        return False
+    days = times.tz_localize(None).to_numpy().astype("datetime64[D]")
+    return bool(np.is_busday(days).all() and (np.diff(np.busday_count(days[0], days)) == 1).all())
 
 
 def intervened_cells(mask: Any, table: Table) -> np.ndarray:

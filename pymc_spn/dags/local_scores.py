@@ -79,6 +79,7 @@ class LocalScores(ParentSetScores):
         kinds: Mapping[str, str] | None = None,
         standardize: bool = False,
         lags: int = 0,
+        regular: bool = True,
         max_gigabytes: float = MEMORY_LIMIT,
         progressbar: bool = True,
     ) -> "LocalScores":
@@ -117,6 +118,9 @@ class LocalScores(ParentSetScores):
             For a time series, with rows in the order of time at equal distances: how many earlier rows may be causes.
             Column ``x`` of the row before is the variable ``x[t-1]``. Earlier variables stand first, and nothing causes
             them. `tiers` are about the present ones.
+        regular : bool
+            Whether labels of rows that are times or numbers must be at equal distances for `lags` (months and working
+            days are). They must be in order in any case.
         max_gigabytes : float
             A larger table is refused.
         progressbar : bool
@@ -126,7 +130,7 @@ class LocalScores(ParentSetScores):
         ------
         ValueError
             If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 1,000
-            variables, or the table would not fit.
+            variables, or the table would not fit; with `lags` if by their labels rows are not in order, or there twice.
 
         Warns
         -----
@@ -146,7 +150,7 @@ class LocalScores(ParentSetScores):
         limit = None if max_candidates is None else _whole("max_candidates", max_candidates, 0)
         most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
         set_cells = intervened_cells(interventions, table)
-        table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0))
+        table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0), _flag("regular", regular))
         names = table.names
         constraints = read_constraints(names, required, forbidden, tiers, n_earlier)
         learns = is_learned(prior)

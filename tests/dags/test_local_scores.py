@@ -268,6 +268,26 @@ def test_lags_are_columns_that_nothing_causes():
     assert list(scores.n_candidates) == [0, 0, 0, 0, 5, 5]
 
 
+def test_lags_refuse_rows_whose_labels_are_not_in_time():
+    df = gaussian_table(2)
+    expected = ps.LocalScores.from_data(df, lags=1).log_scores
+    days, months = pd.date_range("2024-01-01", periods=60), pd.date_range("2020", periods=60, freq="MS")
+    text, work, years = days.strftime("%Y-%m-%d"), pd.bdate_range("2024", periods=60), pd.RangeIndex(1900, 1960)
+    for index in (days, text, months, work, months.to_period("M"), days - days[0], years):
+        even = df.set_axis(index)
+        np.testing.assert_array_equal(ps.LocalScores.from_data(even, lags=1).log_scores, expected)
+        for first in ([0, 1, 2, 4, 3], [0, 1, 2, 4, 5], [0, 1, 2, 2, 3]):  # out of order, one missing, one twice
+            wrong = even.iloc[first + list(range(6, 60))]
+            k = 2 + (first[3] == 4 and first[4] == 3)
+            with pytest.raises(ValueError, match=f"rows must be .*got {index[first[k]]} before {index[first[k + 1]]}"):
+                ps.LocalScores.from_data(wrong, lags=1)
+            if k == 2:
+                ps.LocalScores.from_data(wrong, lags=1, regular=False)
+    several = df.set_axis(pd.MultiIndex.from_product([["a", "b"], range(30)]))
+    with pytest.raises(ValueError, match="rows have several labels each"):
+        ps.LocalScores.from_data(several, lags=1)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
