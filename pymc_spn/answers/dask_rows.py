@@ -75,7 +75,7 @@ def lazy_answer(post: AskedLaw, name: str, data: Any, args: tuple[Any, ...], nam
     return parts.joined(post, empty, found, options)
 
 
-def lazy_sample(post: AskedLaw, n: int, given: Any, random_seed: Any, npartitions: int) -> Any:
+def lazy_sample(post: AskedLaw, n: int, given: Any, random_seed: Any, npartitions: int, on_grid: bool) -> Any:
     """Rows drawn as a dask DataFrame, each partition by a random stream of its own; see `sample`."""
     try:
         import dask
@@ -90,7 +90,8 @@ def lazy_sample(post: AskedLaw, n: int, given: Any, random_seed: Any, npartition
     starts = [count * k // n_parts for k in range(n_parts + 1)]
     drawn, sent = dask.delayed(_drawn, pure=False), sent_once(post)
     frames = [
-        drawn(sent, starts[k], starts[k + 1], given, seed, meta) for k, seed in enumerate(streams(random_seed, n_parts))
+        drawn(sent, starts[k], starts[k + 1], given, seed, meta, on_grid)
+        for k, seed in enumerate(streams(random_seed, n_parts))
     ]
     return dd.from_delayed(frames, meta=meta, divisions=(*starts[:-1], max(count - 1, 0)))
 
@@ -125,8 +126,10 @@ def _asked(post: Any, name: str, part: Any, place: str, options: dict[str, Any],
         raise type(error)(f"{place}: {error}") from error
 
 
-def _drawn(post: Any, start: int, stop: int, given: Any, seed: Stream, meta: pd.DataFrame) -> pd.DataFrame:
-    frame = pandas_frame(post.sample(stop - start, given, _generator(seed)))
+def _drawn(
+    post: Any, start: int, stop: int, given: Any, seed: Stream, meta: pd.DataFrame, on_grid: bool
+) -> pd.DataFrame:
+    frame = pandas_frame(post.sample(stop - start, given, _generator(seed), on_grid=on_grid))
     return frame.astype(meta.dtypes.to_dict()).set_axis(pd.RangeIndex(start, stop))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.answers.reference_rows import on_grid_rows
 from pymc_spn.events.events import both_or_none
 from pymc_spn.events.unions import both_unions, log_union
 from pymc_spn.maxima.most_probable import NO_AVERAGE, MostProbable, marked_row, most_probable
@@ -236,10 +237,12 @@ def sample(
     random_seed: int | np.random.Generator | None = None,
     *,
     npartitions: int | None = None,
+    on_grid: bool = True,
 ) -> pd.DataFrame:
     """Rows drawn from the predictive; columns given at a value hold it.
 
-    Each row is an exact draw from the predictive of one draw of the chain, chosen by its weight.
+    Each row is an exact draw from the predictive of one draw of the chain, chosen by its weight, and then rounded as
+    the training table is.
 
     Parameters
     ----------
@@ -252,6 +255,8 @@ def sample(
     npartitions : int, optional
         Return a dask DataFrame in so many partitions, which draws its rows where and when they are computed. Each
         partition has a random stream of its own, so the rows depend on `npartitions`, but on no scheduler.
+    on_grid : bool
+        Whether real numbers are rounded to the grid on which the training table records their column, if it has one.
 
     Returns
     -------
@@ -277,10 +282,11 @@ def sample(
     if npartitions is not None:
         from pymc_spn.answers.dask_rows import lazy_sample
 
-        return lazy_sample(self, n, given, random_seed, npartitions)
+        return lazy_sample(self, n, given, random_seed, npartitions, on_grid)
     known, schema = self._known(given), self._schema
     count = checked_count("n", n, bytes_each=16.0 * len(schema))
-    rows = _filled(self, known, known.law.draw(count, np.random.default_rng(random_seed)))
+    drawn = known.law.draw(count, np.random.default_rng(random_seed))
+    rows = _filled(self, known, on_grid_rows(known.law, drawn) if on_grid else drawn)
     frame = decode(rows, schema)
     frame.attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **self._weight_mark(known.law))
     return frame_of_kind(frame, kind_of_columns(schema))

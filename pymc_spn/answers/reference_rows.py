@@ -59,7 +59,7 @@ def compare_rows(
         The same rows are drawn from the same state, whatever is compared with them.
     """
     refuse_count("n", n, 16.0 * len(law.columns), "fewer rows are enough to compare with")
-    drawn = _recorded(law, law.draw(n, rng))
+    drawn = on_grid_rows(law, law.draw(n, rng))
     k = min(int(np.floor(level * (n + 1) * (1.0 + 1e-12))), n)  # a level of 0.01 and 999 rows are meant to be 10
     # Maritz and Jarrett (1978): how a bootstrap would spread the k-th smallest over all
     chance = np.diff(betainc(k, n - k + 1, np.arange(n + 1) / n))
@@ -85,8 +85,8 @@ def _patterns(observed: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield rows, columns
 
 
-def _recorded(law: Law, rows: np.ndarray) -> np.ndarray:
-    """The rows as the table records them: densities on their recording grid.
+def on_grid_rows(law: Law, rows: np.ndarray, drawn: np.ndarray | bool = True) -> np.ndarray:
+    """The rows (M, D) as the table records them, where their cells were drawn: densities on their recording grid.
 
     Recorded values stand where leaves have their peaks, exact ones beside them: as such they would be less dense
     throughout. A value stays exact where the grid has none in its place: where rounding would leave the evidence, or
@@ -99,6 +99,7 @@ def _recorded(law: Law, rows: np.ndarray) -> np.ndarray:
         moved = rows.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             moved[:, d] = np.round((rows[:, d] - law.grid_points[d]) / width) * width + law.grid_points[d] + 0.0
+        moved = np.where(drawn, moved, rows)
         allowed = np.isfinite(moved[:, d]) & law.possible(moved)
         if column.kind == "positive":
             allowed &= moved[:, d] > 0.0

@@ -7,7 +7,7 @@ import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, joined_errors, relative
 from pymc_spn.answers.event_questions import ROWS_NOTE
-from pymc_spn.answers.reference_rows import check_comparison, compare_rows
+from pymc_spn.answers.reference_rows import check_comparison, compare_rows, on_grid_rows
 from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import attrs_of_finite, log_average, relative_weights, weighted_mean
@@ -145,13 +145,18 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
 
 @also_in_parts
 def impute(
-    self: AskedLaw, df: TableLike, n: int = 1, random_seed: int | np.random.Generator | None = None
+    self: AskedLaw,
+    df: TableLike,
+    n: int = 1,
+    random_seed: int | np.random.Generator | None = None,
+    *,
+    on_grid: bool = True,
 ) -> pd.DataFrame | list[pd.DataFrame]:
     """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
 
     Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
-    row are drawn together. In columns in cells (``rounded=`` of `SPN`) the observed values stand for their cells, and
-    what is filled in are exact values, not rounded ones.
+    row are drawn together. In columns in cells (``rounded=`` of `SPN`) the observed values stand for their cells. What
+    is filled in is rounded as the training table is.
 
     Parameters
     ----------
@@ -163,6 +168,8 @@ def impute(
         Number of completed tables, at least 0. Take 20 for multiple imputation.
     random_seed : int or Generator, optional
         The same seed fills in the same cells; a generator moves on.
+    on_grid : bool
+        Whether real numbers are rounded to the grid on which the training table records their column, if it has one.
 
     Returns
     -------
@@ -197,7 +204,8 @@ def impute(
     self._refuse_rows(~self._law.possible(values), values, table.index)
     found = self._law.complete(values, count, np.random.default_rng(random_seed))
     self._warn_of_rows(found.impossible, values, table.index, "Their gaps are not filled in")
-    frames = [decode(completed, self.columns, table.index) for completed in found.values]
+    filled = (on_grid_rows(self._law, rows, np.isnan(values)) if on_grid else rows for rows in found.values)
+    frames = [decode(rows, self.columns, table.index) for rows in filled]
     if isinstance(asked, pd.DataFrame):
         frames = [frame[[str(c) for c in asked.columns]] for frame in frames]
         for c in asked.columns:

@@ -92,6 +92,19 @@ def test_draws_have_the_moments_and_imputations_keep_what_is_known():
     assert completed.equals(again) and not completed.equals(other)
 
 
+def test_what_is_drawn_is_recorded_on_the_grid_of_the_table():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"mm": np.round(rng.normal(200.0, 14.0, 60), 1), "x": rng.normal(size=60)})
+    post, gaps = ps.fit_variational(frame, random_seed=1, progressbar=False), frame.mask(rng.random((60, 2)) < 0.2)
+    for drawn in (post.sample(40, random_seed=1), post.impute(gaps, random_seed=1)):
+        np.testing.assert_allclose(drawn["mm"], drawn["mm"].round(1), rtol=0, atol=1e-9)
+        assert drawn["x"].nunique() == len(drawn)
+    filled = post.impute(gaps, random_seed=1, on_grid=False)
+    assert np.all(np.where(gaps["mm"].isna(), (filled["mm"] - filled["mm"].round(1)).abs() > 1e-9, True))
+    assert filled["mm"].round(1).equals(post.impute(gaps, random_seed=1)["mm"].round(1))
+    assert (post.sample(9, {"mm": (200.01, 200.04)}, random_seed=1)["mm"] > 200.0).all()  # no point of the grid in it
+
+
 @pytest.mark.parametrize("n_children", [2, "infinite"])
 def test_the_fit_as_a_circuit_has_its_density(n_children):
     rows = pd.concat([table(), pd.DataFrame({"a": [40.0], "b": [0.0], "n": [2], "c": ["1"]})])
