@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -22,6 +22,7 @@ from pymc_spn.events.unions import (
 )
 from pymc_spn.laws.law import Law
 from pymc_spn.leaves.intervals import Likelihood
+from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import attrs_of_finite, chain_error, effective_draws, relative_weights
 from pymc_spn.numerics.html_repr import NotebookRepr
 from pymc_spn.numerics.marks import limited
@@ -73,6 +74,15 @@ class AskedLaw(NotebookRepr):
     def _each_draw(self, per_draw: bool) -> Self:
         """Who answers: an object with all circuits, if an answer of each of them is wanted."""
         return self
+
+    @property
+    def _drawn(self) -> Self:
+        """Who answers under one draw of everything for each circuit: weights and leaf parameters, too."""
+        return self
+
+    def _shares_of_draws(self) -> np.ndarray | None:
+        """Weights (S,) of the draws where they are not equal, before anything is known."""
+        return None
 
     def _fewer_draws(self, n: int) -> Self:
         """Who answers from at most so many circuits, evenly spaced."""
@@ -284,6 +294,47 @@ class AskedLaw(NotebookRepr):
             return self._labelled(name, values, coords, per_draw, **attrs)
         answer = self._labelled(name, np.asarray(values)[..., 0], {}, per_draw, **attrs)
         return answer.assign_coords({k: np.ravel(v)[0] for k, v in coords.items()})
+
+    def _with_interval(
+        self, interval: float, ask: "Callable[..., xr.DataArray]", *args: Any, **options: Any
+    ) -> "xr.DataArray":
+        """An answer and the ends of its central interval, from its values under one draw of everything each.
+
+        Parameters
+        ----------
+        interval : float
+            Posterior probability that the interval holds.
+        ask : callable
+            The question, a function of who answers.
+        args, options
+            What it is asked besides ``per_draw``.
+
+        Returns
+        -------
+        DataArray
+            With the dimension ``estimate`` in front: mean, lower, upper.
+        """
+        import xarray as xr
+
+        check_prob(interval, "interval")
+        if not self._law.marks.has_error:
+            raise ValueError(
+                f"interval needs draws of a posterior, and a {type(self).__name__} has one state: it says nothing of "
+                "how sure its answers are. Sample ps.SPN with pm.sample"
+            )
+        answer = ask(self, *args, **options)
+        each = ask(self._drawn, *args, per_draw=True, **options)
+        values, weights = each.values.reshape(-1, *answer.shape), self._shares_of_draws()
+        ends = [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]
+        if weights is None:
+            lower, upper = np.nanquantile(values, ends, axis=0)  # draws in which what is given cannot be say nothing
+        else:
+            weights = np.broadcast_to(weights.reshape(-1, *(1,) * answer.ndim), values.shape)
+            lower, upper = np.nanquantile(values, ends, axis=0, weights=weights, method="inverted_cdf")
+        found = xr.concat(
+            [answer, answer.copy(data=lower), answer.copy(data=upper)], "estimate", combine_attrs="override"
+        )
+        return found.assign_coords(estimate=["mean", "lower", "upper"]).assign_attrs(interval=float(interval))
 
     def _error(self, influence: np.ndarray) -> dict[str, Any]:
         """Standard error over the draws of a mean of per-draw values (S, ...), as attributes."""

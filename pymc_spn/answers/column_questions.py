@@ -20,7 +20,15 @@ LARGEST_ORDER = 8
 BLOCK_VALUES = 1_000_000  # per-draw covariances averaged at a time (8 MB)
 
 
-def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
+def cdf(
+    self: AskedLaw,
+    x: npt.ArrayLike,
+    column: str,
+    given: Given = None,
+    per_draw: bool = False,
+    *,
+    interval: float | None = None,
+) -> "xr.DataArray":
     """P(column <= x given what is known) at one or several values.
 
     Parameters
@@ -32,6 +40,9 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
         What is known, as for `condition`.
     per_draw : bool
         Whether each draw's own conditional is wanted, unweighted.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -49,6 +60,8 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
     >>> post.cdf([45.0], "age").round(1).values
     array([0.5])
     """
+    if interval is not None:
+        return self._with_interval(interval, cdf, x, column, given)
     self = self._each_draw(per_draw)
     check_order("cdf", x, column)
     points, known = checked_points(x), self._known(given)
@@ -66,7 +79,13 @@ def cdf(self: AskedLaw, x: npt.ArrayLike, column: str, given: Given = None, per_
 
 
 def quantile(
-    self: AskedLaw, q: npt.ArrayLike, column: str, given: Given = None, per_draw: bool = False
+    self: AskedLaw,
+    q: npt.ArrayLike,
+    column: str,
+    given: Given = None,
+    per_draw: bool = False,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """Quantiles of a column given what is known: the smallest x with P(column <= x) >= q.
 
@@ -77,6 +96,9 @@ def quantile(
     column : str
     given, per_draw
         As in `cdf`.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -95,6 +117,8 @@ def quantile(
     >>> post.quantile([0.1, 0.9], "income", given={"age": 60.0}).dims
     ('quantile',)
     """
+    if interval is not None:
+        return self._with_interval(interval, quantile, q, column, given)
     self = self._each_draw(per_draw)
     check_order("quantile", q, column)
     level, known = checked_levels(q), self._known(given)
@@ -106,7 +130,7 @@ def quantile(
     attrs: dict[str, Any] = {"column": column, **exactness}
     coords = {"quantile": level}
     if per_draw:
-        each = np.array([of_column.of_circuits(np.array([s])).quantile(levels) for s in range(law.n_circuits)])
+        each = of_column.quantiles_of_circuits(levels)
         return self._shaped("quantile", each + origin, coords, True, scalar, **attrs)
     weight = relative(law)
     mixed = of_column.mixed(weight)
@@ -127,7 +151,9 @@ def quantile(
     return self._shaped("quantile", answer + origin, coords, False, scalar, **attrs)
 
 
-def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
+def mean(
+    self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
+) -> "xr.DataArray":
     """Mean of the numeric columns, binary ones as 0 and 1, ordinal ones as their numbers.
 
     Categorical columns are left out and named in ``attrs["left_out"]``. If the learned leaf shape of a column is 1/2 or
@@ -141,6 +167,9 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
         What is known, as for `condition`; a column given at a value has this as its mean.
     per_draw : bool
         Whether each draw's own mean is wanted instead of that of their mixture.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -157,6 +186,8 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
     >>> post.mean(given={"age": 60.0}).sel(column="income").round(-1).item()
     50.0
     """
+    if interval is not None:
+        return self._with_interval(interval, mean, given)
     self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
     means, _, attrs = moments.find(known, False, per_draw)
@@ -173,7 +204,9 @@ def mean(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Dat
     return self._labelled("mean", answer, columns, False, **attrs, **self._weight_mark(known.law), **error)
 
 
-def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.DataArray":
+def cov(
+    self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
+) -> "xr.DataArray":
     """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
 
     A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
@@ -187,6 +220,9 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
         What is known, as for `condition`; a column given at a value does not vary.
     per_draw : bool
         Whether each draw's own covariance is wanted instead of that of their mixture.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -204,6 +240,8 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
     >>> post.cov().sel(column="age", other="income").item() > 0
     True
     """
+    if interval is not None:
+        return self._with_interval(interval, cov, given)
     self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
     means, covariances, attrs = moments.find(known, True, per_draw)
@@ -234,7 +272,13 @@ def cov(self: AskedLaw, given: Given = None, per_draw: bool = False) -> "xr.Data
 
 
 def moment(
-    self: AskedLaw, order: int, given: Given = None, central: bool = False, per_draw: bool = False
+    self: AskedLaw,
+    order: int,
+    given: Given = None,
+    central: bool = False,
+    per_draw: bool = False,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """E[X^order] of the numeric columns, or about the mean of the same distribution.
 
@@ -251,6 +295,9 @@ def moment(
         Whether moments about the mean are wanted.
     per_draw : bool
         Whether each draw's own are wanted.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -267,6 +314,8 @@ def moment(
     >>> post.moment(2, central=True).sel(column="age").item() > 100
     True
     """
+    if interval is not None:
+        return self._with_interval(interval, moment, order, given, central)
     self = self._each_draw(per_draw)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
         raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {quoted(order)}")

@@ -33,6 +33,8 @@ def probability(
     event: EventLike,
     given: Given = None,
     per_draw: bool = False,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """Probability of an event, or its density in the columns that are at a point.
 
@@ -47,6 +49,9 @@ def probability(
         What is known. Of a sequence one of the events holds, and it is not known which.
     per_draw : bool
         Whether each draw's own conditional probability is wanted, unweighted.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -78,6 +83,8 @@ def probability(
     >>> post.probability("age > 45", given={"job": "clerk"}).item() > 0.7
     True
     """
+    if interval is not None:
+        return self._with_interval(interval, probability, event, given)
     self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
@@ -94,6 +101,8 @@ def log_probability(
     event: EventLike,
     given: Given = None,
     per_draw: bool = False,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """Log of `probability`, in nats; it does not underflow.
 
@@ -101,6 +110,9 @@ def log_probability(
     ----------
     event, given, per_draw
         As for `probability`.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -117,6 +129,8 @@ def log_probability(
     >>> post.log_probability({"job": "clerk"}).item() < 0
     True
     """
+    if interval is not None:
+        return self._with_interval(interval, log_probability, event, given)
     self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be

@@ -55,7 +55,8 @@ def explain(
     Dataset
         Over ``column``. ``log_ratio`` is what the value loses when the cell is taken out: log v(all) - log v(all but
         the cell). ``shapley`` is the average of that over all orders in which cells become known. The values add up to
-        ``total`` less ``baseline``. ``hdi`` is the interval of the Shapley values over draws. Marginals are exact,
+        ``total`` less ``baseline``. ``hdi`` is the interval of the Shapley values over draws, each with weights and
+        leaf parameters drawn. Marginals are exact,
         nothing is imputed for the cells left out.
 
     Examples
@@ -87,6 +88,8 @@ def explain(
         coalitions = _some_orders(m, int(orders), np.random.default_rng(random_seed))
     with counted("Taking cells out of the row", progressbar):
         mixture, each = _worths(law, values, features, goal, coalitions.subsets)
+        if self._drawn is not self:
+            each = _worths(self._drawn._law, values, features, goal, coalitions.subsets)[1]
     full, nothing = len(coalitions.subsets) - 1, 0
     gains = coalitions.gains(mixture)
     own = np.array([coalitions.gains(worth).mean(axis=0) for worth in each])

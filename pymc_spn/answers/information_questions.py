@@ -217,6 +217,8 @@ def mutual_information(
     method: str = "auto",
     n: int = SIMULATED,
     random_seed: int | np.random.Generator | None = None,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """Mutual information of two columns, or of two groups of columns, in nats.
 
@@ -234,6 +236,9 @@ def mutual_information(
         Rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
         Of these rows.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -246,6 +251,10 @@ def mutual_information(
     >>> post.mutual_information("age", "job", n=1000, random_seed=1).item() > 0.1
     True
     """
+    if interval is not None:
+        return self._with_interval(
+            interval, mutual_information, first, second, given, method=method, n=n, random_seed=random_seed
+        )
     self = self._each_draw(per_draw)
     known = self._known(given)
     names = _groups(self, first, second)
@@ -295,7 +304,13 @@ def mutual_information(
 
 
 def event_information(
-    self: AskedLaw, first: EventLike, second: EventLike, given: Given = None, per_draw: bool = False
+    self: AskedLaw,
+    first: EventLike,
+    second: EventLike,
+    given: Given = None,
+    per_draw: bool = False,
+    *,
+    interval: float | None = None,
 ) -> "xr.DataArray":
     """Mutual information in nats between two events.
 
@@ -307,6 +322,9 @@ def event_information(
         What is known.
     per_draw : bool
         Whether each draw's own is wanted, unweighted.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -323,6 +341,8 @@ def event_information(
     >>> post.event_information({"age": (None, 45)}, {"job": "nurse"}).item() > 0.1
     True
     """
+    if interval is not None:
+        return self._with_interval(interval, event_information, first, second, given)
     self = self._each_draw(per_draw)
     unions = [_events_that_hold(self, argument, event) for argument, event in (("first", first), ("second", second))]
     known, law = self._signed_events("given", {} if given is None else given), self._law

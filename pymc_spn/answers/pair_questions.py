@@ -75,10 +75,11 @@ def dependence(
     Returns
     -------
     Dataset
-        ``mutual_information`` (column, other), the mean of the draws' own; ``hdi`` (column, other, bound);
-        ``p_dependent`` (column, other), the probability that it exceeds the threshold. The diagonal is NaN:
-        a continuous column has infinite information about itself. Marked exact where all columns have levels, else
-        monte-carlo: ``mcse`` (column, other) is the standard error of simulation, 0 for pairs with levels.
+        ``mutual_information`` (column, other), the mean of the draws' own, under one draw of everything each;
+        ``hdi`` (column, other, bound); ``p_dependent`` (column, other), the probability that it exceeds the threshold.
+        The diagonal is NaN: a continuous column has infinite information about itself. Marked exact where all columns
+        have levels, else monte-carlo: ``mcse`` (column, other) is the standard error of simulation, 0 for pairs with
+        levels.
 
     Examples
     --------
@@ -93,6 +94,7 @@ def dependence(
         raise ValueError(f"threshold must be at least 0, got {quoted(threshold)}")
     if max_draws is not None and not per_draw:
         self = self._fewer_draws(checked_count("max_draws", max_draws, least=1))
+    self = self._drawn
     law = self._known(given).law
     if len(law.columns) < 2:
         raise ValueError("dependence needs at least two columns that are not known")

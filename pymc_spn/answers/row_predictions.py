@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @also_in_parts
 def predict_proba(
-    self: AskedLaw, df: TableLike, target: str, per_draw: bool = False, *, unseen: str = "error"
+    self: AskedLaw,
+    df: TableLike,
+    target: str,
+    per_draw: bool = False,
+    *,
+    interval: float | None = None,
+    unseen: str = "error",
 ) -> "xr.DataArray":
     """Probability of each level of a binary or categorical column, given the other columns of each row.
 
@@ -34,6 +40,9 @@ def predict_proba(
     per_draw : bool
     unseen : {"error", "missing"}
         What to do with a level that the training table does not have.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -56,6 +65,8 @@ def predict_proba(
     >>> post.predict_proba(df.head(2), "job").round(0).sel(level="clerk").values
     array([1., 0.])
     """
+    if interval is not None:
+        return self._with_interval(interval, predict_proba, df, target, unseen=unseen)
     self = self._each_draw(per_draw)
     d = self._number("target", target)
     column = self.columns[d]

@@ -32,6 +32,7 @@ def log_density(
     per_draw: bool = False,
     cells: bool = True,
     *,
+    interval: float | None = None,
     unseen: str = "error",
 ) -> "xr.DataArray":
     """Log density of the predictive at new rows, missing cells summed out.
@@ -49,6 +50,9 @@ def log_density(
         at the point.
     unseen : {"error", "missing"}
         What to do with a level that the training table does not have.
+    interval : float, optional
+        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
+        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -66,6 +70,8 @@ def log_density(
     >>> post.log_density(df.head(2)).dims
     ('row',)
     """
+    if interval is not None:
+        return self._with_interval(interval, log_density, df, cells=cells, unseen=unseen)
     self = self._each_draw(per_draw)
     law, table = self._law, self._table(df, unseen)
     rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
@@ -98,11 +104,11 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     Returns
     -------
     Dataset
-        ``log_density`` (row,), of the mixture over draws. ``log_density_sd`` (row,), the posterior sd of the draws'
-        own, NaN if a draw that counts gives the row density 0. ``surprise`` (row, column), minus the log density of
-        each cell given the others of its row, in nats. It is NaN where the cell is missing or where the others are
-        impossible under every draw. A single impossible cell has thus an infinite surprise, and the other cells of its
-        row have none. Surprises are comparable between rows, and between columns of like kind only.
+        ``log_density`` (row,), of the mixture over draws. ``log_density_sd`` (row,), the posterior sd of that under one
+        draw of everything, NaN if a draw that counts gives the row density 0. ``surprise`` (row, column), minus the log
+        density of each cell given the others of its row, in nats. It is NaN where the cell is missing or where the
+        others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the other
+        cells of its row have none. Surprises are comparable between rows, and between columns of like kind only.
 
     Examples
     --------
@@ -112,7 +118,7 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
     """
     import xarray as xr
 
-    law, table = self._law, self._table(df)
+    law, drawn, table = self._law, self._drawn._law, self._table(df)
     values, names = table.values, [c.name for c in self.columns]
     out, sd = np.empty(len(values)), np.empty(len(values))
     surprise = np.full(values.shape, np.nan)
@@ -125,7 +131,8 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
         joint = log_average(law.log_weights, logs)
         out[part] = joint - total
         with np.errstate(invalid="ignore"):  # draws of density 0 have no spread, cells given what is impossible no law
-            sd[part] = np.sqrt(weighted_mean(weight, (logs - weighted_mean(weight, logs)) ** 2))
+            own = logs if drawn is law else drawn.log_density(values[part], cells=True)
+            sd[part] = np.sqrt(weighted_mean(weight, (own - weighted_mean(weight, own)) ** 2))
             rest = log_average(law.log_weights, left_out) - joint[:, None]
         surprise[part] = np.where(np.isnan(values[part]), np.nan, rest)
         errors.append(self._error(relative_weights(logs + law.log_weights[:, None]) - weight[:, None]))

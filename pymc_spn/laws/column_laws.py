@@ -1,5 +1,6 @@
 """The law of one column: the leaves of all draws, mixed by their probabilities; cdf, density, quantiles."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,13 +8,16 @@ import numpy as np
 from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
+from pymc_spn.laws.row_laws import RowLaws, WeightedLeaves
 from pymc_spn.leaves import student_t
 from pymc_spn.leaves.families import PREDICTIVES, Gaussian, families_with
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_event, log_masses, relative_masses
 from pymc_spn.numerics.draw_averages import weighted
+from pymc_spn.numerics.row_mixtures import RowMixtures
 
+REST = 1e-11  # of the smaller tail: what a search for the quantiles of many laws may leave
 QUANTILE_TOLERANCE = 1e-12  # of the quantile, relative to the spread of the column: rounding of the cdf
 BLOCK = 4_000_000  # leaf values held at a time (32 MB)
 
@@ -49,6 +53,11 @@ class ColumnLaw(NamedTuple):
         sizes = (ends - self.begin)[kept]
         leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
         return ColumnLaw(leaves, self.share[which], np.cumsum(sizes) - sizes, self.event)
+
+    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw":
+        """Leaves (P,) by themselves, each at points of its own; see `LeafLaws`."""
+        own = Leaves(self.leaves.family[leaf], self.leaves.parameters[leaf])
+        return ColumnLaw(own, np.ones(leaf.size), np.zeros(1, np.int64), self.event)
 
     def mixed(self, weights: np.ndarray) -> "ColumnLaw":
         """One draw that mixes all with these weights (S,), scaled to add up to 1."""
@@ -162,6 +171,10 @@ class ColumnLaw(NamedTuple):
             raise AssertionError("quantiles are of one mixture")
         return bracketed_quantiles(self, q)
 
+    def quantiles_of_circuits(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (S, Q) under each draw."""
+        return quantiles_of_draws((self,), np.ones((1, self.begin.size)), q)
+
     def leaf_bulk(self) -> tuple[np.ndarray, np.ndarray]:
         """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
         return leaf_centres(self.leaves)
@@ -252,6 +265,10 @@ class JoinedLaw(NamedTuple):
         """Quantiles (Q,) of a law of one draw, see `bracketed_quantiles`."""
         return bracketed_quantiles(self, q)
 
+    def quantiles_of_circuits(self, q: np.ndarray) -> np.ndarray:
+        """Quantiles (S, Q) under each draw."""
+        return quantiles_of_draws(self.laws, self.weights, q)
+
     def support(self) -> tuple[float, float]:
         """Smallest and largest value that some law allows."""
         low, high = zip(*(law.support() for law in self.laws), strict=True)
@@ -261,6 +278,23 @@ class JoinedLaw(NamedTuple):
     def ends(self) -> tuple[float, ...]:
         """Finite ends of the intervals of the laws."""
         return tuple(x for law in self.laws for x in law.ends)
+
+
+def quantiles_of_draws(laws: Sequence[ColumnLaw], weights: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Quantiles (S, Q) under each draw of laws with weights (J, S); at 0 and 1 the ends of the support."""
+    n_draws, parts = weights.shape[1], []
+    for law, weight in zip(laws, weights, strict=True):
+        draw = np.repeat(np.arange(n_draws), np.diff(np.append(law.begin, law.share.size)))
+        share = law.share * weight[draw]
+        leaf = np.flatnonzero(share > 0.0)
+        mixtures = RowMixtures(draw[leaf], leaf, share[leaf], n_draws)
+        parts.append(WeightedLeaves(law, np.arange(n_draws), mixtures))
+    of_draws, inner = RowLaws(tuple(parts), n_draws), (q > 0.0) & (q < 1.0)
+    first, last = of_draws.support()
+    x = np.where(q <= 0.0, first[:, None], last[:, None])
+    if inner.any():
+        x[:, inner] = of_draws.quantile(q[inner], of_draws.wide_brackets(q[inner]), REST)
+    return x
 
 
 def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:

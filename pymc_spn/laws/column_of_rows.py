@@ -12,14 +12,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.column_laws import REST, ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, LeafLaws, RowLaws, WeightedLeaves
 from pymc_spn.laws.student_mixtures import OwnStudents, StudentLaws, StudentMixtures, students_of
 from pymc_spn.numerics.draw_averages import relative_weights, weighted
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
 NEGLIGIBLE = 1e-10  # of the smaller tail: the weight of the leaves that are left out of a row's quantiles
-REST = 1e-11  # of the smaller tail: what the search of a quantile may leave
 SMALLEST_TAIL = np.array([1e-9])  # of distribution functions: leaves are left out that add less than 1e-19
 FARTHEST_TAIL = np.array([1e-290])  # of far tails: leaves are left out that add less than 1e-300
 

@@ -130,6 +130,9 @@ class ColumnOfLaw(Protocol):
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Smallest x (Q,) with P(X <= x) >= q, of a law with S = 1."""
 
+    def quantiles_of_circuits(self, q: np.ndarray) -> np.ndarray:
+        """Smallest x (S, Q) with P(X <= x) >= q under each circuit."""
+
 
 class Law(ABC):
     """S weighted circuits over D columns, given what is known.

@@ -40,7 +40,13 @@ class MultivariateGaussianFamily(EllipticalFamily):
 
 
 def draw_leaves(posterior: NormalInverseWishart, rng: np.random.Generator) -> np.ndarray:
-    """Draw the parameters (L, d + d^2) of a leaf from each posterior.
+    """Draw the parameters (L, d + d^2) of a leaf from each posterior."""
+    mean, root = drawn_means_and_roots(posterior, rng)
+    return MULTIVARIATE_GAUSSIAN.leaves_of(np.full(len(mean), np.inf), mean, root @ np.swapaxes(root, 1, 2))
+
+
+def drawn_means_and_roots(posterior: NormalInverseWishart, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a mean (L, d) and a root R (L, d, d) of the covariance matrix R R' from each posterior.
 
     The covariance is ``C (A A')^-1 C'`` for the factor C of Psi and Bartlett's factor A of a standard Wishart matrix. A
     has normal numbers below the diagonal, roots of chi-squared ones with v, v - 1, .. degrees of freedom on it. Murphy
@@ -53,7 +59,7 @@ def draw_leaves(posterior: NormalInverseWishart, rng: np.random.Generator) -> np
     bartlett[:, diagonal, diagonal] = np.sqrt(2.0 * rng.standard_gamma(0.5 * (v[:, None] - diagonal)))
     root = np.swapaxes(np.linalg.solve(bartlett, np.swapaxes(np.linalg.cholesky(psi), 1, 2)), 1, 2)
     mean = mu + (root @ rng.standard_normal((n, d, 1)))[:, :, 0] / np.sqrt(k)[:, None]
-    return MULTIVARIATE_GAUSSIAN.leaves_of(np.full(n, np.inf), mean, root @ np.swapaxes(root, 1, 2))
+    return mean, root
 
 
 MULTIVARIATE_GAUSSIAN = MultivariateGaussianFamily()

@@ -1,6 +1,6 @@
 """What posterior objects of a network have in common, draws of chains or a variational fit."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -39,6 +39,11 @@ class NetworkPosterior(Answers):
     @property
     def _states(self) -> RecordedStates:
         return self._first.states
+
+    @property
+    def _with_all_draws(self) -> Self:
+        """Who answers from all draws, weights and leaf parameters integrated out."""
+        return self
 
     @property
     def name(self) -> str:
@@ -90,7 +95,7 @@ class NetworkPosterior(Answers):
         >>> post.leaf_types("age").dims
         ('chain', 'draw', 'family')
         """
-        self = self._each_draw(True)
+        self = self._with_all_draws
         d = self._first.kept[self._number("column", column)]
         entries = self._first.schema.palette[d]
         rows = self._states.rows_on_entries(d)
@@ -144,8 +149,11 @@ class NetworkPosterior(Answers):
         """Log predictive of new rows as a group of the network's name."""
         import xarray as xr
 
-        logs = self.log_density(df, per_draw=True).rename({"row": f"{self.name}_row"})
-        return xr.DataTree(xr.Dataset({self.name: logs}))
+        whole, table = self._with_all_draws, self._table(df)
+        n_bytes = 24.0 * len(table.values) * whole._law.n_circuits
+        refuse_memory(f"log_likelihood of {len(table.values):,} rows", n_bytes, "ask for fewer rows at once")
+        rows, logs = {f"{self.name}_row": row_labels(table.index)}, whole._law.log_density(table.values, cells=True)
+        return xr.DataTree(xr.Dataset({self.name: whole._labelled(self.name, logs, rows, True, **whole._cell_mark())}))
 
     def _refuse_condition(self, query: str) -> None:
         """Refuse what needs the training rows or all columns; chains may be weighed."""

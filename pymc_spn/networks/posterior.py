@@ -132,7 +132,20 @@ class SPNPosterior(TrainingRowSimilarity):
         return self._with(self._states.whole or self._states)
 
     def _each_draw(self, per_draw: bool) -> "SPNPosterior":
-        return self._with_all_draws if per_draw else self
+        return self._drawn_with_all_draws if per_draw and not self._states.is_drawn else self
+
+    @cached_property
+    def _drawn_with_all_draws(self) -> "SPNPosterior":
+        return self._with(self._with_all_draws._states.drawn)
+
+    @cached_property
+    def _drawn(self) -> "SPNPosterior":
+        """The same draws, with weights and leaf parameters drawn given each."""
+        return self._with(self._states.drawn)
+
+    def _shares_of_draws(self) -> np.ndarray | None:
+        chosen = self._first.chosen
+        return relative_weights(chosen) if np.any(chosen) else None
 
     def _fewer_draws(self, n: int) -> "SPNPosterior":
         n = max(n // len(self._law.marks.chains), 1)

@@ -57,6 +57,10 @@ class CircuitColumn:
         ends = min(float(one.min()) for one in low), max(float(one.max()) for one in high)
         return np.where(q <= 0.0, ends[0], np.where(q >= 1.0, ends[1], self.mixture.quantile(q)))
 
+    def quantiles_of_circuits(self, q: np.ndarray) -> np.ndarray:
+        """See `ColumnOfLaw`."""
+        return self.quantile(q)[None]
+
     def raw_moments(self, about: float, order: int) -> np.ndarray:
         """See `ColumnOfLaw`; up to the second.
 

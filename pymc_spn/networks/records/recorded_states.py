@@ -1,7 +1,9 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from threading import RLock, local
 from typing import Any
 
@@ -17,6 +19,7 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import ALONE, DRAWS, DrawBlocks
+from pymc_spn.networks.records.drawn_parameters import draw_parameters
 from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_events, slot_values
 from pymc_spn.networks.records.joint_predictives import JointLeaves
 from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
@@ -82,12 +85,15 @@ class RecordedStates:
     record : Record
     whole : RecordedStates, optional
         All draws, where these are some of them; see `some`.
+    is_drawn : bool
+        Whether weights and leaf parameters are drawn given each state, always the same ones, and not integrated out.
     """
 
     whole: "RecordedStates | None" = None
+    is_drawn = False
 
-    def __init__(self, record: Record, whole: "RecordedStates | None" = None) -> None:
-        self.record, self.schema, self.whole = record, record.schema, whole
+    def __init__(self, record: Record, whole: "RecordedStates | None" = None, is_drawn: bool = False) -> None:
+        self.record, self.schema, self.whole, self.is_drawn = record, record.schema, whole, is_drawn
         self.structure, self.compiled = self.schema.structure, self.schema.compiled
         self.coded = self.schema.code(record.table)
         n_rows, n_regions = record.digits.shape[2:]
@@ -111,7 +117,7 @@ class RecordedStates:
         self._bytes = 0
 
     def __reduce__(self) -> Any:
-        return type(self), (self.record, self.whole)  # what is kept for the next query is made again
+        return type(self), (self.record, self.whole, self.is_drawn)  # what is kept for the next query is made again
 
     def some(self, n: int) -> "RecordedStates":
         """The states of n draws of each chain, taken evenly, which stand for all."""
@@ -130,6 +136,11 @@ class RecordedStates:
             log_weights=None,
         )
         return RecordedStates(chosen, self)
+
+    @cached_property
+    def drawn(self) -> "RecordedStates":
+        """The same states with weights and leaf parameters drawn given each."""
+        return self if self.is_drawn else RecordedStates(self.record, self.whole, True)
 
     @property
     def marks(self) -> Marks:
@@ -208,7 +219,12 @@ class RecordedStates:
     def _build(self, s: int) -> Any:
         """Network of draw s in arrays of its own."""
         self._builder = self.load(s, self._builder)
-        return copied(self._builder.net)
+        net = copied(self._builder.net)
+        if self.is_drawn:
+            chain, draw = divmod(s, len(self.record.draws))
+            labels = zlib.crc32(f"{self.record.chains[chain]} {self.record.draws[draw]}".encode())
+            draw_parameters(net, np.random.default_rng([zlib.crc32(self.digits[s].tobytes()), labels]))
+        return net
 
     def rows_on_entries(self, d: int) -> np.ndarray:
         """Training rows (S, n) whose leaf of a column has each entry of its palette; missing cells have no leaf.

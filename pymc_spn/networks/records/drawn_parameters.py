@@ -1,0 +1,154 @@
+"""Weights and leaf parameters drawn given the assignment of a draw: Algorithm 2 of Yokoi and Sato (2024), in place.
+
+A network holds counts and sums of values, and every question integrates weights and parameters out. One draw of them
+is written in the same form: the counts become weights in the proportions that were drawn, and each leaf gets the sums
+that many values under its drawn parameters have. So all questions answer under the draw as they are.
+
+What a sum node leaves to its unoccupied children keeps its expected share and the prior predictive.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_spn.gibbs.family_kernels import posteriors
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
+from pymc_spn.leaves.families import PREDICTIVES
+from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GEOMETRIC, POISSON
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
+from pymc_spn.leaves.multivariate_gaussian import drawn_means_and_roots
+from pymc_spn.networks.variational.fitted_network import predictives, put_joint
+
+KNOWN = 10_000  # values after which the parameters of a leaf are as good as known: it is 1e-4 wider than under them
+
+
+def draw_parameters(net: Any, rng: np.random.Generator) -> None:
+    """Draw weights and leaf parameters given the assignment that a network holds, into its arrays.
+
+    Parameters
+    ----------
+    net : Network
+        With arrays of its own. Afterwards it is to be asked and not to be changed.
+    rng : numpy.random.Generator
+    """
+    leaves = np.flatnonzero(net.edges.n_data[: net.leaves.entry.size] > 0)
+    entry = net.palette.entry_source[net.leaves.entry[leaves]]
+    for e in np.unique(entry).tolist():
+        _draw_leaves(net, leaves[entry == e], rng)
+    for r in range(net.tree.parent.size):
+        begin, top = int(net.edges.begin[r]), int(net.edges.top[r])
+        _draw_weights(net.edges, slice(begin, begin + top), rng)
+        if net.joints is not None and net.joints.split[r] >= 0:
+            held = (net.edges.n_data[begin : begin + top] > 0) & (
+                net.edges.split[begin : begin + top] == net.joints.split[r]
+            )
+            _draw_joints(net, r, np.flatnonzero(held), rng)
+
+
+def _draw_weights(edges: Any, slots: slice, rng: np.random.Generator) -> None:
+    """Shares of the occupied children of each sum node of a region, Dirichlet given that of the others."""
+    node, mass = edges.node[slots], edges.weight[slots]
+    drawn = rng.standard_gamma(mass)
+    of_node = np.bincount(node, mass)
+    with np.errstate(invalid="ignore"):  # of nodes without children
+        scale = of_node / np.bincount(node, drawn)
+    edges.weight[slots] = np.where(mass > 0.0, drawn * scale[node], 0.0)
+
+
+def _draw_leaves(net: Any, leaves: np.ndarray, rng: np.random.Generator) -> None:
+    """Leaves of one entry of a column's palette, at all its places."""
+    own, palette = net.leaves, net.palette
+    code, prior = int(palette.family[own.entry[leaves[0]]]), palette.prior[own.entry[leaves[0]]]
+    part, n = PREDICTIVES[code], own.n_data[leaves].astype(np.float64)
+    own.n_data[leaves] = KNOWN
+    if code == CATEGORICAL:
+        d = np.searchsorted(own.begin, leaves, side="right") - 1
+        at = (own.level_begin[d] + leaves)[:, None] + own.capacity[d][:, None] * np.arange(palette.n_levels[d[0]])
+        p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[0]), rng)
+        own.level_count[at] = p * (KNOWN + prior[1]) - prior[0]
+        return
+    family, learned = np.full(leaves.size, code), np.empty((leaves.size, 4))
+
+    def learn(n: np.ndarray, prior: np.ndarray) -> None:
+        sums = own.s1[leaves], own.s2[leaves]
+        posteriors(family, n, *sums, np.tile(prior, (leaves.size, 1)), learned)
+
+    learn(n, prior)
+    learn(n, _drawn_centre(code, n, learned, prior, rng))
+    drawn = part.prior.draw_parameters(part.posterior(learned), rng)
+    own.s1[leaves], own.s2[leaves] = _sums_of(code, drawn, prior)
+    learn(np.full(leaves.size, float(KNOWN)), prior)
+    found = np.empty((leaves.size, 5))
+    predictives(family, learned, found)
+    own.log_scale[leaves], own.power[leaves], own.centre[leaves], own.curvature[leaves], own.slope[leaves] = found.T
+
+
+def _drawn_centre(
+    code: int, n: np.ndarray, learned: np.ndarray, prior: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The prior (4,) of the leaves of a column around a centre that is drawn.
+
+    The sampler takes the column's mean for the centre, as if it were known. Where leaves are much like their prior this
+    makes all of them certain. Here it is the unknown mean of leaf parameters. A leaf with n rows, whose prior is worth
+    m, tells as much of it as n m / (n + m) rows do.
+    """
+    first, second = prior[:2]
+    worth = {EXPONENTIAL: first, GEOMETRIC: first, BINOMIAL: (first + second) / max(prior[2], 1.0)}.get(code, second)
+    rows = n * worth / (n + worth)
+    total = rows.sum()
+    if code == EXPONENTIAL:
+        return np.array([first, second * rng.standard_gamma(total) / total, *prior[2:]])
+    if code == POISSON:
+        rate = total * first / second
+        return np.array([first, second * rate / rng.standard_gamma(rate), *prior[2:]])
+    if code == GEOMETRIC:
+        return np.array(
+            [first, first * rng.standard_gamma(total * second / first) / rng.standard_gamma(total), *prior[2:]]
+        )
+    if code == BINOMIAL:
+        p = rng.beta(*(total * prior[2] * prior[:2] / (first + second)))
+        return np.array([p * (first + second), (1.0 - p) * (first + second), *prior[2:]])
+    precision = (rows * learned[:, 2] / learned[:, 3]).sum()
+    return np.array([first + rng.standard_normal() / np.sqrt(precision), *prior[1:]])
+
+
+def _sums_of(code: int, drawn: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+    """Sums of `KNOWN` values after which the posteriors of leaves are about their drawn parameters (n, p)."""
+    first, second = prior[:2]
+    if code == EXPONENTIAL:
+        return (first + KNOWN) / drawn[:, 0] - second, 0.0
+    if code == POISSON:
+        return drawn[:, 0] * (second + KNOWN) - first, 0.0
+    if code == GEOMETRIC:
+        return (first + KNOWN) * (1.0 - drawn[:, 0]) / drawn[:, 0] - second, 0.0
+    if code == BINOMIAL:
+        return drawn[:, 1] * (first + second + KNOWN * drawn[:, 0]) - first, 0.0
+    mean, sd = drawn.T  # normal-gamma: equations 85 to 89 of Murphy (2007), solved for the sums
+    shifted = (second + KNOWN) * (mean - first)
+    s1 = shifted + KNOWN * first
+    spread = 2.0 * ((prior[2] + 0.5 * KNOWN) * sd**2 - prior[3])
+    return s1, spread + 2.0 * first * s1 - KNOWN * first**2 + shifted * (mean - first)
+
+
+def _draw_joints(net: Any, r: int, slots: np.ndarray, rng: np.random.Generator) -> None:
+    """Leaves over all columns of a region."""
+    if slots.size == 0:
+        return
+    joints, first, last = net.joints, net.joints.column_ptr[r], net.joints.column_ptr[r + 1]
+    d, top, psi0 = int(last - first), int(net.edges.top[r]), net.joints.psi0[first:last]
+    t = d * (d + 1) // 2
+    sums = joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d)
+    products = joints.products[joints.products_begin[r] :][: top * t].reshape(top, t)
+    n = joints.n_rows[joints.slot_begin[r] + slots]
+    prior = psi0, PRECISION_RATIO, d + EXCESS
+    learned = NormalInverseWishart.after(n, sums[slots], products[slots], *prior)
+    mean, root = drawn_means_and_roots(learned, rng)
+    sums[slots] = (PRECISION_RATIO + KNOWN) * mean
+    # the scale matrix of a predictive with v = d + EXCESS + KNOWN is that of the draw
+    scatter = (EXCESS + KNOWN + 1.0) * (root @ np.swapaxes(root, 1, 2)) + sums[slots][:, :, None] * mean[:, None]
+    scatter[:, np.arange(d), np.arange(d)] -= psi0
+    column, row = np.triu_indices(d)
+    products[slots] = scatter[:, row, column]
+    net.edges.n_data[net.edges.begin[r] + slots] = KNOWN
+    for slot in slots.tolist():
+        put_joint(joints, r, slot, float(KNOWN))
