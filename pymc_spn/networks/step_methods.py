@@ -33,6 +33,7 @@ from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
 _log = logging.getLogger("pymc")
 
 MAX_RECORD_BYTES = 400e6  # of all chains, while tuning too
+SMALL_BYTES, MANY_STATES = 16e6, 400  # of the draws of all chains: more is kept up to so many states, which answers use
 EXACT = np.dtype(np.uint16)  # of the recorded exact values in rounded cells
 FILLED = np.dtype(np.float32)  # of the recorded missing cells in leaves over several columns
 FEW = 8  # rows that are enough to run what has to be compiled
@@ -70,8 +71,9 @@ class TopDownSPNStep(OwnerStep):
     sweeps : int
         Sweeps for each draw.
     record_every : int, optional
-        Assignments are recorded every so many draws, and at least once a chain. By default they fit into 400 MB
-        together with those of the tuning. If you create the step before ``pm.sample``, it assumes four chains of
+        Assignments are recorded every so many draws, and at least once a chain. By default all are if they fit into
+        16 MB, else 400 of all chains together, about as many as answers use. With those of the tuning they fit into
+        400 MB. If you create the step before ``pm.sample``, it assumes four chains of
         1000 draws and 1000 of tuning.
 
     Examples
@@ -153,7 +155,8 @@ class TopDownSPNStep(OwnerStep):
         if record_every is None and self.record_every > 1:
             records = f", {run.draws // self.record_every} in each chain" if run else ""
             _log.info(
-                f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} (record_every)"
+                f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} "
+                f"(spn={{'record_every': 1}} in pm.sample records all)"
             )
         self.exact_chunk = chunk_length(exact, self.record_every)
         self.filled_chunk = chunk_length(n_filled, self.record_every)
@@ -424,8 +427,10 @@ def _group_by_spn(vars, model):
 
 def thinning(n_bytes, run):
     """Draws from one recorded state, of so many bytes, to the next: at least one of each chain is recorded."""
+    n_states = run.draws * run.chains
+    usual = min(int(np.ceil(n_bytes * n_states / SMALL_BYTES)), n_states // MANY_STATES)
     needed = n_bytes * (run.draws + run.tune) * run.chains
-    return max(1, min(int(np.ceil(needed / MAX_RECORD_BYTES)), run.draws))
+    return max(1, min(max(usual, int(np.ceil(needed / MAX_RECORD_BYTES))), run.draws))
 
 
 def _check_options(step, kernel, sweeps, record_every):

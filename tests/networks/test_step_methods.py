@@ -349,7 +349,7 @@ def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
         step = ps.steps.TopDownSPNStep()
     assert step.record_every > 3
     assert step.chunk * 8000 <= 4e5 * 1.1
-    assert f"one draw in {step.record_every} are recorded (record_every)" in caplog.text
+    assert f"one draw in {step.record_every} are recorded (spn={{'record_every': 1}}" in caplog.text
     with step_model, pytest.raises(ValueError, match=rf"one state in {step.record_every} draws.* only 3 draws"):
         pm.sample(draws=3, tune=0, chains=1, step=step, progressbar=False)
     caplog.clear()
