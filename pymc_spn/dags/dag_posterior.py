@@ -16,12 +16,14 @@ from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import sums_soon
+from pymc_spn.dags.stored_scores import kept_scores
 from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
 from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import distributed
@@ -197,7 +199,7 @@ class DagPosterior(OrderSPN):
 
     @classmethod
     def from_idata(
-        cls, idata: "xr.DataTree | str | PathLike[str]", scores: LocalScores, name: str | None = None
+        cls, idata: "xr.DataTree | str | PathLike[str]", scores: LocalScores | None = None, name: str | None = None
     ) -> Self:
         """The posterior from orders that ``pm.sample`` drew of a `DagOrder`.
 
@@ -205,8 +207,8 @@ class DagPosterior(OrderSPN):
         ----------
         idata : DataTree or path
             Result of ``pm.sample``.
-        scores : LocalScores
-            Those of the model.
+        scores : LocalScores, optional
+            Those of the model. Needed only if they hold more than 4,000,000 numbers, which results do not keep.
         name : str, optional
             The variable's name in the model, where there are several.
 
@@ -217,7 +219,7 @@ class DagPosterior(OrderSPN):
         Raises
         ------
         ValueError
-            If the tree holds no orders, or the scores are not those of the model.
+            If the tree holds no orders, the scores are not those of the model, or must be given.
 
         Warns
         -----
@@ -226,12 +228,14 @@ class DagPosterior(OrderSPN):
 
         Examples
         --------
-        >>> ps.DagPosterior.from_idata(order_idata, scores).engine
+        >>> ps.DagPosterior.from_idata(order_idata).engine
         'orders'
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat of the edges is warned of below
-            drawn = DagDraws.from_idata(idata, name)
+        with reading(idata) as tree:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat of the edges is warned of below
+                drawn = DagDraws.from_idata(tree, name)
+            scores = kept_scores(tree, drawn.schema.name) if scores is None else scores
         drawn.check_scores(scores)
         tables, none = BaseTables(scores), (0,) * scores.d
         orders = np.argsort(drawn.state, axis=-1)
@@ -259,7 +263,7 @@ class DagPosterior(OrderSPN):
 
         Examples
         --------
-        >>> sampled = ps.DagPosterior.from_idata(order_idata, scores)
+        >>> sampled = ps.DagPosterior.from_idata(order_idata)
         >>> float(sampled.effective_orders) > 1
         True
         """
@@ -271,7 +275,7 @@ class DagPosterior(OrderSPN):
 
         Examples
         --------
-        >>> sampled = ps.DagPosterior.from_idata(order_idata, scores)
+        >>> sampled = ps.DagPosterior.from_idata(order_idata)
         >>> float(sampled.r_hat) > 0.9
         True
         """

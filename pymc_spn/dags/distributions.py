@@ -18,6 +18,7 @@ from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.local_scores import LocalScores, check_scores
 from pymc_spn.dags.mcmc_ops import NOT_WRITTEN, OrderLogWeight, PartitionLogWeight, flat_log_weight
 from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_scores
+from pymc_spn.dags.stored_scores import keep_scores
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.tables.dimensions import own_dimension
@@ -305,7 +306,7 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
     >>> with pm.Model():
     ...     g = ps.DagOrder("graph", scores)
     ...     order_idata = pm.sample(**few)
-    >>> ps.DagPosterior.from_idata(order_idata, scores).engine
+    >>> ps.DagPosterior.from_idata(order_idata).engine
     'orders'
 
     References
@@ -404,4 +405,6 @@ def _register(name: str, scores: LocalScores, state: str, start: np.ndarray, arr
         scores.frame,
     )
     keep_data(model, f"{name}_schema", schema.to_vector())
+    if state == "order":
+        keep_scores(model, name, scores)
     return rv

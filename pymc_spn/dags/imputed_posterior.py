@@ -26,7 +26,8 @@ from pymc_spn.dags.labelled_answers import (
 from pymc_spn.dags.local_scores import MEMORY_LIMIT
 from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.dags.scores import is_number
-from pymc_spn.dags.storage import FORMAT, IMPUTED, from_tree, to_tree
+from pymc_spn.dags.storage import IMPUTED, from_tree, to_tree
+from pymc_spn.dags.stored_scores import FORMAT
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited

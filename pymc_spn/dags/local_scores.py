@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, subset_prior
+from pymc_spn.dags.candidates import FIRST, MOST, bits_of, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, read_constraints
 from pymc_spn.dags.lagged_columns import intervened_cells, with_lags
 from pymc_spn.dags.learned_penalty import is_learned, learned_penalty, refuse_unlearnable
@@ -168,6 +168,13 @@ class LocalScores(ParentSetScores):
         first = [max(FIRST, n) for n in held] if grows else [widest if limit is None else limit] * len(names)
         refuse_table(constraints, [max(MOST, n + 1) for n in held] if grows else first, max_gigabytes)
         scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
+        if hasattr(score, "scorer"):  # a function may rule out one parent alone, and allow it with others
+            for parent, child in ((j, i) for i, mask in enumerate(constraints.required) for j in bits_of(mask)):
+                if np.isneginf(scorer.table(child, [], [parent])[1]):
+                    raise ValueError(
+                        f"required {names[parent]!r} -> {names[child]!r}: the score {score_name} rules this edge out. "
+                        "In it no number causes a level: bin the number and use ps.BDeu(), or turn the edge round"
+                    )
         with ProgressBar("Scoring parent sets", 2 * len(names), progressbar) as bar:
             chosen = choose_candidates(scorer, constraints, first, by_size, by_edge, names, bar)
 

@@ -13,7 +13,7 @@ from pymc_spn.dags.mcmc_chain import ranked_sets
 from pymc_spn.dags.regular_tree import RegularTree
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import CoverageWarning
+from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
 
 ORACLES = {
     "random": regular_kernels.RANDOM,
@@ -131,6 +131,6 @@ def measure[P: Any](post: P, rng: np.random.Generator) -> P:
             "can be far from the posterior's, and too certain: take larger expansion_factors, or use ps.DagOrder and "
             "pm.sample, which can reach all orders",
             CoverageWarning,
-            stacklevel=3,
+            skip_file_prefixes=OWN_FILES,
         )
     return post

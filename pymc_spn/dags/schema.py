@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores
 
 FORMAT = 2
-SCHEMA, PARENTS = "_schema", "_parents"
+SCHEMA, PARENTS, SCORES = "_schema", "_parents", "_scores_"
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class DagSchema:
 
     def to_vector(self) -> np.ndarray:
         """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps(without_pandas({"format": FORMAT, "kind": "dag", **asdict(self)}))
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
+        return bytes_of_json(without_pandas({"format": FORMAT, "kind": "dag", **asdict(self)}))
 
     @classmethod
     def from_vector(cls, vector: Any) -> "DagSchema":
@@ -86,6 +85,11 @@ class DagSchema:
             refuse("the variables of a graph", f"be distinct and 1 to {MOST_VARIABLES}", fields["variables"])
         found = checked("scores of a graph", fields["scores"], (2 * len(fields["variables"]),))
         return cls(**fields | {"scores": tuple(found.tolist())})
+
+
+def bytes_of_json(fields: dict[str, Any]) -> np.ndarray:
+    """Bytes of a JSON text as integers, which every storage keeps."""
+    return np.frombuffer(json.dumps(fields).encode(), np.uint8).astype(np.int16)
 
 
 def summary_of_scores(scores: "LocalScores") -> tuple[float, ...]:

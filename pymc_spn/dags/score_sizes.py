@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.dags.constraints import Constraints
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Table
 
 MOST_SCORED = 1_000  # variables that can be scored
@@ -60,7 +61,7 @@ def check_table(table: Table) -> None:
             f"data: there are fewer rows ({len(table.index)}) than variables ({len(names)}), so answers depend on the "
             "prior",
             UserWarning,
-            stacklevel=3,
+            skip_file_prefixes=OWN_FILES,
         )
 
 

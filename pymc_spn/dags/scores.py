@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import LEVEL_KINDS, Column
 
@@ -247,7 +248,7 @@ def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=6)
+    warnings.warn(message, UserWarning, skip_file_prefixes=OWN_FILES)
 
 
 def _warn_of_units(table: Table, usual_sd: float) -> None:

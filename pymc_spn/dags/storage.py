@@ -7,54 +7,27 @@ import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.labelled_answers import Evidence
-from pymc_spn.dags.level_counts import LevelCounts
-from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.mixed_rows import MixedRows
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import MOST_VARIABLES as MOST_IN_ALL_PREFIXES
-from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
+from pymc_spn.dags.prefix_lattice import PrefixLattice
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
-from pymc_spn.dags.score_sizes import MOST_SCORED
-from pymc_spn.dags.scores import GaussianMoments
-from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse
+from pymc_spn.dags.stored_scores import bit_sets, parts_of_scores, scores_of_parts
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
 SAVED = "order_spn"  # attribute that marks the file
 IMPUTED = "imputed_dag_posterior"  # that of a file of several, one for each imputed table
 KINDS = ("exact", "regular", "orders")
-MOST_CANDIDATES = 30  # of a variable: parent sets are numbered by int32
 
 
 def to_tree(post: OrderSPN) -> "xr.DataTree":
     """Scores, support and evidence."""
     import xarray as xr
 
-    scores = post.scores
-    data: dict[str, Any] = {
-        "candidates": (("variable", "candidate"), scores.candidates),
-        "n_candidates": (("variable",), scores.n_candidates),
-        "log_scores": (("parent_set",), scores.log_scores),
-        "must_precede": (("variable", "before"), scores.must_precede.astype(np.int8)),
-    }
-    if scores.gaussian is not None:
-        moments = scores.gaussian
-        shared = all(np.array_equal(moments.matrices[0], m) for m in moments.matrices[1:])
-        data["scale_matrices"] = (("matrix", "row", "column"), moments.matrices[:1] if shared else moments.matrices)
-        data["n_rows"] = (("variable",), moments.n_rows)
-    counts = scores.counts
-    if counts is not None:
-        data["codes"], data["weights"] = (("row", "variable"), counts.codes), (("variable", "row"), counts.weights)
-    if scores.outside is not None:
-        data["outside"] = (("parent", "child"), scores.outside)
-    if isinstance(counts, MixedRows):
-        data["cell"], data["numeric"] = (("case",), counts.cell), (("number",), counts.numeric)
-        data["numbers"], data["is_set"] = (("case", "number"), counts.numbers), (("case", "number"), counts.is_set)
-        data["units"] = (("unit", "number"), np.stack([counts.centres, counts.units]))
-        data["normal_wishart"] = (("constant",), [counts.alpha_mu, counts.alpha_w, counts.prior_scale])
+    data, fields = parts_of_scores(post.scores)
     if isinstance(post._lattice, TreePaths):
         tree = post._lattice.tree
         data["splits"], data["ptr"] = (("product",), tree.scope[1::2]), (("node",), tree.ptr)
@@ -65,16 +38,7 @@ def to_tree(post: OrderSPN) -> "xr.DataTree":
         data["mixing"] = (("figure",), [paths.r_hat, paths.size, paths.log_unit_error])
     elif post._lattice is not None:
         data["prefixes"] = (("prefix",), post._lattice.masks)
-    fields = {
-        "format": FORMAT,
-        "names": list(scores.names),
-        "restricted": list(scores.restricted),
-        "score": scores.score,
-        "prior": scores.prior,
-        "frame": scores.frame,
-        "alpha_w": None if scores.gaussian is None else scores.gaussian.alpha_w,
-        "ess": None if counts is None else counts.ess,
-        "levels": None if counts is None else [list(levels) for levels in counts.levels],
+    fields |= {
         "kind": post.kind,
         "evidence": [list(masks) for masks in post.evidence],
         "coverage": post._measured,
@@ -94,40 +58,15 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     """
     if SAVED not in tree.attrs:
         raise ValueError("this does not hold an OrderSPN")
-    data = tree.dataset
     fields = json_of(tree.attrs[SAVED], f"attribute {SAVED!r}")
-    if fields["format"] > FORMAT:
-        raise ValueError(f"the OrderSPN has format {fields['format']}, this version reads up to {FORMAT}")
-    names = tuple(fields["names"])
-    if not 1 <= len(names) <= MOST_SCORED or len(set(names)) < len(names) or {type(n) for n in names} != {str}:
-        refuse("the names of the variables", f"be 1 to {MOST_SCORED} distinct strings", names)
-    if not isinstance(fields["score"], str) or not isinstance(fields["prior"], str):
-        refuse("score and prior", "be named by strings", (fields["score"], fields["prior"]))
-    restricted = tuple(fields["restricted"])
-    if not set(restricted) <= set(names):
-        refuse("the restricted variables", f"be among {list(names)}", restricted)
-    arrays = {str(name): values.values for name, values in data.data_vars.items()}
-    moments = None if fields["alpha_w"] is None else _moments(len(names), arrays, fields["alpha_w"])
-    candidates, n_candidates, log_scores, must_precede = _tables(len(names), arrays)
-    scores = LocalScores(
-        names,
-        candidates,
-        n_candidates,
-        log_scores,
-        must_precede,
-        restricted,
-        fields["score"],
-        fields["prior"],
-        moments,
-        None if fields.get("levels") is None else _counts(len(names), arrays, fields),
-        checked("outside", arrays["outside"], (len(names),) * 2, 0.0, 1.0, gaps=True) if "outside" in arrays else None,
-        checked_kind(fields.get("frame")),
-    )
+    arrays = {str(name): values.values for name, values in tree.dataset.data_vars.items()}
+    scores = scores_of_parts(arrays, fields)
+    names = scores.names
     if fields["kind"] not in KINDS:
         refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
     lattice: PrefixLattice | None = None
     if "splits" in arrays:
-        splits = _sets("splits", arrays["splits"], len(names))
+        splits = bit_sets("splits", arrays["splits"], len(names))
         ptr = checked("ptr", arrays["ptr"], (2 * splits.size + 2,), 0, splits.size, whole=True)
         if ptr[0] != 0 or ptr[-1] != splits.size or (np.diff(ptr) < 0).any():
             refuse("ptr", f"rise from 0 to the number of splits, {splits.size}", ptr.tolist())
@@ -135,7 +74,7 @@ def from_tree(tree: "xr.DataTree") -> OrderSPN:
     elif "orders" in arrays:
         lattice = _paths(arrays, len(names))
     elif "prefixes" in arrays:
-        masks = _sets("prefixes", arrays["prefixes"], len(names))
+        masks = bit_sets("prefixes", arrays["prefixes"], len(names))
         lattice = PrefixLattice.closed_under(scores.precede_sets, masks.size)
         if lattice is None or not np.array_equal(lattice.masks, masks):
             refuse("the prefixes", "be those that knowledge allows", masks)
@@ -162,86 +101,6 @@ def _paths(arrays: dict[str, np.ndarray], d: int) -> OrderPaths:
     starts = checked("log_starts", arrays["log_starts"], (orders.shape[0] * orders.shape[1],))
     r_hat, size, error = checked("mixing", arrays["mixing"], (3,), 0.0, gaps=True).tolist()
     return OrderPaths.of(orders, -starts - np.log(starts.size), (r_hat, size), 0.0, error)
-
-
-def _tables(d: int, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Candidates, their numbers, log scores and what must precede, as kernels may look them up."""
-    candidates = checked("candidates", arrays["candidates"], (d, None), -1, d - 1, whole=True)
-    n = checked("n_candidates", arrays["n_candidates"], (d,), 0, min(candidates.shape[1], MOST_CANDIDATES), whole=True)
-    for i, row in enumerate(candidates):
-        own = row[: n[i]]
-        if (own < 0).any() or (own == i).any() or (np.diff(own) < 1).any() or (row[n[i] :] != -1).any():
-            refuse(
-                f"candidates of variable {i}", f"be {n[i]} other variables in ascending order, then -1", row.tolist()
-            )
-    log_scores = np.asarray(arrays["log_scores"])
-    size = sum(1 << int(k) for k in n)
-    if log_scores.dtype.kind != "f" or log_scores.shape != (size,):
-        refuse("log_scores", f"hold {size} floats", f"{log_scores.shape} of dtype {log_scores.dtype}")
-    if not (log_scores < np.inf).all():
-        refuse("log_scores", "be numbers or -inf", log_scores[np.argmin(log_scores < np.inf)])
-    stored = arrays["must_precede"]
-    if stored.ndim == 1:  # bits, as files had it that were written before there could be more than 64 variables
-        must = (_sets("must_precede", stored, d)[:, None] >> np.arange(d) & 1).astype(bool)
-    else:
-        must = checked("must_precede", stored, (d, d), 0, 1, whole=True).astype(bool)
-    if must.shape != (d, d):
-        refuse("must_precede", f"have {d} entries", len(must))
-    for i in range(d):
-        if must[i, i] or (must[must[i]] & ~must[i]).any():
-            refuse("must_precede", "be an order, transitively closed", f"{np.flatnonzero(must[i])} for variable {i}")
-    return candidates, n, log_scores, must
-
-
-def _moments(d: int, arrays: dict[str, np.ndarray], alpha_w: Any) -> GaussianMoments:
-    """Moments of a BGe score."""
-    matrices = checked("scale_matrices", arrays["scale_matrices"], (None, d, d))
-    if len(matrices) not in (1, d):
-        refuse("scale_matrices", f"be one or {d}", len(matrices))
-    n_rows = checked("n_rows", arrays["n_rows"], (d,), 0, whole=True)
-    weight = float(checked("alpha_w", alpha_w, (), 0.0))
-    return GaussianMoments(np.broadcast_to(matrices, (d, d, d)), n_rows, weight)
-
-
-def _counts(d: int, arrays: dict[str, np.ndarray], fields: dict[str, Any]) -> LevelCounts:
-    """Rows of a BDeu score."""
-    levels = fields["levels"]
-    if not isinstance(levels, list) or len(levels) != d or not all(isinstance(own, list) and own for own in levels):
-        refuse("the levels", f"be {d} lists", levels)
-    codes = checked("codes", arrays["codes"], (None, d), 0, whole=True)
-    if (codes >= [len(own) for own in levels]).any():
-        refuse("codes", "be below the number of levels", codes.max(axis=0, initial=0).tolist())
-    weights = checked("weights", arrays["weights"], (d, len(codes)), 0, whole=True)
-    ess = float(checked("ess", fields["ess"], (), 0.0))
-    counts = LevelCounts(codes, weights, tuple(map(tuple, levels)), ess)
-    return _mixed(counts, arrays) if "numbers" in arrays else counts
-
-
-def _mixed(counts: LevelCounts, arrays: dict[str, np.ndarray]) -> MixedRows:
-    """Rows of a conditional Gaussian score."""
-    cell = checked("cell", arrays["cell"], (None,), 0, len(counts.codes) - 1, whole=True)
-    numeric = checked("numeric", arrays["numeric"], (None,), 0, len(counts.levels) - 1, whole=True)
-    if (np.diff(numeric) < 1).any() or (counts.n_levels[numeric] != 1).any():
-        refuse("numeric", "be ascending variables without levels", numeric.tolist())
-    numbers = checked("numbers", arrays["numbers"], (cell.size, numeric.size))
-    is_set = checked("is_set", arrays["is_set"].astype(np.int64), numbers.shape, 0, 1, whole=True).astype(bool)
-    centres, units = checked("units", arrays["units"], (2, numeric.size))
-    alpha_mu, alpha_w, t = checked("normal_wishart", arrays["normal_wishart"], (3,), 0.0).tolist()
-    if not (units > 0.0).all() or min(alpha_mu, alpha_w - numeric.size + 1, t) <= 0.0:
-        refuse("units and normal_wishart", f"be positive, alpha_w above {numeric.size - 1}", (alpha_mu, alpha_w, t))
-    own = counts.codes, counts.weights, counts.levels, counts.ess, cell, numeric, numbers, is_set, centres, units
-    return MixedRows(*own, alpha_mu, alpha_w, t)
-
-
-def _sets(place: str, values: Any, d: int) -> np.ndarray:
-    """Sets of variables as bits (n,) int64."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        refuse(place, "be integers in one dimension", f"the dtype {array.dtype} and {array.ndim} dimensions")
-    sets = array.astype(np.int64)
-    if (sets & ~np.int64(whole_set(d))).any():
-        refuse(place, f"be sets of {d} variables, as bits", sets[np.argmax(sets & ~np.int64(whole_set(d)) != 0)])
-    return sets
 
 
 def _evidence(stored: Any, d: int) -> Evidence:

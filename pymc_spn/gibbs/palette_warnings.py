@@ -89,7 +89,7 @@ def warn_of_ties(excess, steps):
     words = []
     for name, ratio in spiky.items():
         if math.isfinite(ratio):
-            words.append(f"{name!r} ({ratio:.0f} times)")
+            words.append(f"{name!r} ({f'{ratio:.0f}' if ratio < 1_000 else 'more than 1,000'} times)")
         elif steps.get(name, 0.0) > 0.0:
             words.append(f"{name!r} (its values are {steps[name]:.4g} apart, as of a standardised column)")
         else:

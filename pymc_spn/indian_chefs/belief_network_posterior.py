@@ -112,7 +112,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
             cls._check(schema)
             if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
                 cls = NLGBNPosterior
-            graphs = GraphDraws._read(idata, schema.graph, stacklevel=3)
+            graphs = GraphDraws._read(idata, schema.graph)
             parameters = network_records(idata, schema)
             check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
             post = cls(schema, parameters, graphs, _kept(idata, schema), _log_data(idata, schema, graphs))

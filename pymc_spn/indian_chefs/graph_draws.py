@@ -21,6 +21,7 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
@@ -131,7 +132,7 @@ class GraphDraws(NotebookRepr):
         >>> ps.GraphDraws.from_idata(chefs).n_nodes().dims
         ('chain', 'draw')
         """
-        draws = cls._read(idata, name, stacklevel=3)
+        draws = cls._read(idata, name)
         draws._warn_of_chains(draws.schema.name)
         return draws
 
@@ -172,7 +173,7 @@ class GraphDraws(NotebookRepr):
         return cls(schema, *unpack_arrays(packed, schema.max_nodes), xr.Dataset(), numbers, *labels)
 
     @classmethod
-    def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None, stacklevel: int) -> "GraphDraws":
+    def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None) -> "GraphDraws":
         with reading(idata) as idata:
             name = name_of_graph(idata, name)
             schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
@@ -195,7 +196,7 @@ class GraphDraws(NotebookRepr):
                     f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
                     "nodes; the draws are those given no more nodes. Raise max_nodes",
                     UserWarning,
-                    stacklevel=stacklevel,
+                    skip_file_prefixes=OWN_FILES,
                 )
             numbers = {}
             for argument, source in schema.hyperparameters.items():
@@ -326,6 +327,9 @@ class GraphDraws(NotebookRepr):
     def edge_probabilities(self) -> "xr.DataArray":
         """(parent, child) posterior probability of an edge between two observed nodes.
 
+        What observed nodes share through hidden ones is no such edge. Where observed nodes are no parents, as is usual
+        in belief networks, all of these are 0: ask `common_ancestor_probabilities`. ``attrs["links"]`` says so.
+
         Examples
         --------
         >>> graphs.edge_probabilities().dims
@@ -334,7 +338,8 @@ class GraphDraws(NotebookRepr):
         d = len(self.schema.observed_nodes)
         names = list(self.schema.observed_nodes)
         edges = self.parents[..., :d, :d]
-        return self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
+        found = self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
+        return found.assign_attrs(links="direct; those through hidden nodes are in common_ancestor_probabilities")
 
     def path_probabilities(self) -> "xr.DataArray":
         """(ancestor, descendant) posterior probability of a directed path between two observed nodes.

@@ -52,7 +52,7 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
         if not names:
             raise ValueError("idata holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
         for name in names:
-            draws = GraphDraws._read(idata, name, stacklevel=3)
+            draws = GraphDraws._read(idata, name)
             ticket = name + TICKET
             if name not in model.named_vars:
                 raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")

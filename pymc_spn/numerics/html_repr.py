@@ -118,6 +118,9 @@ def elided(words: Sequence[str], separator: str = ", ", most: int = MOST_NAMES) 
 
 
 def _cut(words: str) -> str:
-    """A phrase without its middle, if it is long."""
+    """A phrase without its middle, if it is long; words stay whole unless one is longer than that."""
+    if len(words) <= LONGEST_FACT:
+        return words
     half = (LONGEST_FACT - 5) // 2
-    return words if len(words) <= LONGEST_FACT else f"{words[:half]} ... {words[-half:]}"
+    start, end = words[: half + 1].rpartition(" ")[0], words[-half - 1 :].partition(" ")[2]
+    return f"{start or words[:half]} ... {end or words[-half:]}"

@@ -11,7 +11,7 @@ import pytensor
 from pymc.pytensorf import convert_data
 
 
-def keep_data(model: Any, name: str, values: np.ndarray) -> None:
+def keep_data(model: Any, name: str, values: np.ndarray, described: bool = False) -> None:
     """Keep an array with the results of a model.
 
     Parameters
@@ -20,6 +20,8 @@ def keep_data(model: Any, name: str, values: np.ndarray) -> None:
     name : str
         Without the prefix of a model inside a model.
     values : array
+    described : bool
+        Whether the schema of a variable says what matters of it, so that `model_digest` leaves it out.
 
     Raises
     ------
@@ -30,6 +32,7 @@ def keep_data(model: Any, name: str, values: np.ndarray) -> None:
     if model.named_vars.tree_contains(full):
         raise ValueError(f"Variable name {full} already exists.")
     model.data_vars.append(pytensor.shared(convert_data(values), full))
+    model.data_vars[-1].tag.is_described = described
 
 
 def kept_data(model: Any, name: str) -> np.ndarray | None:

@@ -139,7 +139,7 @@ def model_digest(model: Any) -> int:
 
 def _given(model: Any) -> dict[str, np.ndarray]:
     """Values of the data containers and of the observed variables of a model."""
-    found = {v.name: v for v in model.data_vars}
+    found = {v.name: v for v in model.data_vars if not getattr(v.tag, "is_described", False)}
     found |= {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs if not getattr(rv.tag, "is_start", False)}
     values = {n: v.get_value() if hasattr(v, "get_value") else v.eval() for n, v in found.items()}
     numbers = {n: np.asarray(x) for n, x in values.items() if np.asarray(x).dtype.kind in "biuf"}

@@ -81,6 +81,8 @@ class Column:
     def __post_init__(self):
         if not isinstance(self.name, str):
             raise TypeError(f"a column's name must be a str, got {quoted(self.name)}")
+        if "\0" in self.name:
+            raise ValueError(f"column {self.name!r}: its name holds a NUL, which no file keeps; rename the column")
         if not isinstance(self.dtype, str):
             raise TypeError(f"column {self.name!r}: dtype must be a str, got {quoted(self.dtype)}")
         check_kind(self.kind, self.name)

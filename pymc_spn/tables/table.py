@@ -9,6 +9,7 @@ import pandas as pd
 
 from pymc_spn.numerics.html_repr import Facts, as_html, elided
 from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name, list_of_columns
 from pymc_spn.tables.frame_kinds import column_array, frame_kind, frame_of_kind, pandas_frame, refuse_duplicates
@@ -356,7 +357,7 @@ def _infer_schema(frame, kinds, own_dtypes):
             "them, convert numbers and dates that are text, or say that a column holds categories by "
             f"kinds={{{next(iter(unique))!r}: 'categorical'}} of ps.Table.from_frame",
             UserWarning,
-            stacklevel=3,
+            skip_file_prefixes=OWN_FILES,
         )
     return schema
 

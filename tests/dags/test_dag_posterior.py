@@ -174,7 +174,9 @@ def test_orders_of_pm_sample_answer_as_well(scores, exact):
     with pm.Model():
         ps.DagOrder("g", scores)
         idata = pm.sample(500, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
-    post = ps.DagPosterior.from_idata(idata, scores)
+    post = ps.DagPosterior.from_idata(idata)
+    np.testing.assert_array_equal(post.scores.log_scores, scores.log_scores)
+    np.testing.assert_array_equal(post.causal_effects(), ps.DagPosterior.from_idata(idata, scores).causal_effects())
     assert_near(post.edge_probabilities(), exact.edge_probabilities())
     np.testing.assert_allclose(
         post.edge_probabilities(), ps.DagDraws.from_idata(idata).edge_probabilities(scores), atol=1e-12

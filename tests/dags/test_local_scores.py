@@ -343,6 +343,12 @@ def test_bad_arguments_are_refused(change, error, sentence):
     assert sentence in str(caught.value)
 
 
+def test_a_required_edge_that_the_score_cannot_have_is_named():
+    df = gaussian_table(2).assign(c=pd.Categorical(["a", "b"] * 30))
+    with pytest.raises(ValueError, match="required 'v1' -> 'c': the score conditional Gaussian rules this edge out"):
+        ps.DagPosterior.from_data(df, ps.ConditionalGaussian(), required=[("v0", "v1"), ("v1", "c")])
+
+
 def test_bad_data_is_refused():
     df = gaussian_table(4)
     mixed = df.assign(v3=pd.Categorical(["a", "b"] * 30))
@@ -421,13 +427,14 @@ def test_degenerate_columns_are_named_and_scores_stay_finite():
         ({"v1": df.v0 * 2 + df.v2}, r"columns \['v0', 'v1', 'v2'\] are collinear"),
         ({"v1": df.v1 * 100}, r"sd of 'v1' .* more than 10 times that of"),
     ]:
-        with pytest.warns(UserWarning, match=sentence):
+        with pytest.warns(UserWarning, match=sentence) as caught:
             scores = ps.LocalScores.from_data(df.assign(**change))
-        assert np.isfinite(scores.log_scores).all()
+        assert np.isfinite(scores.log_scores).all() and {w.filename for w in caught} == {__file__}
     with pytest.warns(UserWarning, match=r"columns \['v0', 'v1', 'v2', 'v3'\] have sums of squares below BGe's prior"):
         # whose squares are no floats: the look for collinear columns ended in LinAlgError
         assert np.isfinite(ps.LocalScores.from_data(df * 1e-200).log_scores).all()
-    with pytest.warns(UserWarning, match=r"fewer rows \(3\) than variables \(4\)"):
+    with pytest.warns(UserWarning, match=r"fewer rows \(3\) than variables \(4\)") as caught:
         assert np.isfinite(ps.LocalScores.from_data(df[:3]).log_scores).all()
+    assert {w.filename for w in caught} == {__file__}
     with pytest.warns(UserWarning, match=r"columns \['v0'\] have one value only"):
         ps.LocalScores.from_data(level_table(3).assign(v0=pd.Categorical(["a"] * 80)))

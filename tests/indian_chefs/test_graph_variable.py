@@ -114,6 +114,7 @@ def test_scalars_and_record_are_of_the_same_graphs(hyperparameter_run):
     assert "n_nodes" in table.index and np.isfinite(table.loc["n_nodes"].astype(float)).all()
     assert float(draws.node_count_probabilities().sum()) == pytest.approx(1.0)
     assert float(draws.edge_probabilities().sum()) == 0.0  # both at 0
+    assert "common_ancestor_probabilities" in draws.edge_probabilities().attrs["links"]
     shared = draws.common_ancestor_probabilities()
     assert 0.0 < float(shared.sel(node="a", other="b")) < float(shared.sel(node="a", other="a"))
     popular = draws.popularities(random_seed=1)

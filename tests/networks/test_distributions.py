@@ -605,6 +605,12 @@ def test_a_standardised_column_is_told_of_its_step():
     assert "'age'" not in str(found[0].message) and "'half' (its values repeat" in str(found[0].message)
 
 
+def test_ties_beyond_counting_have_no_figure():
+    x = np.where(np.arange(127) < 60, 1.0 + 1e-9, np.random.default_rng(0).normal(size=127).round(9))
+    with pm.Model(), pytest.warns(UserWarning, match=r"'x' \(more than 1,000 times\)"):
+        ps.SPN("x", ps.circuits.complete_tree(["x"]), observed=pd.DataFrame({"x": x}), rounded=False)
+
+
 # ---- values in coarse steps
 def test_coarse_steps_are_warned_of():
     """Halves of stars are no whole numbers; ages are fine enough, and in cells, the default, steps may be coarse."""

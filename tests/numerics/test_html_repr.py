@@ -54,6 +54,8 @@ def test_long_lists_and_long_facts_are_cut():
     assert elided(list("abc")) == "a, b, c" and elided(list("abcdef"), most=4) == "a, b, ..., e, f"
     words = one_line(Facts("Thing", {"given": "a" * 500 + "b" * 500}))
     assert len(words) <= LONGEST_FACT + len("Thing()") and "aaa ... bbb" in words
+    names = [f"column{i}" for i in range(100)]
+    assert set(one_line(Facts("", {"given": " ".join(names)})).strip("()").split()) <= {*names, "..."}
     rows = [(i,) for i in range(MOST_ROWS + 7)]
     texts = Read(as_html(Facts("Thing", {}), Listed("rows", ("i",), rows))).texts
     assert str(MOST_ROWS - 1) in texts and str(MOST_ROWS) not in texts and "... 7 more" in texts

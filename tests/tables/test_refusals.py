@@ -284,6 +284,7 @@ def test_direct_construction():
     ("fields", "error", "words"),
     [
         ((1, "real", None, "float64"), TypeError, "a column's name must be a str, got 1"),
+        (("a\0", "real", None, "float64"), ValueError, r"column 'a.x00': its name holds a NUL"),
         (("a", "real", None, float), TypeError, "column 'a': dtype must be a str, got <class 'float'>"),
         (("a", "nominal", None, "float64"), ValueError, "column 'a': unknown kind 'nominal'"),
         (("a", "ordinal", (1, 3), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
