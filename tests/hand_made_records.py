@@ -45,7 +45,8 @@ def entry_of(family, prior):
     if family == "log_normal":
         return families.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
     if family in ("bernoulli", "categorical"):
-        return families.FAMILIES[family](relative_scale=1.0 / prior["alpha"][0])
+        alpha = np.array(prior["alpha"])
+        return families.FAMILIES[family](relative_scale=1.0 / alpha.mean(), probabilities=alpha / alpha.sum())
     if family == "binomial":
         both = prior["alpha"] + prior["beta"]
         mean = prior["trials"] * prior["alpha"] / both

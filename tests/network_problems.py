@@ -59,7 +59,7 @@ def entry_prior(entry, n_levels, grid, leaf_scale, leaf_shape, precision_ratio):
         return "binomial", {"alpha": share / s, "beta": (1 - share) / s, "trials": entry.n_trials}
     if entry.family == "poisson":
         return "poisson", {"alpha": 1 / s, "beta": 1 / (s * entry.mean)}
-    return "categorical", {"alpha": [1 / s] * n_levels}
+    return "categorical", {"alpha": [n_levels / s * p for p in entry.probabilities]}
 
 
 def reference_problem(schema, values, hyperparameters):

@@ -539,8 +539,8 @@ POISSON = ("poisson", {"alpha": 2.0, "beta": 1.0})
 GEOMETRIC = ("geometric", {"alpha": 7.0, "beta": 8.0})
 BINOMIAL = ("binomial", {"alpha": 1.5, "beta": 2.0, "trials": 5.0})
 MORE_TRIALS = ("binomial", {"alpha": 0.6, "beta": 0.8, "trials": 9.0})  # a and b below 1: largest at both ends
-CATEGORICAL = ("categorical", {"alpha": [0.7, 0.7, 0.7]})
-BERNOULLI = ("bernoulli", {"alpha": [0.8, 0.8]})
+CATEGORICAL = ("categorical", {"alpha": [0.4, 0.7, 1.0]})
+BERNOULLI = ("bernoulli", {"alpha": [0.5, 1.1]})
 
 
 def tiny_problems() -> dict[str, Problem]:

@@ -120,7 +120,8 @@ class BottomUpSampler:
                 leaf, y = np.searchsorted(own, edge[r, rows]), self.coded[rows, d]
                 part = PREDICTIVES[int(family)]
                 if family == CATEGORICAL:
-                    learned = np.full((own.size, palette.n_levels[d]), self.prior[e, 0])
+                    alpha = self.prior[e, 0] * palette.constants[e, 4 : 4 + palette.n_levels[d]]
+                    learned = np.tile(alpha, (own.size, 1))
                     np.add.at(learned, (leaf, y.astype(np.int64)), 1.0)
                 else:
                     reading = part.conjugate.reading

@@ -191,7 +191,8 @@ class Chain:
                 e = s.net.leaves.entry[s.net.edges.begin[r] + slot]
                 prior, family = s.net.palette.prior[e], s.net.palette.family[e]
                 n = int((inverse == k).sum())
-                table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, c.n_levels[d], c.offset[d], n)
+                factors = s.net.palette.level_factor[s.net.palette.entry_source[e], : c.n_levels[d]]
+                table[rows[inverse == k], d] = _draw_leaf(rng, family, prior, factors, c.offset[d], n)
         if s.net.joints is not None:
             fill_joint_leaves(rng, s, table)
             table[np.isnan(self.values)] = np.nan
@@ -204,10 +205,10 @@ class Chain:
         return table
 
 
-def _draw_leaf(rng, family, prior, n_levels, offset, n):
+def _draw_leaf(rng, family, prior, level_factors, offset, n):
     """Values of one leaf with parameters drawn from its prior, in coded units."""
     if family == CATEGORICAL:
-        return rng.choice(n_levels, size=n, p=rng.dirichlet(np.full(n_levels, prior[0]))).astype(np.float64)
+        return rng.choice(level_factors.size, size=n, p=rng.dirichlet(prior[0] * level_factors)).astype(np.float64)
     conjugate = CONJUGATES[int(family)]
     drawn = conjugate.simulate(rng, prior, offset, n)
     if conjugate.reading == LOGARITHM:

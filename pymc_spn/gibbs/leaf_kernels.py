@@ -82,6 +82,12 @@ def add_value(palette, leaves, d, slot, n, y, sign):
 
 
 @bare_inner_kernel
+def level_mass(palette, e, level):
+    """Mass of a level under the prior of an entry."""
+    return palette.prior[e, 0] * palette.level_factor[palette.entry_source[e], level]
+
+
+@bare_inner_kernel
 def log_predictive(palette, leaves, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = leaves.entry[slot]
@@ -93,7 +99,7 @@ def log_predictive(palette, leaves, d, slot, y):
         )
     if family == CATEGORICAL:
         k = leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot]
-        return math.log((k + palette.prior[e, 0]) / (leaves.n_data[slot] + palette.prior[e, 1]))
+        return math.log((k + level_mass(palette, e, int(y))) / (leaves.n_data[slot] + palette.prior[e, 1]))
     if log_scale == EMPTY_LEAF:
         return EMPTY_LEAF  # freed, with parameters of 0, of which gamma functions are infinite
     offset = palette.offset[d]
@@ -127,7 +133,7 @@ def log_predictive_without(palette, leaves, d, slot, y):
         return log_predictive(palette, leaves, d, leaves.begin[d] + e - palette.entry_ptr[d], y)
     if family == CATEGORICAL:
         k = leaves.level_count[leaves.level_begin[d] + int(y) * leaves.capacity[d] + slot] - 1.0
-        return math.log((k + prior[0]) / (n + prior[1]))
+        return math.log((k + level_mass(palette, e, int(y))) / (n + prior[1]))
     offset = palette.offset[d]
     u = math.log(y + offset) if is_of_logs(family) else y
     x = u if is_located(family) else u + offset
@@ -196,7 +202,7 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
         kind = palette.column_kind[d]
         if kind == LEVELS:
             row = leaves.level_begin[d] + int(y[d]) * leaves.capacity[d]
-            alpha = palette.prior[palette.entry_ptr[d], 0]
+            alpha = level_mass(palette, palette.entry_ptr[d], int(y[d]))
             total = palette.prior[palette.entry_ptr[d], 1]
             for i in range(begin, end):
                 scratch.log_value[i] = fast_log((leaves.level_count[row + i] + alpha) / (leaves.n_data[i] + total))

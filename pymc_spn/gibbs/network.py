@@ -61,8 +61,9 @@ class PaletteArrays(NamedTuple):
     n_levels: np.ndarray  # (P,) levels of a discrete column, else 0
     offset: np.ndarray  # (P,) centre / scale: coded value + offset = x / scale, what all but Gaussian leaves see
     cell_variance: np.ndarray  # (P,) of a value within its cell, as Gaussian leaves of whole numbers see it; else 0
-    prior: np.ndarray  # (E, 4) normal-gamma (mu0, rho0, a0, b0); gamma, beta (alpha, beta); levels (alpha_k, K alpha_k)
-    #                    of a binomial entry (alpha, beta, trials, 0)
+    prior: np.ndarray  # (E, 4) normal-gamma (mu0, rho0, a0, b0); gamma, beta (alpha, beta); levels (mean alpha,
+    #                    sum of alpha); of a binomial entry (alpha, beta, trials, 0)
+    level_factor: np.ndarray  # (E', K) alpha of level k under entry e: prior[e, 0] level_factor[entry_source[e], k]
     half_step: np.ndarray  # (D, N+2) lgamma(a0 + n/2 + 1/2) - lgamma(a0 + n/2), columns with a normal-gamma prior
 
 
@@ -238,7 +239,7 @@ def build_palette(compiled, leaf_column, leaf_width, n_rows):
     n_rows : int
         The largest leaf count that `half_step` has room for.
     """
-    n_columns = compiled.n_levels.size
+    n_columns, level_factor = compiled.n_levels.size, np.ascontiguousarray(compiled.constants[:, 4:])
     compiled, entry_source = spread(compiled, leaf_column)
     return PaletteArrays(
         source=leaf_column,
@@ -252,6 +253,7 @@ def build_palette(compiled, leaf_column, leaf_width, n_rows):
         offset=compiled.offset,
         cell_variance=compiled.cell_variance,
         prior=np.zeros((compiled.family.size, 4)),
+        level_factor=level_factor,
         half_step=np.zeros((n_columns, n_rows + 2)),
     )
 

@@ -5,6 +5,7 @@ are reported in the units of the data (the log Jacobian is added to the log join
 """
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
 from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.leaves.levels import Levels
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.numerics.quoted_values import quoted
@@ -51,7 +53,8 @@ class CompiledPalette(NamedTuple):
 
     entry_ptr: np.ndarray  # (D+1,) entries of column d: entry_ptr[d]:entry_ptr[d+1]
     family: np.ndarray  # (E,) family codes
-    constants: np.ndarray  # (E, 4) `PaletteEntry.coded_constants`, relative scale
+    # (E, 4 + K) `PaletteEntry.coded_constants`, relative scale; of each of up to K levels its mass under the prior as
+    constants: np.ndarray  # a multiple of the mean one, 1 under a uniform prior
     column_kind: np.ndarray  # (D,) VECTOR, LEVELS, GENERAL or LOGS; in `asked_palette` CELLS or COUNT_CELLS
     n_levels: np.ndarray  # (D,)
     centre: np.ndarray  # (D,) coded value = (x - centre) / scale
@@ -127,11 +130,26 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()
                     steps[column.name] = shifted_step(observed)
                 if holds_one_value(observed):
                     single[column.name] = observed[0]
-        palette.append([entry.completed(observed, grids[d]) for entry in entries])
+        palette.append([_completed(column, entry, observed, grids[d]) for entry in entries])
     warn_of_single_values(single)
     warn_of_ties(excess, steps)
     warn_of_coarse_grids({c: w for c, w in width.items() if excess[c] <= MAX_TIE_EXCESS})
     return palette, grids
+
+
+def _completed(column, entry, observed, grid):
+    if not isinstance(entry, Levels):
+        return entry.completed(observed, grid)
+    try:
+        centre = entry.constants(observed, n_levels=n_levels_of(column)).mean
+    except ValueError as error:
+        raise ValueError(f"leaves[{column.name!r}]: {error}") from None
+    return replace(entry, probabilities=tuple(centre.tolist()))
+
+
+def n_levels_of(column):
+    """Levels of a binary, ordinal or categorical column."""
+    return 2 if column.kind == "binary" else len(column.levels)
 
 
 def entries_of(column, leaves):
@@ -173,7 +191,7 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
     is_density = np.zeros(n_columns, np.bool_)
     cell_variance = np.zeros(n_columns)
     is_joint, joint_constants = np.zeros(n_columns, np.bool_), np.zeros((n_columns, 3))
-    family, constants = [], []
+    family, constants, levels = [], [], []
     for d, entries in enumerate(palette):
         conjugates = [CONJUGATES[entry.code] for entry in entries]
         readings = {conjugate.reading for conjugate in conjugates}
@@ -182,7 +200,7 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
         if _are_densities(entries):
             is_density[d] = columns[d].kind not in WHOLE_KINDS
         elif readings == {LEVEL}:
-            n_levels[d] = 2 if columns[d].kind == "binary" else len(columns[d].levels)
+            n_levels[d] = n_levels_of(columns[d])
             kind[d] = LEVELS if len(entries) == 1 else GENERAL
         grid = 0.0 if columns[d].name in rounded else resolutions[d]
         if REAL in readings and not is_density[d] and grid > 0.0:
@@ -190,13 +208,18 @@ def compile_palette(columns, palette, resolutions, centre, scale, rounded=(), jo
         for entry in entries:
             family.append(entry.code)
             constants.append((*entry.coded_constants(centre[d], scale[d], grid), entry.relative_scale))
+            levels.append(getattr(entry, "probabilities", None))
             if columns[d].name in joint and isinstance(entry, Gaussian) and is_density[d] and not is_joint[d]:
                 mean, variance, floor = constants[-1][:3]
                 is_joint[d], joint_constants[d] = True, (mean, variance, max(floor, LEAST_VARIANCE * variance))
+    factors = np.ones((len(family), n_levels.max(initial=0)))
+    for own, centre_of_levels in zip(factors, levels, strict=True):
+        if centre_of_levels is not None:  # of files without it, the centre is uniform
+            own[: len(centre_of_levels)] = np.array(centre_of_levels) * len(centre_of_levels)
     return CompiledPalette(
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in palette])]).astype(np.int64),
         family=np.asarray(family, np.int64),
-        constants=np.asarray(constants, np.float64).reshape(-1, 4),
+        constants=np.concatenate([np.asarray(constants, np.float64).reshape(-1, 4), factors], axis=1),
         column_kind=kind,
         n_levels=n_levels,
         centre=centre,

@@ -50,7 +50,7 @@ class LeafPriors(NamedTuple):
     """What the log joint needs of a palette, read-only."""
 
     family: np.ndarray  # (E,) family codes
-    constants: np.ndarray  # (E, 4)
+    constants: np.ndarray  # (E, 4 + K)
     n_levels: np.ndarray  # (D,)
     joint_constants: np.ndarray  # (D, 3)
 
@@ -263,11 +263,14 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slope
             log_p -= log_rising_from(p1, n, c1)
             by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])
-            for level in range(cell, cell + n_levels):
-                if state[level] > 0.0:
-                    log_p += log_rising_from(p0, state[level], c0)
+            for level in range(n_levels):
+                count = state[cell + level]
+                if count > 0.0:
+                    factor = constants[e, 4 + level]
+                    alpha = p0 * factor
+                    log_p += log_rising(alpha, count)
                     if want:
-                        by_alpha += digamma(p0 + state[level]) - s0
+                        by_alpha += factor * (digamma(alpha + count) - digamma(alpha))
             if want:
                 slopes[0] -= by_alpha / (leaf_scale * constants[e, 3] * leaf_scale)
             continue

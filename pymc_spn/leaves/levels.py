@@ -23,32 +23,52 @@ from pymc_spn.leaves.leaf_statistics import (
 )
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
+from pymc_spn.numerics.quoted_values import quoted
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
+# Rows that each level counts more in the centre of its prior, which takes the column a second time. With half a row,
+# levels that few rows or none have get too little in new rows: held-out log losses of columns of many levels were worse.
+MORE_ROWS = 4.0
 
 
-class _Levels(PaletteEntry):
+class Levels(PaletteEntry):
     """What Bernoulli and Categorical share: a Dirichlet on K levels, coded 0..K-1 on the last axis."""
 
     relative_scale: float
+    probabilities: tuple[float, ...] | None
     family: ClassVar[str]
 
     def __post_init__(self) -> None:
-        require_positive(type(self).__name__, "relative_scale", self.relative_scale)
+        name = type(self).__name__
+        require_positive(name, "relative_scale", self.relative_scale)
+        if self.probabilities is not None:
+            given = np.asarray(require_positive(name, "probabilities", self.probabilities), np.float64)
+            if given.ndim != 1 or abs(given.sum() - 1.0) > TOLERANCE:
+                raise ValueError(f"{name}: probabilities must be of all levels and add up to 1, got {quoted(given)}")
+            object.__setattr__(self, "probabilities", tuple((given / given.sum()).tolist()))
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """The number of levels; nothing is taken from the values."""
+        """The number of levels, and where the entry does not give them, the frequencies of the values on each.
+
+        Each level counts as if four values more had been on it, so that none has a centre near 0.
+        """
+        name, mean = type(self).__name__, np.asarray(self.probabilities)
         if n_levels < 1:
-            raise ValueError(f"{type(self).__name__}: n_levels must be at least 1, got {n_levels}")
-        return LeafConstants(resolution=resolution, n_levels=int(n_levels))
+            raise ValueError(f"{name}: n_levels must be at least 1, got {n_levels}")
+        if self.probabilities is None:
+            counts = self.statistics(np.ravel(values), n_levels) + MORE_ROWS
+            mean = counts / counts.sum()
+        elif mean.size != n_levels:
+            raise ValueError(f"{name}: probabilities must be of the {n_levels} levels, got {mean.size}")
+        return LeafConstants(mean=mean, resolution=resolution, n_levels=int(n_levels))
 
     def prior(
         self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> DirichletLevels:
-        """Dirichlet with ``1 / s`` at each level, s the leaf's scale; shape and ratio are not used."""
+        """Dirichlet of total mass ``K / s`` about the constants' mean, s the leaf's scale; no shape and ratio are used."""
         s = require_positive(type(self).__name__, "leaf_scale", leaf_scale) * self.relative_scale
         s = np.asarray(s, dtype=np.float64)
-        return DirichletLevels(np.repeat(1.0 / s[..., None], constants.n_levels, axis=-1))
+        return DirichletLevels(constants.n_levels / s[..., None] * constants.mean)
 
     @classmethod
     def statistics(cls, values: npt.ArrayLike, n_levels: int = 2) -> np.ndarray:
@@ -117,13 +137,16 @@ class _Levels(PaletteEntry):
 
 
 @dataclass(frozen=True)
-class Bernoulli(_Levels):
+class Bernoulli(Levels):
     """Bernoulli leaf on levels 0 and 1 with a Dirichlet (beta) prior.
 
     Parameters
     ----------
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+    probabilities : sequence of float, optional
+        Centre of the prior: of the first and of the second level. None takes the frequencies of the observed column,
+        with four rows more on each level.
 
     Examples
     --------
@@ -132,12 +155,13 @@ class Bernoulli(_Levels):
     """
 
     relative_scale: float = 1.0
+    probabilities: tuple[float, ...] | None = None
     family: ClassVar[str] = "bernoulli"
     kinds: ClassVar[tuple[str, ...]] = ("binary",)
     code = CODE["categorical"]
 
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
-        """Two levels; nothing is taken from the values."""
+        """As of levels, of which there are two."""
         if n_levels != 2:
             raise ValueError(f"Bernoulli: n_levels must be 2, got {n_levels}")
         return super().constants(values, resolution, n_levels)
@@ -176,13 +200,16 @@ class Bernoulli(_Levels):
 
 
 @dataclass(frozen=True)
-class Categorical(_Levels):
+class Categorical(Levels):
     """Categorical leaf on levels 0..K-1 with a Dirichlet prior. Its codes have no mean or variance.
 
     Parameters
     ----------
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
+    probabilities : sequence of float, optional
+        Centre of the prior, of the levels in their order. None takes the frequencies of the observed column, with four
+        rows more on each level; ``[1 / K] * K`` is a uniform one.
 
     Examples
     --------
@@ -190,6 +217,7 @@ class Categorical(_Levels):
     """
 
     relative_scale: float = 1.0
+    probabilities: tuple[float, ...] | None = None
     family: ClassVar[str] = "categorical"
     kinds: ClassVar[tuple[str, ...]] = ("ordinal", "binary", "categorical")
 
@@ -338,7 +366,7 @@ def _raw_moments(params: DirichletLevels, centre: float, order: int) -> np.ndarr
 
 
 def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
-    """Mass of a level and of all."""
+    """Mean mass of a level, and the mass of all."""
     a = 1.0 / scale
     return a, a * n_levels, 0.0, 0.0
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.joint_leaves import MOST_COLUMNS, joint_regions
-from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded
+from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded, n_levels_of
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
 from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
 from pymc_spn.tables import Column
@@ -155,8 +155,12 @@ class NetworkSchema:
             if not entries or any(column.kind not in e.kinds for e in entries):
                 refuse(f"the palette of column {column.name!r}", f"hold families for kind {column.kind!r}", entries)
             for entry in entries:
-                numbers = [v for k, v in asdict(entry).items() if k != "n_trials"]
-                checked(f"the palette of column {column.name!r}", numbers, (len(numbers),))
+                given = asdict(entry) | {"n_trials": 1}
+                shares = given.pop("probabilities", None) or ()
+                what, numbers = f"the palette of column {column.name!r}", [*given.values(), *shares]
+                checked(what, numbers, (len(numbers),))
+                if shares and len(shares) != n_levels_of(column):
+                    refuse(what, f"be of {n_levels_of(column)} levels", shares)
         tiny = np.finfo(np.float64).tiny
         for name, low in (("resolution", 0.0), ("centre", -np.inf), ("scale", tiny)):
             checked(f"the {name} of the columns", getattr(self, name), (len(names),), low)
@@ -329,6 +333,6 @@ def _entry_from_json(fields: Any) -> Any:
     """A palette entry from its family and its numbers."""
     numbers = {k: v for k, v in fields.items() if k != "family"}
     for name, value in numbers.items():
-        if type(value) not in (int, float):
+        if name != "probabilities" and type(value) not in (int, float):
             refuse(f"{name} of {fields['family']!r} leaves", "be a number", repr(value))
     return FAMILIES[fields["family"]](**numbers)

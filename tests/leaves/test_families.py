@@ -581,8 +581,10 @@ def test_priors_follow_their_column():
     assert Poisson().prior(Poisson().constants(x), 0.25) == (4.0, pytest.approx(4 / 3))
     assert Poisson(mean=8.0).prior(Poisson(mean=8.0).constants(x), 0.5) == (2.0, pytest.approx(0.25))
     levels = Categorical().prior(Categorical().constants(x, n_levels=7), 0.5)
-    assert levels.alpha.tolist() == [2.0] * 7
-    assert Bernoulli(relative_scale=0.5).prior(Bernoulli().constants(x), 0.5).alpha.tolist() == [4.0, 4.0]
+    np.testing.assert_allclose(levels.alpha, 14.0 / 31 * np.array([4, 5, 5, 4, 4, 4, 5]))
+    share = Bernoulli(relative_scale=0.5, probabilities=[0.25, 0.75])
+    assert share.prior(share.constants(x), 0.5).alpha.tolist() == [2.0, 6.0]
+    assert Bernoulli().constants([]).mean.tolist() == [0.5, 0.5]
 
 
 def test_prior_means_are_the_column_means():
@@ -602,9 +604,11 @@ def test_rounding_floors_the_scale():
 
 
 def test_priors_take_a_scale_per_leaf():
-    constants = LeafConstants(mean=3.0, variance=2.0, n_levels=2)
+    constants = LeafConstants(mean=3.0, variance=2.0)
     scale = np.array([0.1, 1.0, 10.0])
-    for entry in (Gaussian(), Exponential(), Poisson(), Categorical()):
+    levels = Categorical().prior(Categorical().constants([0.0, 1.0], n_levels=2), scale)
+    assert np.shape(Categorical.predictive_log_density(levels, 1.0)) == (3,)
+    for entry in (Gaussian(), Exponential(), Poisson()):
         prior = entry.prior(constants, scale)
         assert np.shape(entry.predictive_log_density(prior, 1.0)) == (3,)
 
@@ -652,6 +656,9 @@ def test_priors_take_a_scale_per_leaf():
         ),
         (lambda: Categorical().constants([]), "Categorical: n_levels must be at least 1, got 0"),
         (lambda: Bernoulli().constants([], n_levels=3), "Bernoulli: n_levels must be 2, got 3"),
+        (lambda: Categorical(probabilities=[0.5, 0.4]), "probabilities must be of all levels and add up to 1"),
+        (lambda: Categorical(probabilities=[1.0, 0.0]), "Categorical: probabilities must be positive .* got 0.0"),
+        (lambda: Categorical(probabilities=[1.0]).constants([], n_levels=2), "must be of the 2 levels, got 1"),
     ],
 )
 def test_bad_input_is_refused(call, message):

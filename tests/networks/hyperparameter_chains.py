@@ -39,7 +39,7 @@ PALETTE = (
     (Gaussian(mean=0.5, variance=2.0), Gaussian(mean=-1.0, variance=2.0, relative_scale=0.1)),
     (Exponential(mean=1.5),),
     (Poisson(mean=2.0), Geometric(mean=2.0, relative_scale=0.1)),  # at a scale of 1 counts would reach 1e18
-    (Categorical(),),
+    (Categorical(probabilities=(0.2, 0.5, 0.3)),),
 )
 # for chains that begin at a draw from the joint: others may begin with counts in leaves that cannot hold them
 WITH_TRIALS = (*PALETTE[:2], (*PALETTE[2], Binomial(4, mean=1.5)), PALETTE[3])

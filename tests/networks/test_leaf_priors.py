@@ -36,6 +36,26 @@ def table():
 LEAVES = {"wait": ps.leaves.Exponential()}
 
 
+@pytest.mark.parametrize(("ones", "rows"), [(20, 100), (41, 294), (68, 74)])
+def test_levels_of_a_column_apart_keep_their_frequency(ones, rows):
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame({"a": rng.permutation(np.arange(rows) < ones), "b": rng.normal(size=rows)})
+    fit = ps.fit_variational(df, restarts=1, random_seed=1, progressbar=False)
+    assert float(fit.probability({"a": True})) == pytest.approx(ones / rows, abs=0.01)
+
+
+def test_centres_of_levels_are_the_frequencies_or_given():
+    df = pd.DataFrame({"a": pd.Categorical(["u"] * 3 + ["v", None], ["u", "v", "w"]), "b": [0.1, 2.0, 1.3, 4.1, 3.3]})
+    options = {"restarts": 1, "max_steps": 20, "random_seed": 1, "progressbar": False, "leaf_scale": 1e-9}
+    given = {"leaves": {"a": ps.leaves.Categorical(probabilities=[0.2, 0.3, 0.5])}}
+    for more, centre in (({}, np.array([7.0, 5.0, 4.0]) / 16.0), (given, [0.2, 0.3, 0.5])):
+        fit = ps.fit_variational(df, **options, **more)  # with a mass that no row can move
+        found = [float(fit.probability({"a": level})) for level in "uvw"]
+        np.testing.assert_allclose(found, centre, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"leaves\['a'\]: .* probabilities must be of the 3 levels, got 2"):
+        ps.fit_variational(df, leaves={"a": ps.leaves.Categorical(probabilities=[0.5, 0.5])})
+
+
 def test_at_ratio_one_the_closed_forms_maximise_the_marginal_likelihood():
     found = ps.leaves.empirical_leaf_priors(table(), tree(), 1.0, leaves=LEAVES, resolution=0.0, random_seed=1)
     x = frame()

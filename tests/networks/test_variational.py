@@ -142,9 +142,9 @@ def log_mean_weights(tree, count, mass, log_weight):
     log_weight[:] = np.log(log_weight)
 
 
-def leaves_with_known_means(tree, count, s1, s2, levels, prior, coefficient, level_log):
+def leaves_with_known_means(tree, count, s1, s2, levels, prior, constants, coefficient, level_log):
     """The mistake of a leaf whose mean has no uncertainty: the term 1 / rho is lost."""
-    expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log)
+    expect_leaves(tree, count, s1, s2, levels, prior, constants, coefficient, level_log)
     gaussian = tree.leaf_family == GAUSSIAN
     coefficient[gaussian, 0] += 0.5 / (prior[tree.leaf_entry, 1] + count)[gaussian]
 

@@ -46,7 +46,7 @@ def region_tree(problem):
 
 def palette_and_priors(problem):
     """CompiledPalette in the units of the data, and the prior parameters of its entries."""
-    family, priors, kinds, n_levels = [], [], [], []
+    family, priors, kinds, n_levels, factors = [], [], [], [], []
     for entries in problem.palettes:
         codes = {CODES[name] for name, _ in entries}
         levels = [len(p["alpha"]) for name, p in entries if CODES[name] == CATEGORICAL]
@@ -57,10 +57,12 @@ def palette_and_priors(problem):
             kinds.append(LEVELS if codes == {CATEGORICAL} and len(entries) == 1 else GENERAL)
         for name, p in entries:
             family.append(CODES[name])
+            alpha = p["alpha"] if CODES[name] == CATEGORICAL else [1.0]
+            factors.append(np.pad(alpha / np.mean(alpha), (0, 9 - len(alpha))))
             if name in ("gaussian", "log_normal"):
                 priors.append((p["mu0"], p["rho0"], p["a0"], p["b0"]))
             elif CODES[name] == CATEGORICAL:
-                priors.append((p["alpha"][0], sum(p["alpha"]), 0.0, 0.0))
+                priors.append((np.mean(p["alpha"]), sum(p["alpha"]), 0.0, 0.0))
             else:
                 priors.append((p["alpha"], p["beta"], p.get("trials", 0.0), 0.0))
     d_total = len(problem.palettes)
@@ -69,7 +71,7 @@ def palette_and_priors(problem):
         joint_constants=np.zeros((d_total, 3)),
         entry_ptr=np.concatenate([[0], np.cumsum([len(p) for p in problem.palettes])]).astype(np.int64),
         family=np.array(family, np.int64),
-        constants=np.zeros((len(family), 4)),
+        constants=np.column_stack([np.zeros((len(family), 4)), factors]),
         column_kind=np.array(kinds, np.int64),
         n_levels=np.array(n_levels, np.int64),
         centre=np.zeros(d_total),

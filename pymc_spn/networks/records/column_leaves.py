@@ -144,7 +144,8 @@ def leaves_at(net: Any, compiled: Any, d: int) -> Leaves:
     entry = net.leaves.entry[slots]
     family, prior, n = net.palette.family[entry], net.palette.prior[entry], net.leaves.n_data[slots].astype(np.float64)
     if compiled.n_levels[c] > 0:
-        return Leaves(family, level_counts(net, d)[:, : net.edges.top[r]].T + prior[:, :1])
+        factors = net.palette.level_factor[net.palette.entry_source[entry], : compiled.n_levels[c]]
+        return Leaves(family, level_counts(net, d)[:, : net.edges.top[r]].T + prior[:, :1] * factors)
     out = np.empty((entry.size, 4))
     posteriors(family, n, net.leaves.s1[slots].copy(), net.leaves.s2[slots].copy(), prior, out)
     for code in np.unique(family).tolist():

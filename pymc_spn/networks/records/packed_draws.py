@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.leaf_kernels import level_mass
 from pymc_spn.gibbs.network import LeafArrays, PaletteArrays, TreeArrays, empty_leaves
 from pymc_spn.gibbs.occupancy import free_entry_mass, free_mass, n_prior_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
@@ -169,4 +170,5 @@ def pack_leaves(tree, palette, masses, leaves, s, d, begin, top, out):
             total = leaves.n_data[slot] + palette.prior[entry, 1]
             for level in range(palette.n_levels[d]):
                 count = leaves.level_count[leaves.level_begin[d] + level * leaves.capacity[d] + slot]
-                out.level_mass[out.level_first[s, d] + level * top + i] = (count + palette.prior[entry, 0]) / total
+                alpha = level_mass(palette, entry, level)
+                out.level_mass[out.level_first[s, d] + level * top + i] = (count + alpha) / total

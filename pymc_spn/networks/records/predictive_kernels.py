@@ -25,6 +25,7 @@ from pymc_spn.gibbs.joint_leaves import (
 from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     exponentiate,
+    level_mass,
     log_predictive,
     shift_column,
 )
@@ -365,7 +366,7 @@ def draw_value(rng, palette, leaves, d, slot):
         u = rng.random() * (n + prior[1])
         at = leaves.level_begin[d] + slot
         for level in range(palette.n_levels[d] - 1):
-            u -= leaves.level_count[at + level * leaves.capacity[d]] + prior[0]
+            u -= leaves.level_count[at + level * leaves.capacity[d]] + level_mass(palette, e, level)
             if u < 0.0:
                 return float(level)
         return palette.n_levels[d] - 1.0

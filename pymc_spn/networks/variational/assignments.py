@@ -107,7 +107,8 @@ def expected_logs(tree: ActiveTree, statistics: Statistics, summaries: Summaries
     expect_weights(tree, statistics.edge_count, concentration, weight)
     of_leaves = tree.leaf_family.size, int(tree.level_ptr[-1])
     coefficient, level = np.empty((of_leaves[0], 4)), np.empty(of_leaves[1])
-    expect_leaves(tree, statistics.edge_count[tree.leaf >= 0], *statistics[1:4], prior, coefficient, level)
+    of_entries = prior, compiled.constants
+    expect_leaves(tree, statistics.edge_count[tree.leaf >= 0], *statistics[1:4], *of_entries, coefficient, level)
     joints = expected_joints(tree, statistics, compiled, covariance_scale)
     pooled = summaries.leaves
     n_pools, n_cells = pooled.leaf_family.size, int(pooled.level_ptr[-1])
@@ -115,7 +116,7 @@ def expected_logs(tree: ActiveTree, statistics: Statistics, summaries: Summaries
     pool_coefficient, pool_level = np.empty((n_pools, 4)), np.empty(n_cells)
     if n_pools:
         pool_leaves(tree, summaries, joints, *statistics[:4], *pool)
-    expect_leaves(pooled, *pool, prior, pool_coefficient, pool_level)
+    expect_leaves(pooled, *pool, *of_entries, pool_coefficient, pool_level)
     return Logs(weight, coefficient, level, pool_coefficient, pool_level, joints)
 
 

@@ -29,7 +29,7 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel, kernel
 
 
 @kernel
-def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
+def expect_leaves(tree, count, s1, s2, levels, prior, constants, coefficient, level_log):
     """Expected log density of every leaf under its parameters' conjugate posterior.
 
     Parameters
@@ -40,6 +40,8 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
     levels : (level_ptr[-1],) float64
     prior : (entries, 4) float64
         Prior parameters of the palette entries of the columns.
+    constants : (entries, 4 + K) float64
+        Of `CompiledPalette`.
     coefficient : (L, 4) float64
         Out: (c, m, v, w), the log density of y is ``c - v (y - m)^2 - w (y + offset)`` plus the log base measure,
         with log(y + offset) for y where leaves are of logs, see `leaves.conjugate_pieces`.
@@ -53,8 +55,10 @@ def expect_leaves(tree, count, s1, s2, levels, prior, coefficient, level_log):
         if family == CATEGORICAL:
             coefficient[i] = 0.0
             total = digamma(p[1] + n)
-            for k in range(tree.level_ptr[i], tree.level_ptr[i + 1]):
-                level_log[k] = digamma(p[0] + levels[k]) - total
+            factors = constants[tree.leaf_entry[i], 4:]
+            first = tree.level_ptr[i]
+            for k in range(first, tree.level_ptr[i + 1]):
+                level_log[k] = digamma(p[0] * factors[k - first] + levels[k]) - total
             continue
         p0, p1, p2, p3 = posterior_of(family, n, s1[i], s2[i], p[0], p[1], p[2], p[3])
         c, m, v, w = expected_of(family, p0, p1, p2, p3, tree.cell_variance[tree.leaf_place[i]])
