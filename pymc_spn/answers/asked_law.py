@@ -265,7 +265,7 @@ class AskedLaw(NotebookRepr):
             mark = limited(mark, marks.scope)
         if not marks.has_error:
             attrs = {k: v for k, v in attrs.items() if not k.startswith("mcse_chain")}
-        named = {"learner": marks.learner, "draws": marks.used}
+        named = {"learner": marks.learner, "draws": marks.used, "converged": marks.converged}
         return {"exactness": mark, **{k: v for k, v in named.items() if v is not None}, **attrs}
 
     def _labelled(

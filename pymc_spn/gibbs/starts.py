@@ -24,6 +24,7 @@ from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
 ROUNDS = 10  # of k-means
+RARE = 0.25  # of the rows of a mean cluster: levels with less are rare
 MAX_DEPTH = 1  # deeper sum nodes start with one child: finer starts occupy ten times the nodes, and sweeps must undo it
 
 
@@ -59,18 +60,29 @@ def among_kinds(structure, compiled, digits):
     return digits
 
 
-def cluster_regions(structure, compiled, coded, n_clusters, stride, rng, min_rows=MIN_ROWS):
+def cluster_regions(structure, compiled, coded, n_clusters, stride, rng, min_rows=MIN_ROWS, room=0):
     """Digits (N, R) from recursive k-means with so many clusters (R,) of a region's rows, labelled 0, stride, ...
 
-    Groups of less than `min_rows` rows are not split.
+    Groups of less than `min_rows` rows are not split. Up to `room` clusters more at the top are of rare levels' rows.
     """
     missing = np.isnan(coded)
     wholly = [missing[:, structure.order[a:b]].all(1) for a, b in zip(structure.begin, structure.end, strict=True)]
     digits = np.full((len(coded), structure.n_regions), -1, np.int32)
     tree = structure.parent, structure.split, structure.n_splits, structure.begin, structure.end
     points = _points(structure, compiled, coded)
-    split_rows(rng, *tree, np.array(wholly), n_clusters, min_rows, stride, points, digits)
+    rare = rows_of_rare_levels(compiled, coded, n_clusters[0]) if room > 0 else []
+    split_rows(rng, *tree, np.array(wholly), n_clusters, min_rows, stride, points, digits, rare, room)
     return digits
+
+
+def rows_of_rare_levels(compiled, coded, n_clusters):
+    """Rows of each level that k-means with so many clusters will not find, the rarest first: enough to learn from."""
+    found, limit = [], RARE * len(coded) / n_clusters
+    for d in np.flatnonzero(compiled.n_levels):
+        levels, sizes = np.unique(coded[:, d], return_counts=True)  # a gap is equal to no level
+        own = levels[(sizes >= MIN_ROWS) & (sizes < limit)]
+        found += [np.flatnonzero(coded[:, d] == level) for level in own]
+    return sorted((rows for rows in found if rows.size), key=len)
 
 
 def _points(structure, compiled, coded):
@@ -92,8 +104,10 @@ def _points(structure, compiled, coded):
     return join_points(columns)
 
 
-def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, min_rows, stride, points, digits):
-    """Split the rows of every sum node by k-means, from the root down."""
+def split_rows(
+    rng, parent, split, n_splits, first, last, missing, n_clusters, min_rows, stride, points, digits, rare, room
+):  # fmt: skip
+    """Split the rows of every sum node by k-means, from the root down, where rare levels have clusters of their own."""
     n_rows, n_regions = digits.shape
     edge = np.zeros((n_regions, n_rows), np.int64)
     for r in range(n_regions):
@@ -113,6 +127,13 @@ def split_rows(rng, parent, split, n_splits, first, last, missing, n_clusters, m
             if size >= min_rows and k > 1:
                 members = rows[start : start + size]
                 labels[start : start + size] = k_means(rng, points, members, first[r], last[r], k, ROUNDS)
+        used = 0
+        for members in rare if r == 0 else []:
+            k = min(N_CLUSTERS, max(members.size // (2 * MIN_ROWS), 1), room - used)
+            if k > 0:
+                own = k_means(rng, points, members, first[0], last[0], k, ROUNDS)
+                labels[np.searchsorted(rows, members)] = n_clusters[0] + used + own
+                used += k
         digits[rows, r] = labels * stride[r]
         edge[r, rows] = np.repeat(np.arange(sizes.size), sizes) * n_clusters[r] + labels
 

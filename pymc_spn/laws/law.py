@@ -36,6 +36,8 @@ class Marks(NamedTuple):
         What messages call all circuits together.
     used : str, optional
         The attribute ``draws``, where the circuits stand for more: how many they are, and of how many.
+    converged : int, optional
+        The attribute ``converged``: 0 where a limit ended what learned the circuits.
     """
 
     scope: str = ""
@@ -45,6 +47,7 @@ class Marks(NamedTuple):
     has_error: bool = False
     everywhere: str = "under the circuit"
     used: str | None = None
+    converged: int | None = None
 
 
 class Completed(NamedTuple):

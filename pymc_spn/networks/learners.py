@@ -1,5 +1,6 @@
 """Learners other than sampling: `fit_variational`."""
 
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import parallel_config
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
 RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
-MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 2_000_000  # of a restart
+MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 20_000_000  # of a restart
 SAMPLE_ROWS, PASSES = 100_000, 6  # of partitions: rows from which a fit starts, passes over all rows
 
 
@@ -104,9 +106,9 @@ def fit_variational(
         K-means starts; the one with the highest bound is kept. None makes 3, and 1 if the table has more than 10,000
         rows.
     max_steps : int, optional
-        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 4,000 rows: as
-        many as look at two million rows, but 40. Of a table in partitions: passes over all rows after the first. None
-        makes 6.
+        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 40,000 rows: as
+        many as look at twenty million rows, but 40. Of a table in partitions: passes over all rows after the first.
+        None makes 6. A warning says where the limit ends a fit whose bound still gains.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
     name : str
@@ -249,6 +251,13 @@ def fit_variational(
         **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
         hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
     )
+    if not fit.is_converged:
+        warnings.warn(
+            f"ps.fit_variational: max_steps={steps if whole is None else passes} ended the fit while its bound still "
+            "gained; answers are those of this state, which may not know small groups of rows: set max_steps higher",
+            UserWarning,
+            skip_file_prefixes=OWN_FILES,
+        )
     return VariationalPosterior(RecordedLaw(FittedStates(schema, fit)))
 
 

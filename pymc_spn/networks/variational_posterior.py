@@ -79,7 +79,8 @@ class VariationalPosterior(RowSimilarity):
         save_tree(write_fit(self._states, written_law(self._law)), path)
 
     def _facts(self) -> Facts:
-        return self._said({"fit": f"bound {self.bound:.1f} nats"})
+        ended = "" if self.converged else ", converged=False: more max_steps raise it"
+        return self._said({"fit": f"bound {self.bound:.1f} nats{ended}"})
 
     @property
     def bound(self) -> float:
@@ -94,15 +95,16 @@ class VariationalPosterior(RowSimilarity):
 
     @property
     def converged(self) -> bool:
-        """Whether the restart that was kept gained less than the tolerance in its last step.
+        """Whether the restart that was kept gained less than the tolerance in its last step, before the limit of steps.
+
+        Where it is False, the repr says so, and ``attrs["converged"]`` of each answer is 0.
 
         Examples
         --------
         >>> fit.converged
         True
         """
-        best = int(np.argmax([b[-1] for b in self._states.fit.bounds]))
-        return bool(self._states.fit.converged[best])
+        return self._states.fit.is_converged
 
     def trace(self) -> "xr.DataArray":
         """The bound plus the log prior of the learned hyperparameters (restart, step) in nats; NaN after the end.

@@ -331,3 +331,27 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
         states_of_fit(fitted()).leave_one_out()
     with pytest.raises(ValueError, match="the file holds no variational fit"):
         ps.VariationalPosterior.from_idata(xr.DataTree())
+
+
+def test_a_limit_that_ends_a_fit_is_said_everywhere(tmp_path):
+    frame, options = mixed_frame(), {"restarts": 1, "random_seed": 0, "progressbar": False}
+    with pytest.warns(UserWarning, match=r"max_steps=2 ended the fit while its bound still gained") as found:
+        post = ps.fit_variational(frame, max_steps=2, **options)
+    assert len(found) == 1 and found[0].filename == __file__
+    post.save(tmp_path / "fit.nc")
+    for one in (post, ps.load(tmp_path / "fit.nc"), post.condition({"colour": "red"})):
+        assert "converged=False" in repr(one) and one.mean().attrs["converged"] == 0
+    whole = ps.fit_variational(frame, **options)
+    assert whole.converged and "converged" not in repr(whole) and "converged" not in whole.mean().attrs
+
+
+def test_a_level_of_one_row_in_a_thousand_has_a_start_of_its_own():
+    rng = np.random.default_rng(0)
+    y, group = rng.random(20_000) < 1e-3, rng.integers(0, 3, 20_000)
+    x = rng.normal(size=(20_000, 3)) + np.array([[0.0, 0, 0], [2, -1, 1], [-2, 1, 1.5]])[group]
+    x[y] = rng.normal(5.0, 0.5, (y.sum(), 3))
+    df = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=np.where(y, "rare", "usual"))
+    fit = ps.fit_variational(df, random_seed=0, progressbar=False)
+    assert fit.converged  # 118 steps, where there were 100 at most
+    there = pd.DataFrame({"a": [5.0, 0.0], "b": 5.0, "c": [5.0, 0.0]})  # densities of 1e-3 against 1e-9 at the first
+    assert fit.predict_proba(there, "y").sel(level="rare").values[0] > 0.9  # .02 without the start

@@ -54,7 +54,8 @@ class FittedStates(RecordedStates):
     @property
     def marks(self) -> Marks:
         """What answers say of where the one state comes from."""
-        return Marks(GIVEN_FIT, LEARNER, self.record.chains, self.record.draws, False, "under the fit")
+        chains, draws, ended = self.record.chains, self.record.draws, None if self.fit.is_converged else 0
+        return Marks(GIVEN_FIT, LEARNER, chains, draws, False, "under the fit", converged=ended)
 
     def load(self, s: int, sampler: Any = None) -> Any:
         """Refused: it would be a sampler with the assignments of draw s."""

@@ -66,6 +66,11 @@ class VariationalFit:
         return active_tree(structure, compiled, edges)
 
     @property
+    def is_converged(self) -> bool:
+        """Whether the restart that was kept, the one with the highest bound, gained next to nothing in the end."""
+        return bool(self.converged[int(np.argmax([b[-1] for b in self.bounds]))])
+
+    @property
     def statistics(self) -> Statistics:
         """The expected statistics."""
         return Statistics(self.count, self.s1, self.s2, self.levels, self.sums, self.products)
@@ -170,5 +175,7 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     one_leaf = (compiled.family[compiled.entry_ptr[structure.leaf_column]] == CATEGORICAL) & (n_entries == 1)
     copies[structure.leaf_region[one_leaf]] = 1
     min_rows = max(MIN_ROWS, math.isqrt(len(coded)))
-    digits = cluster_regions(structure, compiled, coded, copies, np.ones(structure.n_regions, np.int64), rng, min_rows)
+    room = structure.n_children[0] - copies[0] if structure.n_children[0] > 0 else max_children
+    ones = np.ones(structure.n_regions, np.int64)
+    digits = cluster_regions(structure, compiled, coded, copies, ones, rng, min_rows, room)
     return tree_of_digits(structure, compiled, among_kinds(structure, compiled, digits))
