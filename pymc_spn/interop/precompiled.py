@@ -77,8 +77,8 @@ def _tables() -> None:
         post.cell_p_value(table.head(3))
         post.dependence()
         post.mpe(given={first: table[first].iloc[0]})
-    options: Any = {"restarts": 1, "tolerance": 1e3, "random_seed": 0, "progressbar": False}  # which ends it soon
-    fit_variational(_table(), **options).log_density(_table())
+    fit = fit_variational(_table(), restarts=1, tolerance=1e3, random_seed=0, progressbar=False)  # ends soon
+    fit.log_density(_table())
 
 
 def _trees() -> None:

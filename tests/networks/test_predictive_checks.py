@@ -74,11 +74,10 @@ def test_pairs_of_rows_in_the_prior_predictive_of_the_infinite_network():
     """
     c, u, m, draws = 2.0, 1.5, 0.2, 1_000
     frame = pd.DataFrame({"a": [0, 1, 0], "b": [1, 1, np.nan]}).astype({"b": "Int64"})
+    even = dict.fromkeys(["a", "b"], ps.leaves.Bernoulli(probabilities=[0.5, 0.5]))
+    options = {"leaf_scale": 1.0 / m, "leaves": even, "kinds": {"a": "binary", "b": "binary"}}
     with pm.Model():
-        tree = ps.circuits.complete_tree(["a", "b"])
-        ps.SPN(
-            "x", tree, observed=frame, concentration=[c, u], leaf_scale=1.0 / m, kinds={"a": "binary", "b": "binary"}
-        )
+        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=frame, concentration=[c, u], **options)
         idata = pm.sample_prior_predictive(draws, random_seed=1)
     drawn = idata["prior_predictive/x"]
     assert drawn.dims == ("chain", "draw", "x_row", "x_column") and drawn["x_column"].values.tolist() == ["a", "b"]
