@@ -27,7 +27,7 @@ from pymc_spn.numerics.quoted_values import quoted
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
 # Rows that each level counts more in the centre of its prior, which takes the column a second time. With half a row,
-# levels that few rows or none have get too little in new rows: held-out log losses of columns of many levels were worse.
+# levels that few rows or none have get too little in new rows: held-out log losses of many levels were worse.
 MORE_ROWS = 4.0
 
 
@@ -65,7 +65,7 @@ class Levels(PaletteEntry):
     def prior(
         self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
     ) -> DirichletLevels:
-        """Dirichlet of total mass ``K / s`` about the constants' mean, s the leaf's scale; no shape and ratio are used."""
+        """Dirichlet of total mass ``K / s`` about the constants' mean, with the leaf's scale s; no more is used."""
         s = require_positive(type(self).__name__, "leaf_scale", leaf_scale) * self.relative_scale
         s = np.asarray(s, dtype=np.float64)
         return DirichletLevels(constants.n_levels / s[..., None] * constants.mean)
