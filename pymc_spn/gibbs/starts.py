@@ -145,24 +145,42 @@ def prior_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, sl
         if edges.full[0]:
             return n
         mark_missing(tree, scratch, y[n])
-        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, scratch.new)
-        for r in range(slots.shape[1]):
-            slot = scratch.new[r]
-            if slot <= FRESH:
-                slot = new_edge(
-                    tree,
-                    palette,
-                    masses,
-                    edges,
-                    nodes,
-                    leaves,
-                    r,
-                    slots[n, tree.parent[r]] if r > 0 else 0,
-                    FRESH - slot,
-                )
-            slots[n, r] = slot
+        choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots[n])
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
     return y.shape[0]
+
+
+@bare_kernel
+def seat_more(rng, tree, palette, masses, edges, nodes, leaves, scratch, n_rows):
+    """Seat rows by the urn whose values are not known; returns how many before a region ran full, or all.
+
+    Counts alone change: leaves keep their sums, and what is new holds nothing.
+    """
+    scratch.missing[:] = False
+    slots = scratch.old
+    for n in range(n_rows):
+        if edges.full[0]:
+            return n
+        choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots)
+        for r in range(slots.size):
+            if slots[r] >= 0:
+                i = edges.begin[r] + slots[r]
+                edges.n_data[i] += 1
+                edges.weight[i] += 1.0
+                nodes.n_data[nodes.begin[r] + edges.node[i]] += 1
+    return n_rows
+
+
+@bare_inner_kernel
+def choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots):
+    """Draw the edges of one more row, new ones among them."""
+    draw_tree(rng, tree, palette, masses, edges, nodes, scratch, scratch.new)
+    for r in range(slots.size):
+        slot = scratch.new[r]
+        if slot <= FRESH:
+            node = slots[tree.parent[r]] if r > 0 else 0
+            slot = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, FRESH - slot)
+        slots[r] = slot
 
 
 @bare_inner_kernel

@@ -145,14 +145,17 @@ def shortest_interval(values: np.ndarray, weight: np.ndarray, prob: float) -> tu
 
 
 def stack(densities: np.ndarray, gap: float = 1e-4) -> np.ndarray:
-    """Weights (K,) that maximise the mean log of the weighted density, by EM; the problem is concave.
+    """Weights (K,) that maximise the sum of the logs of the weighted densities and of the weights, by EM.
+
+    The logs of the weights are a Dirichlet prior, one row more for each predictive. Without it, predictives that agree
+    get any weights. The problem is concave.
 
     Parameters
     ----------
     densities : (N, K) float64
         Of each row by each of K predictives that have not seen it; each row may have a scale of its own.
     gap : float
-        What is left to gain at most, in nats a row: the log of the largest mean ratio of one density to the mixture.
+        Largest relative change of a weight in the last step.
 
     References
     ----------
@@ -162,8 +165,9 @@ def stack(densities: np.ndarray, gap: float = 1e-4) -> np.ndarray:
     relative = densities / densities.max(1, keepdims=True)
     shares = np.full(densities.shape[1], 1.0 / densities.shape[1])
     for _ in range(20_000):
-        ratio = (1.0 / (relative @ shares)) @ relative / len(relative)
-        if np.log(ratio.max()) < gap:
+        rows = shares * ((1.0 / (relative @ shares)) @ relative) + 1.0
+        new = rows / rows.sum()
+        if np.abs(new / shares - 1.0).max() < gap:
             break
-        shares = shares * ratio
-    return shares / shares.sum()
+        shares = new
+    return shares

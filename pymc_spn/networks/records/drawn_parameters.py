@@ -1,10 +1,12 @@
-"""Weights and leaf parameters drawn given the assignment of a draw: Algorithm 2 of Yokoi and Sato (2024), in place.
+"""Weights and leaf parameters drawn given the assignment of a draw: Algorithm 2 of Yokoi and Sato (2024).
 
 A network holds counts and sums of values, and every question integrates weights and parameters out. One draw of them
 is written in the same form: the counts become weights in the proportions that were drawn, and each leaf gets the sums
 that many values under its drawn parameters have. So all questions answer under the draw as they are.
 
-What a sum node leaves to its unoccupied children keeps its expected share and the prior predictive.
+The unoccupied children of a sum node are infinitely many, each with a weight and a law of its own. More rows are seated
+by the urn, without values. Given these seats as well, weights and parameters have the same law as before, but little is
+left to what is unoccupied then: it keeps its expected share and the prior predictive.
 """
 
 from typing import Any
@@ -13,36 +15,56 @@ import numpy as np
 
 from pymc_spn.gibbs.family_kernels import posteriors
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
+from pymc_spn.gibbs.network import enlarged_capacity, grown
+from pymc_spn.gibbs.starts import seat_more
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GEOMETRIC, POISSON
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.multivariate_gaussian import drawn_means_and_roots
 from pymc_spn.networks.variational.fitted_network import predictives, put_joint
+from pymc_spn.numerics.gamma_draws import log_dirichlet
 
 KNOWN = 10_000  # values after which the parameters of a leaf are as good as known: it is 1e-4 wider than under them
+LEAST = 1e-12  # of a probability: kernels take logs
+SEATS = 200, 1_000  # least and most rows that are seated; between these as many as there are
 
 
-def draw_parameters(net: Any, rng: np.random.Generator) -> None:
-    """Draw weights and leaf parameters given the assignment that a network holds, into its arrays.
+def draw_parameters(net: Any, structure: Any, compiled: Any, rng: np.random.Generator) -> Any:
+    """A network under one draw of weights and leaf parameters, given the assignment that one holds.
 
     Parameters
     ----------
     net : Network
-        With arrays of its own. Afterwards it is to be asked and not to be changed.
+        With arrays of its own, which are written, and without holes, as it has been rebuilt.
+    structure, compiled
+        The region tree and the compiled columns of the network.
     rng : numpy.random.Generator
+
+    Returns
+    -------
+    Network
+        To be asked and not to be changed.
     """
-    leaves = np.flatnonzero(net.edges.n_data[: net.leaves.entry.size] > 0)
+    tops = net.edges.top.copy()
+    counts = [net.edges.n_data[begin : begin + top].copy() for begin, top in zip(net.edges.begin, tops, strict=True)]
+    n_seats = int(np.clip(net.nodes.n_data[net.nodes.begin[0]], *SEATS))
+    while n_seats := n_seats - seat_more(rng, *net.of_columns, n_seats):
+        net = grown(net, structure, compiled, enlarged_capacity(net))
+    net.edges.full[0] = False
+    n_leaves, rows = net.leaves.entry.size, np.zeros(net.edges.n_data.size)  # with values
+    for begin, count in zip(net.edges.begin, counts, strict=True):
+        rows[begin : begin + count.size] = count
+    leaves = np.flatnonzero(net.edges.n_data[:n_leaves] > 0)
     entry = net.palette.entry_source[net.leaves.entry[leaves]]
     for e in np.unique(entry).tolist():
-        _draw_leaves(net, leaves[entry == e], rng)
+        _draw_leaves(net, leaves[entry == e], rows[leaves[entry == e]], rng)
     for r in range(net.tree.parent.size):
-        begin, top = int(net.edges.begin[r]), int(net.edges.top[r])
-        _draw_weights(net.edges, slice(begin, begin + top), rng)
+        slots = slice(int(net.edges.begin[r]), int(net.edges.begin[r] + net.edges.top[r]))
+        _draw_weights(net.edges, slots, rng)
         if net.joints is not None and net.joints.split[r] >= 0:
-            held = (net.edges.n_data[begin : begin + top] > 0) & (
-                net.edges.split[begin : begin + top] == net.joints.split[r]
-            )
-            _draw_joints(net, r, np.flatnonzero(held), rng)
+            is_joint = (net.edges.n_data[slots] > 0) & (net.edges.split[slots] == net.joints.split[r])
+            _draw_joints(net, r, np.flatnonzero(is_joint), rows[slots][is_joint], rng)
+    return net
 
 
 def _draw_weights(edges: Any, slots: slice, rng: np.random.Generator) -> None:
@@ -55,17 +77,19 @@ def _draw_weights(edges: Any, slots: slice, rng: np.random.Generator) -> None:
     edges.weight[slots] = np.where(mass > 0.0, drawn * scale[node], 0.0)
 
 
-def _draw_leaves(net: Any, leaves: np.ndarray, rng: np.random.Generator) -> None:
-    """Leaves of one entry of a column's palette, at all its places."""
+def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, rng: np.random.Generator) -> None:
+    """Leaves of one entry of a column's palette, at all its places, with n values."""
     own, palette = net.leaves, net.palette
     code, prior = int(palette.family[own.entry[leaves[0]]]), palette.prior[own.entry[leaves[0]]]
-    part, n = PREDICTIVES[code], own.n_data[leaves].astype(np.float64)
-    own.n_data[leaves] = KNOWN
+    part, own.n_data[leaves] = PREDICTIVES[code], KNOWN
     if code == CATEGORICAL:
         d = np.searchsorted(own.begin, leaves, side="right") - 1
-        at = (own.level_begin[d] + leaves)[:, None] + own.capacity[d][:, None] * np.arange(palette.n_levels[d[0]])
-        p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[0]), rng)
-        own.level_count[at] = p * (KNOWN + prior[1]) - prior[0]
+        k = palette.n_levels[d[0]]
+        at = (own.level_begin[d] + leaves)[:, None] + own.capacity[d][:, None] * np.arange(k)
+        alpha = prior[0] * palette.level_factor[palette.entry_source[own.entry[leaves[0]]], :k]
+        centre = np.exp(log_dirichlet(rng, alpha / prior[1] * (n * prior[1] / (n + prior[1])).sum()))
+        p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[1] * centre), rng)
+        own.level_count[at] = np.maximum(p, LEAST) * (KNOWN + prior[1]) - alpha
         return
     family, learned = np.full(leaves.size, code), np.empty((leaves.size, 4))
 
@@ -130,8 +154,8 @@ def _sums_of(code: int, drawn: np.ndarray, prior: np.ndarray) -> tuple[np.ndarra
     return s1, spread + 2.0 * first * s1 - KNOWN * first**2 + shifted * (mean - first)
 
 
-def _draw_joints(net: Any, r: int, slots: np.ndarray, rng: np.random.Generator) -> None:
-    """Leaves over all columns of a region."""
+def _draw_joints(net: Any, r: int, slots: np.ndarray, n: np.ndarray, rng: np.random.Generator) -> None:
+    """Leaves over all columns of a region, with n rows."""
     if slots.size == 0:
         return
     joints, first, last = net.joints, net.joints.column_ptr[r], net.joints.column_ptr[r + 1]
@@ -139,9 +163,9 @@ def _draw_joints(net: Any, r: int, slots: np.ndarray, rng: np.random.Generator) 
     t = d * (d + 1) // 2
     sums = joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d)
     products = joints.products[joints.products_begin[r] :][: top * t].reshape(top, t)
-    n = joints.n_rows[joints.slot_begin[r] + slots]
-    prior = psi0, PRECISION_RATIO, d + EXCESS
-    learned = NormalInverseWishart.after(n, sums[slots], products[slots], *prior)
+    held = (n > 0)[:, None]  # of a new leaf nothing is summed
+    own = np.where(held, sums[slots], 0.0), np.where(held, products[slots], 0.0)
+    learned = NormalInverseWishart.after(n, *own, psi0, PRECISION_RATIO, d + EXCESS)
     mean, root = drawn_means_and_roots(learned, rng)
     sums[slots] = (PRECISION_RATIO + KNOWN) * mean
     # the scale matrix of a predictive with v = d + EXCESS + KNOWN is that of the draw

@@ -223,7 +223,8 @@ class RecordedStates:
         if self.is_drawn:
             chain, draw = divmod(s, len(self.record.draws))
             labels = zlib.crc32(f"{self.record.chains[chain]} {self.record.draws[draw]}".encode())
-            draw_parameters(net, np.random.default_rng([zlib.crc32(self.digits[s].tobytes()), labels]))
+            rng = np.random.default_rng([zlib.crc32(self.digits[s].tobytes()), labels])
+            net = draw_parameters(net, self.structure, self._builder.compiled, rng)
         return net
 
     def rows_on_entries(self, d: int) -> np.ndarray:
