@@ -18,12 +18,12 @@ TOPICS = {
         "Make and save": "from_idata from_json to_json save",
         "Trust": "diagnose converged bound trace epochs chain_weights stacked",
         "Events": "probability log_probability log_probability_of_rows condition marginal sample mpe",
-        "Columns": "columns mean cov moment moments cdf quantile",
+        "Columns": "columns mean median std cov corr moment moments cdf quantile",
         "Rows": """
             log_density log_likelihood anomaly explain impute predictive_p_value cell_p_value row_similarity
             nearest_rows
         """,
-        "Predictions": "predict predict_proba predict_sd predict_quantile predict_cdf",
+        "Predictions": "predict predict_proba predict_sd predict_quantile predict_interval predict_cdf",
         "Dependence and information": "dependence mutual_information entropy event_information kl",
         "Clusters": "co_clustering top_clusters",
         "What the law is made of": "name parameters hyperparameters leaf_types draw_circuits as_circuit",

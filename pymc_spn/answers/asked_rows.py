@@ -11,7 +11,7 @@ from pymc_spn.laws.column_of_rows import MixturesInRows
 from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import as_name
-from pymc_spn.tables.frame_kinds import pandas_frame
+from pymc_spn.tables.frame_kinds import pandas_frame, single_row
 from pymc_spn.tables.table import with_gaps_marked
 
 BLOCK_VALUES = 2_000_000  # values of leaves of all circuits held at a time (16 MB)
@@ -51,7 +51,7 @@ class AskedRows:
         name = asked.columns[d].name
         if len(asked.columns) == 1:
             raise ValueError(f"target {name!r} is the only column: there is nothing to predict it from")
-        df = pandas_frame(df, "df")
+        df = single_row(pandas_frame(df, "df"))
         df = with_gaps_marked(df, asked.columns)  # before the target, whose own gaps count, is dropped
         if isinstance(df, Table):
             others = [k for k, other in enumerate(df.names) if other != name]

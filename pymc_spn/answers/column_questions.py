@@ -151,6 +151,19 @@ def quantile(
     return self._shaped("quantile", answer + origin, coords, False, scalar, **attrs)
 
 
+def median(
+    self: AskedLaw, column: str, given: Given = None, per_draw: bool = False, *, interval: float | None = None
+) -> "xr.DataArray":
+    """Median of a column given what is known: `quantile` at 0.5, with the same arguments, marks and errors.
+
+    Examples
+    --------
+    >>> post.median("income", given={"age": 60.0}).dims
+    ()
+    """
+    return quantile(self, 0.5, column, given, per_draw, interval=interval).rename("median")
+
+
 def mean(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
@@ -269,6 +282,52 @@ def cov(
     if infinite:
         attrs["infinite_variance"] = infinite
     return self._labelled("cov", answer, columns, False, **attrs, **self._weight_mark(known.law), **error)
+
+
+def std(
+    self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
+) -> "xr.DataArray":
+    """Standard deviation of the numeric columns (column,): the root of the central `moment` of order 2.
+
+    Parameters are those of `mean`; ``mcse_chain`` is that of the variance by the delta method.
+
+    Examples
+    --------
+    >>> post.std().sel(column="age").item() > 10
+    True
+    """
+    if interval is not None:
+        return self._with_interval(interval, std, given)
+    found = moment(self, 2, given, True, per_draw)
+    root = found.copy(data=np.sqrt(found.values)).rename("std")
+    attrs = {k: v for k, v in found.attrs.items() if k not in ("order", "central")}
+    if "mcse_chain" in attrs:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            attrs["mcse_chain"] = attrs["mcse_chain"] / (2.0 * root.values)
+    root.attrs = attrs
+    return root
+
+
+def corr(
+    self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
+) -> "xr.DataArray":
+    """Pearson correlation of the numeric columns (column, other), from `cov`; NaN where a variance is 0 or infinite.
+
+    Parameters are those of `cov`, which has the standard errors. `dependence` also sees what is not linear.
+
+    Examples
+    --------
+    >>> post.corr().sel(column="age", other="income").item() > 0
+    True
+    """
+    if interval is not None:
+        return self._with_interval(interval, corr, given)
+    found = cov(self, given, per_draw)
+    sd = np.sqrt(np.einsum("...ii->...i", found.values))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = found.copy(data=found.values / (sd[..., :, None] * sd[..., None, :])).rename("corr")
+    found.attrs = {k: v for k, v in found.attrs.items() if k != "mcse_chain"}
+    return found
 
 
 def moment(

@@ -311,6 +311,8 @@ def _filled_dtypes(post: AskedLaw, frame: pd.DataFrame) -> dict[Any, Any]:
     numbers = {column.name: d for d, column in enumerate(post.columns)}
     dtypes: dict[Any, Any] = {}
     for label, own in frame.dtypes.items():
+        if as_name(label) not in numbers:  # it travels with the answer
+            continue
         d = numbers[as_name(label)]
         column = post.columns[d]
         if isinstance(own, np.dtype) and own.kind in "iub":

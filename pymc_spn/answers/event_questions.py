@@ -9,7 +9,7 @@ import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
 from pymc_spn.answers.reference_rows import on_grid_rows
-from pymc_spn.events.events import both_or_none
+from pymc_spn.events.events import both_or_none, points_of
 from pymc_spn.events.unions import both_unions, log_union
 from pymc_spn.maxima.most_probable import NO_AVERAGE, MostProbable, marked_row, most_probable
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -38,12 +38,15 @@ def probability(
 ) -> "xr.DataArray":
     """Probability of an event, or its density in the columns that are at a point.
 
+    At a point of a continuous column, ``attrs["quantity"]`` says that it is a density, and in which unit.
+
     Parameters
     ----------
     event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
         Within a mapping all must hold; of a column's list of intervals, one must. Of a sequence of mappings, one must
         hold: this is their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have
         a dict from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood.
+        A list or array of values is a set, as for ``isin``; a `pandas.Interval` or a slice is an interval.
         Text is described below.
     given : the same, optional
         What is known. Of a sequence one of the events holds, and it is not known which.
@@ -68,13 +71,13 @@ def probability(
 
     Notes
     -----
-    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``. It
-    may hold ``< <= > >= == !=``, ``in`` and ``not in`` a list, and ``and or not`` (or ``& | ~``, every comparison in
-    parentheses). Names that are no identifiers are in backticks. One side of a comparison is an expression in one
-    column, the other a constant. The expression has numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2. The
-    column is in it once, or it is a polynomial. It is solved for intervals, exact up to rounding. Values are those of
-    NumPy: where an expression is undefined a comparison is false and its negation true. For a continuous column
-    ``x != 3`` always holds and ``x == 3`` is a point, with a density.
+    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``. It may hold
+    ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in parentheses).
+    Names that are no identifiers are in backticks. One side of a comparison is an expression in one column, the other a
+    constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - * / **``, abs, sqrt,
+    exp, log, log10 and log2. The column is in it once, or it is a polynomial. It is solved for intervals, exact up to
+    rounding. Values are those of NumPy: where an expression is undefined a comparison is false and its negation true.
+    For a continuous column ``x != 3`` always holds and ``x == 3`` is a point, with a density.
 
     Examples
     --------
@@ -136,7 +139,7 @@ def log_probability(
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
         each = found.log_joint - found.log_base
     numerical = dict(found.numerical)
-    if numerical:
+    if "tolerance" in numerical:
         with np.errstate(divide="ignore"):
             numerical["tolerance"] /= np.exp(found.log_answer)
     if per_draw:
@@ -158,7 +161,7 @@ class _AskedEvent(NamedTuple):
     weight: np.ndarray
     log_answer: float
     mark: dict[str, Any]
-    numerical: dict[str, Any]
+    numerical: dict[str, Any]  # and whether it is a density
 
 
 def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
@@ -173,6 +176,10 @@ def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
     log_joint = log_union(((sign, law.log_event(e)) for sign, e in both), base.shape)
     off = max((law.event_tolerance(e) for _, e in (*both, *known)), default=0.0)
     numerical = {"exactness": "numerical", "tolerance": off / float(np.exp(base.max()))} if off else {}
+    told = points_of(known[0][1]) if known else {}
+    at = [law.columns[d].name for d in points_of(asked[0][1]) if law.is_density[d] and d not in told] if asked else []
+    if at:
+        numerical["quantity"] = f"density, not probability: per unit of {', '.join(map(repr, at))}"
     answer = float(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base))
     mark = self._weight_mark(law)
     if law.marks.has_error and any(e for _, e in known):

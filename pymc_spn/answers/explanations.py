@@ -13,7 +13,7 @@ from pymc_spn.numerics.asked_numbers import check_prob
 from pymc_spn.numerics.draw_averages import log_average, shortest_interval
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.frame_kinds import pandas_frame
+from pymc_spn.tables.frame_kinds import pandas_frame, single_row
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,16 +118,12 @@ def explain(
 
 def _one_row(self: AskedLaw, row: Any) -> np.ndarray:
     """Values (D,) of a row that is possible."""
-    row = pandas_frame(row, "row")
-    if isinstance(row, pd.DataFrame):
-        if len(row) != 1:
-            raise ValueError(f"row must hold one row, got {len(row)}")
-        frame = row
-    elif isinstance(row, pd.Series | Mapping):
-        frame = pd.DataFrame({str(k): [v] for k, v in row.items()})
-    else:
+    row = single_row(pandas_frame(row, "row"))
+    if not isinstance(row, pd.DataFrame):
         raise TypeError(f"row must be a mapping, a Series or a DataFrame of one row, got {type(row).__name__}")
-    values = self._table(frame).values
+    if len(row) != 1:
+        raise ValueError(f"row must hold one row, got {len(row)}")
+    values = self._table(row).values
     if (self._law.log_density(values, cells=True)[:, 0] + self._law.log_weights).max() == -np.inf:
         self._law.refuse_row("row", values[0])
     return values[0]

@@ -8,11 +8,11 @@ import numpy.typing as npt
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.answers.rows_in_parts import also_in_parts
-from pymc_spn.numerics.asked_numbers import checked_levels, checked_points
+from pymc_spn.numerics.asked_numbers import check_prob, checked_levels, checked_points
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.column import NOMINAL_KINDS
+from pymc_spn.tables.column import NOMINAL_KINDS, as_name
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
@@ -137,6 +137,32 @@ def predict_quantile(
     return quantiles.isel(quantile=0)
 
 
+def predict_interval(
+    self: AskedLaw, df: TableLike, target: str, prob: float = 0.9, *, unseen: str = "error"
+) -> "xr.DataArray":
+    """Central predictive interval of a numeric column given the other columns of each row.
+
+    Parameters
+    ----------
+    df, target, unseen
+        As in `predict_quantile`.
+    prob : float
+        Probability that the interval holds a new value, between 0 and 1.
+
+    Returns
+    -------
+    DataArray
+        (row, quantile), the lower and the upper end: `predict_quantile` at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
+
+    Examples
+    --------
+    >>> post.predict_interval(df.head(2), "income", 0.8).sizes["quantile"]
+    2
+    """
+    check_prob(prob, "prob")
+    return predict_quantile(self, df, target, [0.5 - 0.5 * prob, 0.5 + 0.5 * prob], unseen=unseen)
+
+
 @also_in_parts
 def predict_cdf(
     self: AskedLaw, df: TableLike, target: str, x: npt.ArrayLike | None = None, *, unseen: str = "error"
@@ -173,6 +199,8 @@ def predict_cdf(
            [1.]])
     """
     at, d = None if x is None else checked_points(x), _number_asked(self, target)
+    if at is None and target not in [as_name(label) for label in getattr(df, "columns", [target])]:
+        raise ValueError(f"x must be given where df has no column {target!r}")
     asked = AskedRows.of_table(self, df, d, unseen)
     _refuse_many("x", 1 if at is None else np.size(at), asked)
     if at is None:

@@ -15,7 +15,7 @@ from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.tables import decode, row_labels
-from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
+from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame, single_row
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.table import kind_of_columns
 
@@ -168,9 +168,9 @@ def impute(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
-        With all columns, in any order, checked by the schema of the training table; NaN, None and pd.NA are
-        missing. For a dask DataFrame the answer is another, filled in when it is computed, with a random stream for
-        each partition.
+        In any order, checked by the schema of the training table; NaN, None and pd.NA are missing. Columns that it
+        lacks are not filled in, and those that the schema does not have stay as they are. For a dask DataFrame the
+        answer is another, filled in when it is computed, with a random stream for each partition.
     n : int
         Number of completed tables, at least 0. Take 20 for multiple imputation.
     random_seed : int or Generator, optional
@@ -204,7 +204,7 @@ def impute(
     >>> len(post.impute(df, n=5, random_seed=1))
     5
     """
-    asked = pandas_frame(df, "df")
+    asked = single_row(pandas_frame(df, "df"))
     table = self._table(asked)
     values = table.values
     count = checked_count("n", n, bytes_each=16.0 * values.size)
@@ -214,9 +214,10 @@ def impute(
     filled = (on_grid_rows(self._law, rows, np.isnan(values)) if on_grid else rows for rows in found.values)
     frames = [decode(rows, self.columns, table.index) for rows in filled]
     if isinstance(asked, pd.DataFrame):
-        frames = [frame[[str(c) for c in asked.columns]] for frame in frames]
+        known = {column.name for column in self.columns}
+        frames = [frame.reindex(columns=[str(c) for c in asked.columns]) for frame in frames]
         for c in asked.columns:
-            if not asked[c].isna().any():
+            if str(c) not in known or not asked[c].isna().any():
                 for frame in frames:
                     frame[str(c)] = asked[c]
     effective = {"draws_after_weighting": found.effective} if self._law.marks.has_error else {}

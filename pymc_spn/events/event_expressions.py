@@ -53,7 +53,8 @@ class Source(NamedTuple):
 
     def name_of(self, node: ast.Name) -> str:
         """Name of a column, without the backticks."""
-        return self.part(node).strip("`")
+        part = self.part(node)
+        return part[1:-1].replace("``", "`") if part.startswith("`") else part
 
     def columns_in(self, *parts: ast.expr) -> list[ast.Name]:
         """Names of columns in parts of the text, each as often as it stands there."""

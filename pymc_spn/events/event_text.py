@@ -1,10 +1,10 @@
 """Events that are given as text, as pandas writes them: read into intervals, sets and points of single columns.
 
 Comparisons ``< <= > >= == !=``, also chained, and ``in`` and ``not in`` a list of values. ``and or not``, or ``& | ~``
-with every comparison in parentheses. Columns by name, in backticks if that is not an identifier; one of True and False
-is also a condition by itself. Numbers, strings, True and False. One side of a comparison is an expression in one
-column, the other a constant. Expressions are made of numbers, ``+ - * / **``, abs, sqrt, exp, log, log10 and log2; the
-column stands in one once, or it is a polynomial.
+with every comparison in parentheses. Columns by name, in backticks if that is not an identifier (a backtick in it is
+doubled); one of True and False is also a condition by itself. Numbers, strings, True and False. One side of a
+comparison is an expression in one column, the other a constant. Expressions are made of numbers, ``+ - * / **``, abs,
+sqrt, exp, log, log10 and log2; the column stands in one once, or it is a polynomial.
 
 Values are those of NumPy: what is undefined is NaN, which compares as false, so that ``log(x) < 0`` does not hold below
 0 and its negation does. Single points of a continuous column have probability zero: ``x != 3`` always holds, and
@@ -28,7 +28,7 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
-QUOTES = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|`([^`]+)`""")
+QUOTES = re.compile(r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|`((?:[^`]|``)+)`""")
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -143,7 +143,7 @@ class _EventParser:
         self.is_density = [bool(v) for v in is_density]
         self.number = {c.name: d for d, c in enumerate(columns)}
         _refuse_length(argument, text)
-        text = re.sub(r"\s", " ", text).strip()
+        text = re.sub(f"{QUOTES.pattern}|\\s", lambda m: m[0] if m[2] else re.sub(r"\s", " ", m[0]), text).strip()
         readable = QUOTES.sub(_as_identifier, text)
         self.source = Source(argument, text)
         try:
@@ -291,7 +291,11 @@ class _EventParser:
         """Where an expression in a column compares with a constant, or does not."""
         column, levels, compare = self.columns[d], self.columns[d].levels, COMPARISONS[op]
         if levels is not None and isinstance(levels[0], str):
-            self.source.refuse(whole, f"levels of column {column.name!r} are compared by == != in and not in")
+            if not column.dtype.endswith(" ordered") or not isinstance(left, ast.Name):
+                rule = "are compared by == != in and not in; < and > are for ordered categories"
+                self.source.refuse(whole, f"levels of column {column.name!r} {rule}")
+            true = compare(np.arange(len(levels)), code_of(self.argument, column, self.literal(right))) != negated
+            return self.points(d, frozenset(np.flatnonzero(true).astype(float).tolist()), outside=False)
         value_of(self.source, left, 1.0)  # refuses what is no expression
         end = float(value_of(self.source, right))
         if math.isnan(end):

@@ -24,6 +24,28 @@ Event = float | Interval | Likelihood | frozenset
 Events = dict[int, Event]
 
 
+def plain_event(event: Any) -> Any:
+    """What pandas would take in place of sets and intervals as these; everything else as it is.
+
+    Of one column: values in a list or array, as for ``isin``, a `pandas.Interval` and a slice of labels.
+    """
+    if isinstance(event, Mapping | pd.Series):
+        return {name: _plain(what) for name, what in event.items()}
+    return [plain_event(one) for one in event] if isinstance(event, list | tuple) else event
+
+
+def _plain(what: Any) -> Any:
+    if isinstance(what, pd.Interval):
+        ends = (what.left, what.closed_left, math.inf), (what.right, what.closed_right, -math.inf)
+        return tuple(end if closed else math.nextafter(end, inner) for end, closed, inner in ends)
+    if isinstance(what, slice) and what.step is None:
+        return what.start, what.stop
+    if isinstance(what, list | np.ndarray | pd.Index | pd.Series):
+        parts = [_plain(part) for part in what]
+        return set(parts) if parts and all(np.ndim(part) == 0 for part in parts) else parts
+    return what
+
+
 def read_events(
     argument: str,
     given: Mapping[str, Any] | None,

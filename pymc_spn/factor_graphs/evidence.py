@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from pymc_spn.tables.frame_kinds import column_array, pandas_frame
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame, shared_columns
 
 
 class Variables(Protocol):
@@ -58,6 +58,8 @@ def code_evidence(fg: Variables, given: Any, soft_evidence: Any, state_start: np
         If a name is not a variable, a value is not a state, a length does not fit, or soft evidence is NaN or +inf.
     """
     columns, rows = _columns(given)
+    if rows is not None:  # a condition has no others, rows may
+        columns = {name: columns[name] for name in shared_columns(list(columns), fg.names, "given")}
     if soft_evidence is not None and not isinstance(soft_evidence, Mapping):
         raise TypeError(f"soft_evidence must be a mapping of names to arrays, got {type(soft_evidence).__name__}")
     soft = {} if soft_evidence is None else {k: np.asarray(v, dtype=np.float64) for k, v in soft_evidence.items()}

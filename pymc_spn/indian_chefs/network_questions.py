@@ -23,7 +23,7 @@ from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame
+from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame, shared_columns, single_row
 from pymc_spn.tables.inputs import Seed, TableLike
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class RowQuestions:
         The column `without` is not looked at.
         """
         columns, argument = self.schema.columns, "X" if without is None else "df"
-        X = pandas_frame(X, argument)
+        X = single_row(pandas_frame(X, argument))
         known: dict[str, Any] = {}
         if given is not None:
             known = known_columns(pandas_frame(given, "given"), columns, self.schema.kind == SIGMOID)
@@ -358,6 +358,7 @@ class RowQuestions:
             held = X.set_axis([str(c) for c in X.columns], axis=1)
             absent = [c for c in columns if c not in held.columns and (c in known or c == _name(columns, without))]
             X = held.assign(**dict.fromkeys(absent, np.nan))
+            X = X[shared_columns(list(X.columns), columns, argument)].reindex(columns=list(columns))
             index = X.index
         else:
             index = None

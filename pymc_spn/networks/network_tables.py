@@ -17,7 +17,7 @@ from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column, Table, read_table
 from pymc_spn.tables.frame_kinds import frame_kind
-from pymc_spn.tables.table import kind_of_columns, mark_gaps, names_of_marked, of_kind
+from pymc_spn.tables.table import kind_of_columns, mark_gaps, names_of_marked, of_kind, refuse_other_columns
 
 type JointLeaves = MultivariateGaussian | Literal["auto"]
 """Leaves over several columns as `SPN` takes them, or None."""
@@ -102,6 +102,7 @@ def table_of_network(structure: RegionTree, observed: Any, kinds: Any, name: str
             kind, observed = kind_of_columns(observed.columns), observed.to_pandas()
         else:
             kind = frame_kind(observed)
+        refuse_other_columns(observed, structure.columns)
         table = Table.from_frame(observed, schema=of_kind(structure.columns, kind))
         _refuse_unusable(table)
         return table

@@ -5,6 +5,7 @@ so that both refuse the same things in the same words.
 """
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables.column import LEVEL_KINDS, WHOLE_KINDS, Column, check_kind
 from pymc_spn.tables.number_facts import EXACT_LIMIT, MOST_ORDINAL, NumberFacts
 
+IDENTIFIERS = re.compile(r"(^|[^a-z])(id|plz|post_?code|postal_?code|zip(_?code)?)$", re.IGNORECASE)  # names of columns
 FEW_LEVELS = 20  # text of up to so many levels is taken for categories however few rows there are
 # Whole numbers are read as ordinal if they span few values, of which at least half occur, and repeat. Twelve holds the
 # scales 0..10 and the months. The largest of a sample of counts seldom occurs three times, so that most counts stay
@@ -141,6 +143,22 @@ def is_nearly_unique(series, column):
     if column.levels is None or not isinstance(column.levels[0], str) or isinstance(series.dtype, pd.CategoricalDtype):
         return False
     return len(column.levels) > max(FEW_LEVELS, series.notna().sum() / 2)
+
+
+def is_identifier(series, column):
+    """Whether whole numbers look like identifiers: by the column's name, or since none of many occurs twice.
+
+    Of n values with the standard deviation s some n^2 / (4 sqrt(pi) s) pairs are equal if their density is smooth, and
+    that none is where ten are expected has a probability below 1e-4. Years may follow one another.
+    """
+    if column.kind not in WHOLE_KINDS or not pdt.is_integer_dtype(series.dtype):
+        return False
+    present = series[series.notna()].to_numpy(np.float64)
+    n, distinct = present.size, np.unique(present).size
+    if distinct <= FEW_LEVELS or IDENTIFIERS.search(column.name):
+        return distinct > FEW_LEVELS
+    are_years = present.min() >= 1500.0 and present.max() <= 2200.0
+    return distinct == n and not are_years and n * (n - 1.0) / (4.0 * math.sqrt(math.pi) * present.std()) >= 10.0
 
 
 def encode(series, column):

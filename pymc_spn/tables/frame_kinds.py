@@ -1,12 +1,14 @@
 """Tables of polars and pyarrow as those of pandas, and back."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.column import FRAMES
 
 # top modules of objects that are no such tables
@@ -120,6 +122,34 @@ def frame_of_kind(frame: pd.DataFrame, kind: str | None) -> Any:
 def labelled_frame_of_kind(frame: pd.DataFrame, kind: str | None, label: str) -> Any:
     """A DataFrame as `frame_of_kind`; in polars and pyarrow its row labels are the first column, called `label`."""
     return frame if kind is None else frame_of_kind(frame.rename_axis(label).reset_index(), kind)
+
+
+def single_row(data: Any) -> Any:
+    """A row that is a Series or a mapping of values as a DataFrame; anything else is returned as it is."""
+    if isinstance(data, pd.Series):
+        return data.to_frame().T.infer_objects()
+    is_row = isinstance(data, Mapping) and data and all(np.ndim(value) == 0 for value in data.values())
+    return pd.DataFrame([data]) if is_row else data
+
+
+def shared_columns(given: Sequence[str], known: Sequence[str], argument: str = "data") -> list[str]:
+    """Names of rows that are known, in their order; the others are left out, and a warning names them.
+
+    Raises
+    ------
+    ValueError
+        If none is known.
+    """
+    shared, others = [n for n in given if n in known], [n for n in given if n not in known]
+    if not shared:
+        raise ValueError(f"{argument} must have a column of {some(known)}, got {some(given)}")
+    if others:
+        warnings.warn(
+            f"{argument}: columns that are not known are left out: {some(others)}; known are {some(known)}",
+            UserWarning,
+            skip_file_prefixes=OWN_FILES,
+        )
+    return shared
 
 
 def refuse_duplicates(names: Sequence[str]) -> None:

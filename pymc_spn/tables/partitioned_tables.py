@@ -16,7 +16,7 @@ from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name, check_kind
 from pymc_spn.tables.frame_kinds import pandas_frame, refuse_duplicates
 from pymc_spn.tables.number_facts import NumberFacts
-from pymc_spn.tables.table import Table
+from pymc_spn.tables.table import Table, refuse_other_columns
 
 MOST_LEVELS = 100_000  # of text in a table that is read in partitions: each level costs memory in every leaf
 
@@ -256,6 +256,7 @@ class PartitionedTable(NamedTuple):
         for number, name in enumerate(self.partitions.names):
             for frame in _named_frames(self.partitions, number, name):
                 with naming_partition(name):
+                    refuse_other_columns(frame, columns)
                     table = Table.from_frame(frame, schema=columns)
                 n_rows += len(table.values)
                 yield name, table

@@ -12,7 +12,15 @@ from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import coding
 from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name, list_of_columns
-from pymc_spn.tables.frame_kinds import column_array, frame_kind, frame_of_kind, pandas_frame, refuse_duplicates
+from pymc_spn.tables.frame_kinds import (
+    column_array,
+    frame_kind,
+    frame_of_kind,
+    pandas_frame,
+    refuse_duplicates,
+    shared_columns,
+    single_row,
+)
 from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
 
 
@@ -81,10 +89,10 @@ class Table:
         more than 20 levels, and more levels than half the cells, a warning says that it looks like names or
         identifiers, unless `kinds` has the column.
 
-        With a schema, columns are matched by name in any order (those of a bare array by position). Values
-        must keep the rules of their column. A column may then be wholly missing and the data may have no rows. Columns
-        that mark gaps (`Column.indicates`) may be left out: they are filled in from the gaps, and missing where the
-        column that they mark is not in the data.
+        With a schema, columns are matched by name in any order (those of a bare array by position). Columns that the
+        data lack are missing, others are left out with a warning, and a row may be a Series or a mapping of values.
+        Values must keep the rules of their column. A column may then be wholly missing and the data may have no rows.
+        Columns that mark gaps (`Column.indicates`) are filled in from the gaps.
 
         Parameters
         ----------
@@ -111,13 +119,13 @@ class Table:
         TypeError
             If a dtype or an argument cannot be used, or an object column mixes types.
         ValueError
-            If a value breaks its column's rule (the message names column, row, rule and value), a column is missing,
-            unknown, duplicated or wholly missing, or there are no rows.
+            If a value breaks its column's rule (the message names column, row, rule and value), a column is duplicated
+            or wholly missing, there are no rows, or no column is that of the schema.
 
         Warns
         -----
         UserWarning
-            If text whose kind is not given has nearly as many levels as cells.
+            If text whose kind is not given has nearly as many levels as cells, or columns are not in the schema.
 
         Examples
         --------
@@ -269,7 +277,7 @@ def _as_frame(data, names, schema):
     """DataFrame with unique str names from anything that `Table.from_frame` accepts."""
     if names is not None and not isinstance(data, np.ndarray):
         raise TypeError(f"names is for 2-D arrays, got it with a {type(data).__name__}")
-    data = pandas_frame(data)
+    data = pandas_frame(data) if schema is None else single_row(pandas_frame(data))
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, Mapping):
@@ -347,7 +355,15 @@ def _infer_schema(frame, kinds, own_dtypes):
     if len(frame) == 0:
         raise ValueError(f"data has no rows (columns {some(list(frame.columns))})")
     schema = tuple(coding.infer_column(cells, name, kinds.get(name), own_dtypes) for name, cells in frame.items())
-    guessed = ((frame[column.name], column) for column in schema if column.name not in kinds)
+    guessed = [(frame[column.name], column) for column in schema if column.name not in kinds]
+    numbers = [column.name for cells, column in guessed if coding.is_identifier(cells, column)]
+    if numbers:
+        warnings.warn(
+            f"whole numbers that look like identifiers: {some(numbers)}. They are read as amounts, and say nothing "
+            f"of other rows: drop them, or say what they are by kinds={{{numbers[0]!r}: 'categorical'}} or 'count'",
+            UserWarning,
+            skip_file_prefixes=OWN_FILES,
+        )
     unique = {column.name: cells for cells, column in guessed if coding.is_nearly_unique(cells, column)}
     if unique:
         found = ((name, cells.nunique(), cells.notna().sum()) for name, cells in unique.items())
@@ -430,12 +446,21 @@ def _with_gaps_marked(frame, schema):
 
 
 def _match(frame, schema):
-    """The frame's columns in the schema's order."""
+    """The frame's columns in the schema's order: those that it lacks are gaps, others are left out with a warning."""
     known, given = [column.name for column in schema], list(frame.columns)
+    if known == given:
+        return frame
+    shared_columns(given, known)
+    return frame.reindex(columns=known)
+
+
+def refuse_other_columns(data, schema):
+    """Refuse rows to learn from that lack columns of a schema, or have others."""
+    names = data.names if isinstance(data, Table) else _as_frame(data, None, schema).columns
+    known = [column.name for column in schema]
     for wrong, rule in (
-        ([name for name in known if name not in frame.columns], "missing from the data"),
-        (sorted(set(given).difference(known)), "not in the schema"),
+        ([c.name for c in schema if c.indicates is None and c.name not in names], "missing from the data"),
+        (sorted(set(names).difference(known)), "not in the schema"),
     ):
         if wrong:
             raise ValueError(f"column {some(wrong)}: {rule}; the schema has {some(known)}")
-    return frame if known == given else frame[known]

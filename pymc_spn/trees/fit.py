@@ -133,7 +133,7 @@ def fit_tree(
         The response.
     family : {"classes", "binary", "real", "counts"} or leaf family, optional
         ``ps.leaves.ClassLeaves``, ``BinaryLeaves``, ``NormalLeaves`` and ``CountLeaves`` hold the priors. By default
-        classes, or real where y holds fractions or more than 20 different numbers.
+        what `Table.from_frame` reads the column as: classes, counts or real numbers.
     particles : int
         Particles of all islands together, at least two for each.
     islands : int

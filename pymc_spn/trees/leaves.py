@@ -10,7 +10,8 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.coding import FEW_LEVELS
+from pymc_spn.tables.coding import guessed_kind
+from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, ConjugatePrior, Response
 
@@ -202,8 +203,9 @@ def as_family(family: Any, y: Any) -> LeafFamily:
     """A family object from its name or itself, numbers checked; None is chosen by the response."""
     if family is None:
         found = guessed_family(_series(y))
-        if isinstance(found, ClassLeaves) and _holds_numbers(_series(y)):
-            _log.info("Response: whole numbers, as classes. Change with family='real' or family='counts'")
+        if not isinstance(found, NormalLeaves) and _holds_numbers(_series(y)):
+            said = "classes" if isinstance(found, ClassLeaves) else "counts"
+            _log.info(f"Response: whole numbers, as {said}. Change with family='real', 'counts' or 'classes'")
         return found
     if isinstance(family, str) and family in FAMILIES:
         return FAMILIES[family]()
@@ -226,12 +228,11 @@ def _holds_numbers(y: pd.Series) -> bool:
 
 
 def guessed_family(y: pd.Series) -> LeafFamily:
-    """Classes, or real values where the response has fractions or more different numbers than classes are likely."""
-    if _holds_numbers(y):
-        found = y.unique().astype(np.float64)
-        if len(found) > FEW_LEVELS or not (np.floor(found) == found).all():
-            return NormalLeaves()
-    return ClassLeaves()
+    """Classes, counts or real values: what `Table.from_frame` reads the column as."""
+    if not _holds_numbers(y):
+        return ClassLeaves()
+    kind = guessed_kind(y.to_numpy(np.float64, na_value=np.nan), pd.api.types.is_integer_dtype(y.dtype))
+    return ClassLeaves() if kind in LEVEL_KINDS else CountLeaves() if kind == "count" else NormalLeaves()
 
 
 def numbers_of_family(family: LeafFamily) -> np.ndarray:

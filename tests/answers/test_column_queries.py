@@ -338,7 +338,7 @@ def test_leaf_types_find_the_families_that_made_the_data():
             "target must be binary, categor",
         ),
         (lambda p: p.marginal(["x1"]).predict_proba({"x1": ["a"]}, "x1"), "nothing to predict it from"),
-        (lambda p: p.predict({"x0": [1]}, "x1"), "column 'x2': missing from the data"),
+        (lambda p: p.predict({"z": [1]}, "x1"), "data must have a column of"),
         (lambda p: p.leaf_types("z"), "column must name one of the columns"),
     ],
 )

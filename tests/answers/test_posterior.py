@@ -177,8 +177,7 @@ def test_zero_rows_other_column_orders_and_few_draws():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda df: df.drop(columns="x1"), "column 'x1': missing from the data"),
-        (lambda df: df.assign(x9=1.0), "column 'x9': not in the schema"),
+        (lambda df: df.add_prefix("y"), "data must have a column of 'x0', 'x1', 'x2', got 'yx0', 'yx1', 'yx2'"),
         (lambda df: df.assign(x2=-1), "kind 'count' needs values >= 0"),
         (lambda df: df.assign(x1=7), "unseen level"),
     ],
@@ -187,6 +186,25 @@ def test_new_data_are_checked_by_the_schema(change, message):
     post = posterior_of("missing")
     with pytest.raises(ValueError, match=message):
         post.log_density(change(decode(new_rows("missing"), post.columns)))
+
+
+def test_rows_as_people_have_them():
+    """Columns that are absent are gaps, others travel with the answer, and a row is a Series or a mapping."""
+    post = posterior_of("missing")
+    df = decode(new_rows("missing"), post.columns)
+    lacks = df.drop(columns="x1")
+    for ask in (post.log_density, lambda rows: post.predict(rows, "x0"), lambda rows: post.anomaly(rows).log_density):
+        np.testing.assert_array_equal(ask(lacks), ask(df.assign(x1=np.nan)))
+    with pytest.warns(UserWarning, match="columns that are not known are left out: 'id'; known are 'x0'") as caught:
+        np.testing.assert_array_equal(post.log_density(df.assign(id=7)), post.log_density(df))
+    assert len(caught) == 1 and caught[0].filename == __file__
+    row = df.dropna().iloc[0]
+    for one in (row, row.to_dict(), row.to_frame().T):
+        assert float(post.log_density(one)[0]) == float(post.log_density(df.dropna().head(1))[0])
+    assert float(post.log_density({"x0": row["x0"]})[0]) == float(post.log_probability({"x0": row["x0"]}))
+    with pytest.warns(UserWarning, match="left out: 'id'"):
+        done = post.impute(lacks.assign(id=7), random_seed=1)
+    assert list(done) == ["x0", "x2", "id"] and (done["id"] == 7).all() and done.notna().all(axis=None)
 
 
 # ---- leave-one-out

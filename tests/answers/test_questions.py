@@ -27,6 +27,15 @@ def draws():
     return ps.SPNPosterior.from_idata(sampled_tree("missing", draws=3))
 
 
+def test_names_of_pandas_for_what_others_answer():
+    post = draws()
+    cov, q = post.cov(), post.predict_quantile(ROWS, "x0", [0.1, 0.9])
+    np.testing.assert_allclose(post.std() ** 2, np.diag(cov), rtol=1e-9)  # moments are added up in another order
+    np.testing.assert_allclose(post.corr(), cov / np.sqrt(np.outer(np.diag(cov), np.diag(cov))), rtol=1e-12)
+    assert float(post.median("x0")) == float(post.quantile(0.5, "x0")) and post.median("x0").name == "median"
+    np.testing.assert_allclose(post.predict_interval(ROWS, "x0", 0.8), q, rtol=1e-13)  # 0.1 up to rounding
+
+
 @cache
 def fit():
     rng = np.random.default_rng(0)

@@ -176,7 +176,7 @@ def test_no_rows_and_no_levels_have_no_answers():
         (lambda p, df: p.predict_quantile(df, "x1", 0.5), "target must be numeric, 'x1' is binary; use predict_proba"),
         (lambda p, df: p.predict_sd(df, "z"), r"target must name one of the columns \['x0', 'x1', 'x2'\], got 'z'"),
         (lambda p, df: p.predict_quantile(df, "x0", 1.2), "q must be a number or a sequence of numbers within 0 and 1"),
-        (lambda p, df: p.predict_quantile(df.drop(columns="x2"), "x0", 0.5), "column 'x2': missing from the data"),
+        (lambda p, df: p.predict_interval(df, "x0", 1.5), "prob must"),
         (lambda p, df: p.condition({"x0": (4, 5)}).predict_sd(df, "x2"), "row 0: column 'x0' cannot be 1"),
     ],
 )

@@ -156,7 +156,7 @@ def test_memory_of_neighbours_goes_with_rows_times_k():
         (lambda p: p.nearest_rows(NEW.loc["a"]), TypeError, r"or df\.loc\[\[label\]\]"),
         (lambda p: p.row_similarity([10], column="z"), ValueError, "column must name one of the columns"),
         (lambda p: p.row_similarity(NEW, column="x0"), ValueError, "column must be None for new rows"),
-        (lambda p: p.row_similarity(NEW.drop(columns="x1")), ValueError, "missing from the data"),
+        (lambda p: p.row_similarity(NEW.add_prefix("y")), ValueError, "must have a column of"),
         (lambda p: p.nearest_rows([10], k=0), ValueError, "k must be an integer of at least 1, got 0"),
         (lambda p: p.nearest_rows([10], k=8), ValueError, "k must be at most 7, the number of other rows"),
         (lambda p: p.nearest_rows([12]), ValueError, "rows: training row 12 has no observed cell"),

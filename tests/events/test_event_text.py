@@ -427,6 +427,39 @@ def test_conditions_that_are_refused():
         post.probability(["x1 == 1"])
 
 
+def test_conditions_as_pandas_has_them():
+    columns = [
+        Column("o", "categorical", ("low", "mid", "high"), "category[str] ordered"),
+        Column("a\nb", "real", None, "float64"),
+        Column("c`d", "real", None, "float64"),
+    ]
+    texts = {
+        "o >= 'mid'": {"o": {"mid", "high"}},
+        "'mid' < o": {"o": {"high"}},
+        "not 'mid' <= o": {"o": {"low"}},
+        "`a\nb` >= 0": {"a\nb": (0.0, None)},
+        "`c``d` <= 1": {"c`d": (None, 1.0)},
+    }
+    for text, mapping in texts.items():
+        assert events_of_text("event", text, columns, [False, True, True]) == [mapping]
+    post = posterior_of("missing")
+    pairs = [
+        ({"x2": [1, 2]}, {"x2": {1, 2}}),
+        ({"x2": np.array([1, 2])}, {"x2": {1, 2}}),
+        ({"x2": pd.Interval(1, 3)}, {"x2": {2, 3}}),
+        ({"x0": slice(1, None)}, {"x0": (1, None)}),
+        ({"x0": [pd.Interval(-1, 0), slice(1, 2)]}, {"x0": [(-1, 0), (1, 2)]}),
+        ([{"x2": [1]}, {"x0": slice(0, 1)}], [{"x2": {1}}, {"x0": (0, 1)}]),
+        (pd.Series({"x1": 1}), {"x1": 1}),
+    ]
+    for ours, same in pairs:
+        assert float(post.probability(ours)) == pytest.approx(float(post.probability(same)), rel=1e-12)
+        found, expected = (float(post.probability({"x0": (0, 1)}, given=g)) for g in (ours, same))
+        assert found == pytest.approx(expected, rel=1e-12)  # next to an open end a few bits
+    assert post.probability({"x0": 1.0}).attrs["quantity"] == "density, not probability: per unit of 'x0'"
+    assert "quantity" not in post.probability({"x2": 1, "x0": (0, 1)}).attrs
+
+
 def test_above_zero_is_no_closer_to_a_spike_than_from_zero_on():
     """Log-normal densities grow towards 0, from which text keeps the smallest floating-point number away."""
     post = posterior_of("skewed").marginal(["x0"])

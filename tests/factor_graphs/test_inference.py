@@ -26,6 +26,15 @@ def close(a, b, scale=1.0):
     return np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0) <= BOUND * max(1.0, scale)
 
 
+def test_unknown_columns_of_rows_are_left_out():
+    fg = FactorGraph({"a": 2, "b": 2})
+    fg.add_factor(("a", "b"), np.log([[0.1, 0.2], [0.3, 0.4]]))
+    rows = pd.DataFrame({"b": [0, 1], "id": [7, 8]})
+    with pytest.warns(UserWarning, match="given: columns that are not known are left out: 'id'"):
+        found = fg.compile().infer(rows).marginal("a")
+    np.testing.assert_array_equal(found, fg.compile().infer(rows[["b"]]).marginal("a"))
+
+
 @quick
 @given(graphs())
 def test_sums_equal_enumeration(problem):

@@ -158,8 +158,9 @@ def test_rows_are_drawn_in_partitions(post):
 
 
 def test_what_is_wrong_is_said_at_once_or_with_its_partition(post, ddf):
-    with pytest.raises(ValueError, match="'z', 'n', 'g', 'b', 's': missing from the data"):
-        post.log_density(ddf[["x"]])
+    with pytest.raises(ValueError, match="must have a column of 'x', 'z'"):
+        post.log_density(ddf[["x"]].rename(columns={"x": "y"}))
+    np.testing.assert_array_equal(post.log_density(ddf[["x"]]).compute(), post.log_density(ddf.compute()[["x"]]))
     with pytest.raises(ValueError, match="target must name one of the columns"):
         post.predict(ddf, "q")
     with pytest.raises(TypeError, match=r"predict\(\) missing 1 required positional argument: .target."):
@@ -181,8 +182,7 @@ def test_what_is_wrong_is_said_at_once_or_with_its_partition(post, ddf):
     assert np.isfinite(found).all()
     parts = [dask.delayed(table().iloc[:20]), dask.delayed(table().iloc[20:].drop(columns="z"))]
     odd = dd.from_delayed(parts, meta=table().iloc[:0], verify_meta=False)
-    with pytest.raises(ValueError, match=r"^partition 1: column 'z': missing from the data"):
-        post.log_density(odd).compute()
+    assert np.isfinite(post.log_density(odd).compute()).all()
 
 
 def test_categories_need_not_be_known(post, ddf):

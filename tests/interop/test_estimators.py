@@ -380,7 +380,7 @@ def test_narrow_floats_stay_narrow(dtype):
         0
     ].astype(dtype)
     assert imputer.set_params(strategy="draw").transform(X).dtype == dtype
-    frame = pd.DataFrame(X, columns=list("abc")).assign(a=np.arange(80))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(a=np.arange(80) % 30)
     completed = ps.sklearn.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
     assert completed.dtypes.equals(frame.dtypes) and not completed.isna().any(axis=None)
 

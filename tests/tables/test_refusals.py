@@ -255,10 +255,8 @@ def test_numbers_are_needed_at_prediction(later):
 
 def test_columns_against_a_schema():
     columns = Table.from_frame({"a": [1.0], "b": [2.0]}).columns
-    with pytest.raises(ValueError, match="column 'b': missing from the data; the schema has 'a', 'b'"):
-        Table.from_frame({"a": [1.0]}, schema=columns)
-    with pytest.raises(ValueError, match="column 'c': not in the schema; the schema has 'a', 'b'"):
-        Table.from_frame({"a": [1.0], "b": [1.0], "c": [1.0]}, schema=columns)
+    with pytest.raises(ValueError, match="data must have a column of 'a', 'b', got 'c'"):
+        Table.from_frame({"c": [1.0]}, schema=columns)
     with pytest.raises(ValueError, match="the array has 3 columns, expected 2"):
         Table.from_frame(np.zeros((1, 3)), schema=columns)
     with pytest.raises(ValueError, match="kinds and schema exclude each other"):

@@ -140,6 +140,28 @@ def test_text_that_looks_like_identifiers_is_warned_of(dtype):
         Table.from_frame(gaps)
 
 
+def test_whole_numbers_that_look_like_identifiers_are_warned_of():
+    """A sequence, and numbers by the name of their column; but no ages, counts, amounts or years."""
+    rng = np.random.default_rng(0)
+    zips = rng.integers(10_000, 99_999, 100)
+    for frame in (pd.DataFrame({"row": np.arange(100)}), pd.DataFrame({"home zip": zips}), pd.DataFrame({"ID": zips})):
+        with pytest.warns(UserWarning, match=f"look like identifiers: '{frame.columns[0]}'") as caught:
+            Table.from_frame(frame)
+        assert len(caught) == 1 and caught[0].filename == __file__
+        Table.from_frame(frame, {frame.columns[0]: "categorical"})
+    for n in (10, 30, 100, 1_000):
+        people = rng.lognormal(12.0, 2.0, n).astype(int)
+        years = 1900 + np.arange(n) % 200
+        plain = {
+            "age": rng.integers(18, 90, n),
+            "visits": rng.poisson(3, n),
+            "people": people,
+            "year": years,
+            "paid": zips[:n],
+        }
+        Table.from_frame({name: x for name, x in plain.items() if len(x) == n})
+
+
 def test_other_text_is_not_warned_of():
     """Few levels, levels that repeat, levels that somebody has declared, and rows by a known schema."""
     for n_levels, n_rows in ((20, 20), (100, 200), (300, 1_000)):

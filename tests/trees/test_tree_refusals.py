@@ -179,8 +179,9 @@ def test_predictions():
     post = ps.fit_tree(frame, Y, weights="equal", random_seed=1)
     with pytest.raises(ValueError, match=r"column 'c', row 0 .*unseen level"):
         post.predict_proba(pd.DataFrame({"a": [0.0], "c": ["w"]}))
-    with pytest.raises(ValueError, match="column 'c': missing from the data"):
-        post.predict(frame[["a"]])
+    np.testing.assert_array_equal(post.predict(frame[["a"]]), post.predict(frame.assign(c=None)))
+    with pytest.raises(ValueError, match="data must have a column of 'a', 'c', got 'b'"):
+        post.predict(pd.DataFrame({"b": [0.0]}))
     with pytest.raises(ValueError, match="grid must be a sequence of finite numbers, got 'b'"):
         post.partial_dependence("a", "b")
     with pytest.raises(ValueError, match='unseen must be "error" or "missing"'):

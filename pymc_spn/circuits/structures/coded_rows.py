@@ -8,7 +8,8 @@ import pandas as pd
 
 from pymc_spn.circuits.evaluation.parameters import array_values, frame_values
 from pymc_spn.tables import Column, Table
-from pymc_spn.tables.frame_kinds import column_array, pandas_frame
+from pymc_spn.tables.frame_kinds import column_array, pandas_frame, shared_columns, single_row
+from pymc_spn.tables.table import refuse_other_columns
 
 
 def coded_rows(circuit: Any, observed: Any) -> tuple[np.ndarray, Any]:
@@ -25,6 +26,7 @@ def coded_rows(circuit: Any, observed: Any) -> tuple[np.ndarray, Any]:
         If columns differ from the circuit's, or there is no row; and as `Table.from_frame`.
     """
     if all(isinstance(c, Column) for c in circuit.columns):
+        refuse_other_columns(observed, circuit.columns)
         table = Table.from_frame(observed, schema=circuit.columns)
         values, index = table.values, table.index
     else:
@@ -44,11 +46,15 @@ def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str =
     ValueError
         If columns differ.
     """
-    rows = pandas_frame(rows, argument)
+    rows = single_row(pandas_frame(rows, argument)) if argument == "df" else pandas_frame(rows, argument)
     if isinstance(rows, Mapping):
         rows = pd.DataFrame({label: column_array(cells) for label, cells in rows.items()})
     if isinstance(rows, Table) or hasattr(rows, "columns"):
         frame = frame_of_table(columns, rows) if isinstance(rows, Table) else rows
+        if argument == "df":  # of a question
+            names = [c.name if isinstance(c, Column) else c for c in columns]
+            frame = frame.set_axis([str(label) for label in frame.columns], axis=1)
+            frame = frame[shared_columns(list(frame.columns), names, argument)].reindex(columns=names)
         return frame_values(columns, frame, argument, known), frame.index
     cells = np.asanyarray(rows)
     if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
