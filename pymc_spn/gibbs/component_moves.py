@@ -118,11 +118,10 @@ def evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints,
     """Logs of what the two children of a move offer the current row, in ``offer``; returns whether values are logs."""
     mark_missing(tree, scratch, move.observed)
     shift = evaluate_leaves(tree, palette, edges, leaves, scratch, move.observed)
-    logs = evaluate_joints(tree, palette, edges, joints, scratch, move.observed)
-    if not logs:
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, move.at[TOP])
-        offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, False, shift)
-        logs = not max(move.offer[0], move.offer[1]) - shift > LOG_SAFE
+    shift += evaluate_joints(tree, palette, edges, joints, scratch, move.observed)
+    evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, move.at[TOP])
+    offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, False, shift)
+    logs = not max(move.offer[0], move.offer[1]) - shift > LOG_SAFE
     if logs:
         evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, move.at[TOP])
         offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, True, 0.0)

@@ -34,7 +34,6 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
 EXCESS = 2.0  # v0 - d: the prior mean of the covariance matrix is diag(psi0) / (EXCESS - 1)
 MOST_COLUMNS = 64  # of a leaf: a row that comes or goes costs their third power
-LARGEST_LOG_RATIO = 600.0  # of a leaf and the shifts of its columns: beyond it values are logs
 
 
 @array_group
@@ -301,50 +300,68 @@ def log_of_leaf(joints, r, slot, n, n_seen):
 
 @bare_kernel
 def evaluate_joints(tree, palette, edges, joints, scratch, y):
-    """Log predictives of a coded row (P,) in all leaves over several columns; whether values must be logs."""
-    in_logs = False
+    """Log predictives of a coded row (P,) in all leaves over several columns; returns what `raise_shifts` does."""
     for r in range(joints.split.size):
         if joints.split[r] < 0 or scratch.missing[r]:
             continue
         first = joints.column_ptr[r]
         d = joints.column_ptr[r + 1] - first
-        shift = 0.0
         for j in range(d):
-            c = joints.column[first + j]
-            value = y[palette.place_ptr[c]]
-            joints.scratch.x[j] = value - joints.centre[first + j]
-            shift += 0.0 if math.isnan(value) else scratch.column_shift[c]
+            joints.scratch.x[j] = y[palette.place_ptr[joints.column[first + j]]] - joints.centre[first + j]
         n_seen = observed_first(d, joints.scratch.x, joints.scratch.order)
-        joints.scratch.shift[r] = shift
-        largest = log_of_new(joints, r, n_seen)
-        joints.scratch.log_value[joints.slot_begin[r] + joints.split[r]] = largest
+        begin = joints.slot_begin[r]
+        joints.scratch.log_value[begin + joints.split[r]] = log_of_new(joints, r, n_seen)
         for slot in range(tree.n_prior[r], edges.top[r]):
-            if edges.weight[edges.begin[r] + slot] > 0.0 and is_joint_edge(edges, joints, r, slot):
-                log_value = log_of_leaf(joints, r, slot, rows_of_joint(edges, joints, r, slot), n_seen)
-                joints.scratch.log_value[joints.slot_begin[r] + slot] = log_value
-                largest = max(largest, log_value)
-        in_logs |= largest - shift > LARGEST_LOG_RATIO
-    return in_logs
+            n = rows_of_joint(edges, joints, r, slot) if is_joint_edge(edges, joints, r, slot) else 0.0
+            joints.scratch.log_value[begin + slot] = log_of_leaf(joints, r, slot, n, n_seen) if n > 0.0 else -math.inf
+    return raise_shifts(tree, palette, edges, joints, scratch)
 
 
 @bare_kernel
 def take_joints(tree, palette, edges, joints, scratch, log_value):
     """As `evaluate_joints`, with the log values (J,) of the slots known."""
-    in_logs = False
+    copy_row(log_value, joints.scratch.log_value)
+    return raise_shifts(tree, palette, edges, joints, scratch)
+
+
+@bare_called_kernel
+def raise_shifts(tree, palette, edges, joints, scratch):
+    """Raise the shifts of columns until no leaf over several is above 1 and no product overflows; returns by how much.
+
+    An induced tree has one leaf in each column still, and all leaves of a column are divided by the same.
+    """
+    raised = 0.0
     for r in range(joints.split.size):
         if joints.split[r] < 0 or scratch.missing[r]:
             continue
-        shift = 0.0
+        n_known = 0
+        excess = -math.inf
+        for slot in range(edges.top[r]):
+            if is_joint_edge(edges, joints, r, slot):
+                excess = max(excess, joints.scratch.log_value[joints.slot_begin[r] + slot])
+        for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
+            if not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]:
+                excess -= scratch.column_shift[joints.column[j]]
+                n_known += 1
+        if excess <= 0.0:
+            continue
+        raised += excess
+        factor = math.exp(-excess / n_known)
         for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
             c = joints.column[j]
-            known = not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]
-            shift += scratch.column_shift[c] if known else 0.0
-        joints.scratch.shift[r] = shift
-        begin = joints.slot_begin[r]
-        for slot in range(edges.top[r]):
-            joints.scratch.log_value[begin + slot] = log_value[begin + slot]
-            in_logs |= is_joint_edge(edges, joints, r, slot) and log_value[begin + slot] - shift > LARGEST_LOG_RATIO
-    return in_logs
+            if scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
+                continue
+            scratch.column_shift[c] += excess / n_known
+            for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
+                begin = edges.begin[tree.leaf_region[d]]
+                for i in range(begin, begin + edges.top[tree.leaf_region[d]]):
+                    scratch.edge_value[i] *= factor
+    for r in range(joints.split.size):
+        joints.scratch.shift[r] = 0.0
+        for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
+            if not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]:
+                joints.scratch.shift[r] += scratch.column_shift[joints.column[j]]
+    return raised
 
 
 @bare_kernel

@@ -41,10 +41,9 @@ def joint_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, joint
         detach_joints(edges, joints, row)
         detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         evaluate_leaves(tree, palette, edges, leaves, scratch, y[n])
-        logs = evaluate_joints(tree, palette, edges, joints, scratch, y[n])
-        if not logs:
-            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
-            logs = not scratch.node_value[0] > SAFE
+        evaluate_joints(tree, palette, edges, joints, scratch, y[n])
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
+        logs = not scratch.node_value[0] > SAFE
         if logs:
             evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs, joints)

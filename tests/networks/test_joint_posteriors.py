@@ -137,6 +137,26 @@ def test_blocks_answer_as_single_rows(events, monkeypatch):
         np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
+def test_densities_of_many_columns_that_follow_from_others_do_not_overflow(monkeypatch):
+    """Two leaves over 60 columns each are together e^1000 above the product of their columns."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(90, 2)).repeat(60, axis=1)
+    values = common * rng.uniform(0.5, 2.0, 120) + 1e-5 * rng.normal(size=common.shape)
+    frame = pd.DataFrame(values, columns=[f"x{d}" for d in range(120)])
+    fit = ps.fit_variational(frame[:70], random_seed=1)
+    rows = frame[70:].mask(rng.random((20, 120)) < 0.1)
+    rows.iloc[0, 7] = 30.0
+    theirs = fit.as_circuit()
+    expected = theirs.log_density(rows)
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(fit.log_density(rows), expected, rtol=1e-9)
+    np.testing.assert_allclose(fit.predict(rows, "x3"), theirs.predict(rows, "x3"), rtol=1e-9)
+    np.testing.assert_allclose(fit.anomaly(rows)["surprise"], theirs.anomaly(rows)["surprise"], rtol=1e-6, atol=1e-6)
+    assert fit.impute(rows, random_seed=1).notna().all(axis=None)
+    monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs: logs.fill(np.nan))
+    np.testing.assert_allclose(fit.log_density(rows), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("events", [{}, {3: frozenset({1})}, {0: Interval(0.0, 2.0)}])
 def test_densities_without_a_column_are_those_of_rows_without_it(events):
     law = RecordedLaw(posterior()._first.states, evidence=events)

@@ -20,6 +20,7 @@ from pymc_spn.networks.records.block_children import (
     evaluate_child,
     product_of_parts,
     product_of_unoccupied,
+    raise_shifts,
     shift_of_joints,
 )
 from pymc_spn.networks.records.leaf_tables import LOG2_E, fill_table, leaf_end
@@ -205,6 +206,7 @@ def evaluate_block(pack, s, rows, group, n, keep, scratch):
             store(scratch.shift, g, add(load(scratch.shift, g), load(scratch.highest, g)))
         for d in range(pack.palette.place_ptr[c], pack.palette.place_ptr[c + 1]):
             add_leaves(pack, s, d, pack.leaf_first[s, d] - base, n, leaf, scratch)
+    raise_shifts(pack, s, rows, group, n, keep, scratch)
     for r in range(pack.tree.parent.size - 1, -1, -1):
         if pack.tree.column[r] < 0:
             every = True

@@ -117,15 +117,13 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
                 scratch.missing[r] = every
     if scratch.missing[0]:
         return 0.0, False
-    logs = False
     if joints is not None:
         if of_slots.size > 0:
-            logs = take_joints(tree, palette, edges, joints, scratch, of_slots)
+            shift += take_joints(tree, palette, edges, joints, scratch, of_slots)
         else:
-            logs = evaluate_joints(tree, palette, edges, joints, scratch, y)
-    if not logs:
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
-        logs = not scratch.node_value[0] > SAFE
+            shift += evaluate_joints(tree, palette, edges, joints, scratch, y)
+    evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
+    logs = not scratch.node_value[0] > SAFE
     if logs:
         evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         total = scratch.node_value[0]

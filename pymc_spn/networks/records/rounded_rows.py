@@ -149,10 +149,10 @@ def rounded_sweep(
         mark_integrated(tree, palette, scratch, distinct, given, cells, False)
         look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells)
         shift_leaves(tree, palette, edges, scratch)
-        logs = joints is not None and evaluate_joints(tree, palette, edges, joints, scratch, y[n])
-        if not logs:
-            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
-            logs = scratch.node_value[0] <= SAFE
+        if joints is not None:
+            evaluate_joints(tree, palette, edges, joints, scratch, y[n])
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
+        logs = not scratch.node_value[0] > SAFE
         if logs:
             evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs, joints)
