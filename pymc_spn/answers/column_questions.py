@@ -67,7 +67,7 @@ def cdf(
     points, known = checked_points(x), self._known(given)
     d = self._numeric("column", column, known)
     scalar, at = points.ndim == 0, np.atleast_1d(points)
-    values, coords = known.law.column(d).cdf(at - known.law.columns[d].origin), {"x": at}
+    values, coords = known.law.column(d).cdf(known.law.through_zero(d, at - known.law.columns[d].origin)), {"x": at}
     if per_draw:
         return self._shaped("cdf", values, coords, True, scalar, column=column)
     weight = relative(known.law)
@@ -131,7 +131,7 @@ def quantile(
     coords = {"quantile": level}
     if per_draw:
         each = of_column.quantiles_of_circuits(levels)
-        return self._shaped("quantile", each + origin, coords, True, scalar, **attrs)
+        return self._shaped("quantile", law.at_zero(d, each) + origin, coords, True, scalar, **attrs)
     weight = relative(law)
     mixed = of_column.mixed(weight)
     answer = mixed.quantile(levels)
@@ -148,7 +148,7 @@ def quantile(
         attrs["mcse_chain_note"] = (
             "no mcse_chain: a quantile of whole numbers moves in steps, one at infinity not at all"
         )
-    return self._shaped("quantile", answer + origin, coords, False, scalar, **attrs)
+    return self._shaped("quantile", law.at_zero(d, answer) + origin, coords, False, scalar, **attrs)
 
 
 def median(

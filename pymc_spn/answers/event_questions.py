@@ -366,7 +366,8 @@ def mpe(
     law = known.law if max_draws is None else known.law.fewer(checked_count("max_draws", max_draws, least=1))
     with counted("Searching for the most probable row", progressbar):
         found = most_probable(law)
-    value = decode(_filled(self, known, found.row[None]), self.columns)
+    best = np.array([law.at_zero(d, x) for d, x in enumerate(found.row)])
+    value = decode(_filled(self, known, best[None]), self.columns)
     n = int(np.count_nonzero(law.log_weights > -np.inf)) if max_draws is not None else law.n_circuits
     row = marked_row(value, found, self._attrs(**NO_AVERAGE, **self._weight_mark(law), **self._draws_mark(n)))
     return replace(row, value=frame_of_kind(value, kind_of_columns(self.columns)))

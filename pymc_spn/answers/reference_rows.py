@@ -92,8 +92,7 @@ def on_grid_rows(law: Law, rows: np.ndarray, drawn: np.ndarray | bool = True) ->
     throughout. A value stays exact where the grid has none in its place: where rounding would leave the evidence, or
     bring a positive value to 0.
     """
-    for d, column in enumerate(law.columns):
-        width = law.resolution[d]
+    for d, width in enumerate(law.resolution):
         if width == 0.0 or not law.is_density[d]:
             continue
         moved = rows.copy()
@@ -101,8 +100,9 @@ def on_grid_rows(law: Law, rows: np.ndarray, drawn: np.ndarray | bool = True) ->
             moved[:, d] = np.round((rows[:, d] - law.grid_points[d]) / width) * width + law.grid_points[d] + 0.0
         moved = np.where(drawn, moved, rows)
         allowed = np.isfinite(moved[:, d]) & law.possible(moved)
-        if column.kind == "positive":
+        if any(part.grows_at_zero[d] for part in law.parts):
             allowed &= moved[:, d] > 0.0
+        allowed &= (moved[:, d] >= 0.0) | (rows[:, d] < 0.0)
         rows = np.where(allowed[:, None], moved, rows)
     return rows
 

@@ -118,7 +118,7 @@ def predict_quantile(
     for rows in asked.blocks(asked.column.n_leaves * (1 if asked.column.students else q.size)):
         found, weight = asked.in_rows(rows)
         x, density, below = found.quantile(q, with_error=not has_masses)
-        answer.append(x + self.columns[d].origin)
+        answer.append(self._law.at_zero(d, x) + self.columns[d].origin)
         if not has_masses:
             with np.errstate(divide="ignore", invalid="ignore"):  # by the delta method
                 influence = (len(weight) * below - weight[:, :, None] * q) / density
@@ -207,7 +207,7 @@ def predict_cdf(
         points = self._table(df, unseen).values[:, [d]]
     else:
         points = np.tile(np.atleast_1d(at) - self.columns[d].origin, (len(asked.index), 1))
-    answer, error = _distribution_functions(asked, points)
+    answer, error = _distribution_functions(asked, self._law.through_zero(d, points))
     if at is None or at.ndim == 0:
         answer, error = answer[:, 0], {k: v[:, 0] if k == "mcse_chain" else v for k, v in error.items()}
         coords: dict[str, Any] = {"row": row_labels(asked.index)}

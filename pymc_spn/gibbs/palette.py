@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from pymc_spn.gibbs.network import CELLS, COUNT_CELLS, GENERAL, LEVELS, LOGS, VECTOR
 from pymc_spn.gibbs.palette_warnings import (
@@ -32,6 +33,12 @@ from pymc_spn.tables.column import DENSITY_KINDS, WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
 
 SHARED, MORE = 0.3, 10.0  # see `smooth_columns`
+# probability below 0 under smooth leaves: where a column without negative values ends at 0, and where it is in no leaf
+# over several columns
+LEAST_BELOW, JOINT_BELOW = 1e-3, 0.03
+NORMAL_QUARTERS, LOWEST = 1.35, 1.9  # distances in a normal sample: of the quartiles, of the lower one from the least
+FEWEST_ZEROS = 3  # rows from which 0 has a leaf of its own
+FEWEST_VALUES = 30  # from which a column of real numbers is known to have no negative one
 LARGEST_DENSITY = 0.4  # of the standard normal
 # of the prior of a covariance, in the column's variance: scales of columns that follow from others would fall to 0
 LEAST_VARIANCE = 1e-12
@@ -158,6 +165,49 @@ def entries_of(column, leaves):
     return list(entries) if isinstance(entries, list | tuple) else [entries]
 
 
+def leaves_near_zero(columns, values, leaves=None):
+    """Palettes of columns with zeros and no negative value, and what is known of 0 in columns without negative values.
+
+    Columns of real numbers are those that have the default leaves, columns of positive numbers all that have Gaussian
+    leaves. Where 0 repeats and other values come near it, it has narrow leaves of its own.
+
+    Returns
+    -------
+    leaves : dict
+        With the palettes of the columns in which 0 repeats.
+    nonnegative : dict of str to float or None
+        None where all values are far from 0. Else distributions end at 0: half of the smallest value above 0 where 0
+        has leaves of its own, within which values count as 0, and 0 elsewhere.
+    """
+    leaves, nonnegative = dict(by_name("leaves", leaves or {})), {}
+    for column, own in zip(columns, values.T, strict=True):
+        observed, is_given = own[~np.isnan(own)], column.name in leaves
+        least = {"real": FEWEST_VALUES, "positive": 1}.get(column.kind, math.inf)
+        if observed.size < least or observed.min() < 0.0:
+            continue
+        gaussian = all(isinstance(entry, Gaussian) for entry in entries_of(column, leaves))
+        if not gaussian or (is_given and column.kind == "real"):
+            continue
+        above, below = observed[observed > 0.0], mass_below_zero(observed)
+        nonnegative[column.name] = 0.0 if below > LEAST_BELOW else None
+        if below > LEAST_BELOW and above.size and observed.size - above.size >= FEWEST_ZEROS:
+            nonnegative[column.name] = width = 0.5 * float(above.min())
+            if not is_given:
+                leaves[column.name] = [Gaussian(), Gaussian(mean=0.0, variance=(0.25 * width) ** 2)]
+    return leaves, nonnegative
+
+
+def mass_below_zero(observed):
+    """What smooth leaves would have below 0: the mass of a kernel density of Silverman's width.
+
+    The width is not above that of the lowest quarter of the values, if this were of a normal distribution.
+    """
+    lower, upper = np.quantile(observed, [0.25, 0.75])
+    widths = math.sqrt(variance_of(observed)), (upper - lower) / NORMAL_QUARTERS, (lower - observed.min()) / LOWEST
+    width = min((w for w in widths if w > 0.0), default=0.0)
+    return float(ndtr(-observed / (0.9 * width * observed.size**-0.2)).mean()) if width > 0.0 else 0.0
+
+
 def choose_coding(palette, values, columns):
     """Centre and scale (D,) of the sampler's units: standardised where all leaves are densities, else unscaled.
 
@@ -238,11 +288,14 @@ def smooth_columns(columns, values):
 
     A value is one of those if more than three tenths of the rows have it, and ten times more than a normal distribution
     would put into its cell. Zeros of what is rare are an example. A Gaussian over several columns says little of them.
+    Columns that come near 0 and have no negative value are left out: it would have much mass below 0.
     """
     names = []
     for column, own in zip(columns, values.T, strict=True):
         observed = own[~np.isnan(own)]
-        if column.kind not in DENSITY_KINDS:
+        if column.kind not in DENSITY_KINDS or observed.size == 0:
+            continue
+        if observed.size >= FEWEST_VALUES and observed.min() >= 0.0 and mass_below_zero(observed) > JOINT_BELOW:
             continue
         most = np.unique(observed, return_counts=True)[1].max(initial=0)
         spread = _spread_of(observed)

@@ -16,7 +16,7 @@ from pymc_spn.gibbs.occupancy import (
     reaches,
 )
 from pymc_spn.leaves.families import families_with
-from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
@@ -41,7 +41,7 @@ def kmeans_digits(structure, compiled, coded, rng):
     finite = structure.n_children > 0
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
     copies[structure.depth > MAX_DEPTH] = 1
-    digits = cluster_regions(structure, compiled, coded, copies, entries, rng)
+    digits = zeros_apart(structure, compiled, coded, cluster_regions(structure, compiled, coded, copies, entries, rng))
     below = np.zeros(structure.n_regions, np.bool_)
     for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
         if not below[r]:
@@ -57,6 +57,27 @@ def among_kinds(structure, compiled, digits):
     for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
         label, split = np.divmod(digits[:, r], structure.n_splits[r])
         digits[:, r] = np.where(digits[:, r] < 0, -1, label * (structure.n_splits[r] + 1) + split)
+    return digits
+
+
+def entries_of_zeros(structure, compiled):
+    """Entry (R,) within its palette that is centred at 0 among others, -1 of regions without."""
+    out = np.full(structure.n_regions, -1)
+    for r, d in zip(structure.leaf_region, structure.leaf_column, strict=True):
+        own = slice(compiled.entry_ptr[d], compiled.entry_ptr[d + 1])
+        if compiled.is_density[d] and own.stop - own.start > 1:
+            at_zero = (compiled.constants[own, 0] == -compiled.offset[d]) & (compiled.family[own] == GAUSSIAN)
+            out[r] = np.argmax(at_zero) if at_zero.any() else -1
+    return out
+
+
+def zeros_apart(structure, compiled, coded, digits):
+    """Digits (N, R) with the rows that are 0 in a column on a leaf of the entry for zeros, if there is one."""
+    entries = entries_of_zeros(structure, compiled)
+    for r, d in zip(structure.leaf_region, structure.leaf_column, strict=True):
+        if entries[r] >= 0 and (structure.n_children[r] == 0 or structure.n_children[r] > entries[r]):
+            is_zero = np.abs(coded[:, d] + compiled.offset[d]) <= 1e-9 * (1.0 + abs(compiled.offset[d]))
+            digits[:, r] = np.where(is_zero & (digits[:, r] >= 0), entries[r], digits[:, r])
     return digits
 
 

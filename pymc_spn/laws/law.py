@@ -179,6 +179,20 @@ class Law(ABC):
 
     # ---- circuits and columns
 
+    @property
+    def zero_width(self) -> np.ndarray:
+        """(D,) float64: how far from 0 values count as 0, in columns without negative values; NaN of others."""
+        return np.full(len(self.columns), np.nan)
+
+    def at_zero(self, d: int, x: np.ndarray) -> np.ndarray:
+        """Values of a column with those that count as 0 at 0."""
+        return np.where(x <= self.zero_width[d], 0.0, x)
+
+    def through_zero(self, d: int, x: np.ndarray) -> np.ndarray:
+        """Points of a distribution function with what counts as 0 on one side of them: below them from 0 on."""
+        width = self.zero_width[d]
+        return x if np.isnan(width) else np.where(x < 0.0, -np.inf, np.where(np.isnan(x), x, np.maximum(x, width)))
+
     @cached_property
     @abstractmethod
     def log_weights(self) -> np.ndarray:

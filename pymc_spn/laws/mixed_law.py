@@ -42,6 +42,11 @@ class MixedLaw(GridLaw):
         """What is mixed."""
         return self._parts
 
+    @property
+    def zero_width(self) -> np.ndarray:
+        """See `Law`."""
+        return self.parts[0].zero_width
+
     @cached_property
     def log_weights(self) -> np.ndarray:
         """See `Law`."""

@@ -65,6 +65,15 @@ class LogNormal(PaletteEntry):
             require_positive("LogNormal", "log_variance", self.log_variance)
         require_positive("LogNormal", "relative_scale", self.relative_scale)
 
+    def refuse_column(self, name: str, values: np.ndarray) -> None:
+        """Zeros, which have no log."""
+        zero = np.flatnonzero(values <= 0.0)
+        if zero.size:
+            raise ValueError(
+                f"leaves[{name!r}]: LogNormal leaves need values above 0; column {name!r} has {values[zero[0]]:g} at "
+                f"position {zero[0]}"
+            )
+
     def completed(self, observed: np.ndarray, grid: float) -> Self:
         """With mean and variance of the column's logs."""
         logs = np.log(observed) if observed.size else np.zeros(1)

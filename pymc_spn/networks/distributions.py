@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.chain import Chain
-from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns
+from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns, leaves_near_zero
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
@@ -275,6 +275,7 @@ def SPN(
         is_learned = stored_structure[1]
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
+    leaves, nonnegative = leaves_near_zero(table.columns, table.values, leaves)
     cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, drawn=missing == "draw")
     palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
     centre, scale = choose_coding(palette, table.values, table.columns)
@@ -299,6 +300,7 @@ def SPN(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
+        nonnegative=nonnegative,
         joint=joint_columns(table.columns, table.values, palette, joint_leaves),
         n_rows=len(table.values),
         data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),

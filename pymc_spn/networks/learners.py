@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns
+from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns, leaves_near_zero
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.networks.distributions import check_supports
 from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
@@ -204,6 +204,7 @@ def fit_variational(
         "precision_ratio": precision_ratio,
         "covariance_scale": covariance_scale,
     }
+    leaves, nonnegative = leaves_near_zero(table.columns, table.values, leaves)
     cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, only_gaussian=True)
     palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
     centre, scale = choose_coding(palette, table.values, table.columns)
@@ -219,6 +220,7 @@ def fit_variational(
         rounded=cells.names,
         grid_points=cells.grid_points,
         learned=is_learned,
+        nonnegative=nonnegative,
         joint=joint_columns(table.columns, table.values, palette, joint_leaves),
     )
     draft = draft.with_joint_leaves(joint_leaves)

@@ -122,7 +122,8 @@ class NetworkPosterior(Answers):
 
         Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
         posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and
-        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take.
+        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take. Leaves of columns
+        without negative values are not cut at 0.
 
         Parameters
         ----------
@@ -158,7 +159,7 @@ class NetworkPosterior(Answers):
     def _refuse_condition(self, query: str) -> None:
         """Refuse what needs the training rows or all columns; chains may be weighed."""
         law = self._first
-        if law.evidence or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
+        if law.told or len(self._law.parts) > 1 or len(law.kept) < len(law.schema.columns):
             raise ValueError(f"{query} needs the posterior as sampled, not a condition or marginal")
 
     def _co_clustering(self, df: Any) -> "xr.DataArray":

@@ -577,7 +577,8 @@ def simulated_tables(post: Any, random_seed: Any) -> "xr.DataTree":
     n_rows, n_columns = record.table.shape
     refuse_memory("posterior_predictive", 40.0 * n_draws * n_rows * n_columns, "sample(n) draws fewer rows")
     chosen = np.repeat(np.arange(n_draws), n_rows)[:, None]
-    rows = complete_rows(states, np.full((1, n_columns), np.nan), {}, chosen, np.random.default_rng(random_seed))
+    nothing, events = np.full((1, n_columns), np.nan), whole._first.evidence
+    rows = complete_rows(states, nothing, events, chosen, np.random.default_rng(random_seed))
     labels = {f"{post.name}_row": record.rows, f"{post.name}_column": [column.name for column in post.columns]}
     rows = rows.reshape(n_draws, n_rows, n_columns)
     return xr.DataTree(xr.Dataset({post.name: whole._labelled(post.name, rows, labels, True, exactness=SIMULATION)}))

@@ -110,7 +110,7 @@ def predictive_circuit(posterior: Answers, max_draws: int | None) -> PosteriorCi
     if max_draws is not None:
         checked_count("max_draws", max_draws, least=1)
     parts = [part for part in posterior._law.parts if isinstance(part, RecordedLaw)]
-    first, events = parts[0], [part.evidence for part in parts]
+    first, events = parts[0], [part.told for part in parts]
     is_given = any(events)
     columns = list(range(len(first.schema.columns))) if is_given else first.kept
     found = posterior_circuit(first.states, columns, first.chosen, max_draws)

@@ -52,7 +52,8 @@ class RecordedLaw(GridLaw):
     kept : sequence of int, optional
         Columns of the network that are those of the law, by default all.
     evidence : dict, optional
-        Points and events that are known, by column of the network.
+        Points and events that are known, by column of the network; by default that values of columns whose
+        distributions end at 0 are not below it.
     chosen : (S,) float64, optional
         Log weight of each draw before the evidence, by default equal.
     """
@@ -66,7 +67,9 @@ class RecordedLaw(GridLaw):
     ) -> None:
         self.states, self.schema, self.marks = states, states.schema, states.marks
         self.kept = tuple(range(len(self.schema.columns))) if kept is None else tuple(kept)
-        self.evidence = evidence or {}
+        ends = {d: Interval(-width, np.inf) for d, width in self.schema.cut_at_zero.items()}
+        self.evidence: Events = dict(ends) if evidence is None else evidence
+        self.told = {d: e for d, e in self.evidence.items() if e != ends.get(d)}  # and not known of every row
         self.chosen = np.zeros(states.n_draws) if chosen is None else chosen
         own = list(self.kept)
         self.columns = tuple(self.schema.columns[d] for d in own)
@@ -74,7 +77,7 @@ class RecordedLaw(GridLaw):
         self.resolution = np.array(self.schema.resolution, np.float64)[own]
         points = self.schema.grid_points or (0.0,) * len(self.schema.columns)
         self.grid_points = np.array(points, np.float64)[own]
-        self.is_weighted = bool(self.evidence) or bool(np.any(self.chosen))
+        self.is_weighted = bool(self.told) or bool(np.any(self.chosen))
         rounded = states.rounded is not None and any(d in own for d in self.schema.rounded_columns)
         self.cell_tolerance = states.cell_tolerance if rounded else None
         self.known_tolerance = TOLERANCES[min(len(known_in(self.schema.joint_columns, spread_of(self.evidence))), 2)]
@@ -88,6 +91,11 @@ class RecordedLaw(GridLaw):
     def log_weights(self) -> np.ndarray:
         """See `Law`."""
         return self.chosen + self.log_known
+
+    @property
+    def zero_width(self) -> np.ndarray:
+        """See `Law`."""
+        return np.array([self.schema.zero_widths.get(d, np.nan) for d in self.kept])
 
     @property
     def is_as_sampled(self) -> bool:
@@ -105,14 +113,17 @@ class RecordedLaw(GridLaw):
 
     def in_words(self) -> str:
         """See `Law`."""
-        return self._in_words(self.evidence)
+        return self._in_words(self.told)
 
     def _in_words(self, known: Events) -> str:
         columns = self.schema.columns
         return ", ".join(f"{columns[d].name!r} {describe(columns[d], e)}" for d, e in known.items())
 
     def _of_network(self, event: Events) -> Events:
-        return {self.kept[d]: e for d, e in event.items()}
+        found, widths = {self.kept[d]: e for d, e in event.items()}, self.schema.zero_widths
+        for d in widths.keys() & found.keys():
+            found[d] = with_zero(found[d], widths[d])
+        return found
 
     # ---- new laws
 
@@ -216,13 +227,14 @@ class RecordedLaw(GridLaw):
         return self.states.log_densities(self.row(known)[None], spread_of(known))[:, 0]
 
     def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
-        """See `Law`."""
-        values = self.embedded(rows)
-        return self._possible(values, self.cells(values) if cells else None)
+        """See `Law`: by what the law is given; a value below 0 where there was none has density zero instead."""
+        values, told = self.embedded(rows), spread_of(self.told)
+        rounded = self.states.cells_of(values, points_of(self.told), told) if cells else None
+        return self._possible(values, rounded, told)
 
-    def _possible(self, values: np.ndarray, rounded: RoundedCells | None) -> np.ndarray:
+    def _possible(self, values: np.ndarray, rounded: RoundedCells | None, known: Events | None = None) -> np.ndarray:
         possible = np.ones(len(values), np.bool_) if rounded is None else rounded.possible.copy()
-        for d, event in spread_of(self.evidence).items():
+        for d, event in spread_of(self.evidence if known is None else known).items():
             if rounded is None or d not in rounded.columns or not self.states.compiled.is_density[d]:
                 possible &= holds(event, values[:, d])
         return possible
@@ -343,6 +355,10 @@ class RecordedLaw(GridLaw):
         new = self._of_network(event)
         known, clash = intersect(self.evidence, new)
         columns = self.schema.columns
+        for d, what in event.items():
+            if isinstance(what, Interval) and what.high < 0.0 and not np.isnan(self.zero_width[d]):
+                words = f"column {self.columns[d].name!r} cannot be {describe(self.columns[d], what)}"
+                raise ValueError(f"{where}: {words}: no value in the training table is negative")
         if clash is not None:
             raise ValueError(
                 f"{where}: column {columns[clash].name!r} cannot be {describe(columns[clash], new[clash])}: "
@@ -376,3 +392,12 @@ class RecordedLaw(GridLaw):
         """See `Law`; of columns by themselves, whatever else is known."""
         logs = ((d, self._log_of({self.kept[d]: e})) for d, e in event.items())
         return next((d for d, log in logs if log.max() == -np.inf), None)
+
+
+def with_zero(event: Event, width: float) -> Event:
+    """An event of a column whose distribution ends at 0; values within the width count as 0, all or none of them."""
+    if not isinstance(event, Interval):
+        return event
+    low, high = event
+    low, high = -np.inf if low <= 0.0 else max(low, width), -np.inf if high < 0.0 else max(high, width)
+    return Interval(low, max(low, high)) if high > -np.inf else Interval(-np.inf, -np.inf)

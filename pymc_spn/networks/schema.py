@@ -1,7 +1,7 @@
 """Everything about a sum-product network of a model except its data and its draws, as JSON."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -63,6 +63,8 @@ class NetworkSchema:
         Whether the splits of the structure were learned from the same table, which the posterior does not know.
     joint : tuple of str
         Columns that leaves over several columns may have.
+    nonnegative : dict of str to float or None
+        Columns without negative values, and how far from 0 values count as 0. See `leaves_near_zero`.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
@@ -83,6 +85,7 @@ class NetworkSchema:
     grid_points: tuple = ()
     learned: bool = False
     joint: tuple = ()
+    nonnegative: dict = field(default_factory=dict)
     n_rows: int | None = None
     data: str | None = None
 
@@ -105,6 +108,7 @@ class NetworkSchema:
                 "grid_points": list(self.grid_points),
                 "learned": self.learned,
                 "joint": list(self.joint),
+                "nonnegative": self.nonnegative,
                 "n_rows": self.n_rows,
                 "data": self.data,
             }
@@ -140,6 +144,7 @@ class NetworkSchema:
                 grid_points=tuple(fields.get("grid_points", ())),
                 learned=fields.get("learned", False),
                 joint=tuple(fields.get("joint", ())),
+                nonnegative=dict(fields.get("nonnegative", {})),
                 n_rows=fields.get("n_rows"),
                 data=fields.get("data"),
             )
@@ -178,6 +183,10 @@ class NetworkSchema:
         wide = [c.name for c, width in zip(self.columns, self.cell_widths, strict=True) if width > 0.0]
         if any(name not in wide for name in self.rounded):
             refuse("rounded", f"name columns with cells, {wide}", self.rounded)
+        if not set(self.nonnegative) <= set(names):
+            refuse("nonnegative", f"name columns of {names}", list(self.nonnegative))
+        widths = [width for width in self.nonnegative.values() if width is not None]
+        checked("the widths of nonnegative columns", widths, (len(widths),), 0.0)
         if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):
             refuse("name and n_rows", "be a string and a whole number or None", (self.name, self.n_rows))
 
@@ -210,6 +219,22 @@ class NetworkSchema:
         """Values of a column as a table records them: the nearest points of its grid."""
         point, width = self.grid_points[d] if self.grid_points else 0.0, self.cell_widths[d]
         return np.round((values - point) / width) * width + point + 0.0
+
+    @cached_property
+    def zero_widths(self) -> dict[int, float]:
+        """By the index of each column without negative values: how far from 0 its values count as 0."""
+        number = {column.name: d for d, column in enumerate(self.columns)}
+        return {number[c]: width or 0.0 for c, width in self.nonnegative.items()}
+
+    @cached_property
+    def cut_at_zero(self) -> dict[int, float]:
+        """`zero_widths` of the columns whose distributions are cut at 0.
+
+        In others, which are far from 0 or in leaves over several columns, the little mass below 0 counts as 0.
+        """
+        joint, all_widths = set(self.joint_columns.tolist()), self.zero_widths
+        near = {column.name for column in self.columns if self.nonnegative.get(column.name) is not None}
+        return {d: w for d, w in all_widths.items() if self.columns[d].name in near and d not in joint}
 
     def columns_reading(self, reading: int) -> np.ndarray:
         """(D,) bool: columns that have a leaf which reads values so, see `kernel_forms`."""
@@ -292,7 +317,7 @@ class NetworkSchema:
             return "a whole number of at least 0" + (f" and at most {most:g}" if most < np.inf else "")
         if column.kind == "integer":
             return "a whole number"
-        return "finite and above 0" if column.kind == "positive" else "finite"
+        return "finite and at least 0" if column.kind == "positive" else "finite"
 
     def possible(self, d: int, values: Any) -> np.ndarray:
         """Whether values can be observed cells of a column and of its leaves; NaN cannot."""
@@ -303,7 +328,7 @@ class NetworkSchema:
         elif column.kind == "count":
             fits &= (x >= 0) & (x <= self._most_trials(d))
         elif column.kind == "positive":
-            fits &= x > 0
+            fits &= x >= 0
         return fits & (np.floor(x) == x) if column.levels is not None or column.kind in WHOLE_KINDS else fits
 
     def _most_trials(self, d: int) -> float:

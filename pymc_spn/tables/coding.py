@@ -179,7 +179,7 @@ def encode(series, column):
         if column.kind == "count":
             raise_at(series, name, numbers < 0, f"{rule} needs values >= 0")
         if column.kind == "positive":
-            raise_at(series, name, numbers <= 0, f"{rule} needs values > 0")
+            raise_at(series, name, numbers < 0, f"{rule} needs values >= 0")
         return numbers
     coded = level_codes(series, column)
     known, hint = f"known levels: {some(column.levels)}", ""

@@ -100,7 +100,7 @@ class Table:
             Integer labels become str; those of a bare array are ``x0``, ``x1``, ... Rows of polars and pyarrow are
             numbered from 0. An Enum of polars is an ordered category, a Categorical an unordered one.
         kinds : mapping of column name to kind, optional
-            Overrides: ``real``, ``positive`` (values > 0), ``integer`` (whole), ``count`` (whole, >= 0), ``ordinal``
+            Overrides: ``real``, ``positive`` (values >= 0), ``integer`` (whole), ``count`` (whole, >= 0), ``ordinal``
             (whole numbers whose probabilities are learned one by one). Further kinds: ``binary`` (bool, 0 and
             1, or exactly two levels), ``categorical`` (whole numbers may be levels).
         schema : sequence of Column, optional

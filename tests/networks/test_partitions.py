@@ -199,7 +199,7 @@ def test_errors_name_the_partition(in_parts, monkeypatch, tmp_path):
     refused(ValueError, said, write(broken(frame, "infinite"), tmp_path / "infinite"))
     leaves = {"a": ps.leaves.LogNormal()}
     kinds = {"a": "positive"}
-    said = "partition 'part1.parquet': column 'a', row 43 .*: kind 'positive' needs values > 0, got 0.0"
+    said = r"partition 'part1.parquet': leaves\['a'\]: LogNormal leaves need values above 0; row 43 is 0.0"
     given = {"leaves": leaves, "kinds": kinds, "rounded": False}
     monkeypatch.setattr(learners, "SAMPLE_ROWS", 100)  # the row is not among them
     refused(ValueError, said, write(broken(frame, "support"), tmp_path / "support"), **given)

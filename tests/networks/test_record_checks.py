@@ -66,7 +66,7 @@ def test_every_state_can_be_read(name, record_every):
         (
             (0, 0),
             np.inf,
-            ("column 'x0' (positive) must be NaN or finite and above 0", "got inf in row 10 (position 0)"),
+            ("column 'x0' (positive) must be NaN or finite and at least 0", "got inf in row 10 (position 0)"),
         ),
         ((2, 1), 2.0, ("column 'x1' (binary)", "a whole number in 0..1", "got 2.0 in row 12 (position 2)")),
         ((2, 1), 0.5, ("column 'x1' (binary)", "got 0.5")),

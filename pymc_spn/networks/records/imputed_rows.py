@@ -85,6 +85,8 @@ def complete_rows(
     if of_several:
         found = np.concatenate(of_several)
         out = np.where(np.isnan(found), out, found)
+    for d, width in states.schema.zero_widths.items():
+        out[:, d] = np.where(out[:, d] <= width, 0.0, out[:, d])
     completed = np.empty_like(out)
     completed[order] = np.where(np.isnan(values[row]), out, values[row])
     return completed.reshape(n, n_rows, -1)

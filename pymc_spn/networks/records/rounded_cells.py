@@ -263,8 +263,10 @@ class RoundedCells:
         low, high = x - 0.5 * width, x + 0.5 * width
         self.possible = np.ones(len(values), np.bool_)
         for k, d in enumerate(self.columns):
-            if schema.columns[d].kind == "positive":
+            if schema.columns[d].kind == "positive" and int(d) not in schema.cut_at_zero:
                 low[:, k] = np.maximum(low[:, k], 1e-6 * width[k])
+            elif schema.cut_at_zero.get(int(d)) == 0.0:
+                low[:, k] = np.maximum(low[:, k], 0.0)
             inside = None if events is None else events.get(int(d))
             if isinstance(inside, Interval) and compiled.is_density[d]:
                 apart = (np.minimum(high[:, k], inside.high) <= np.maximum(low[:, k], inside.low)) & ~np.isnan(x[:, k])

@@ -9,7 +9,7 @@ import numpy as np
 
 from pymc_spn.gibbs.palette import CompiledPalette, log_jacobian, with_spread_values
 from pymc_spn.gibbs.sampler import place_columns
-from pymc_spn.gibbs.starts import MIN_ROWS, among_kinds, cluster_regions
+from pymc_spn.gibbs.starts import MIN_ROWS, among_kinds, cluster_regions, entries_of_zeros, zeros_apart
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, active_tree, edges_of, tree_of_digits
@@ -175,7 +175,11 @@ def clustered_tree(structure, compiled, coded, max_children, rng):
     one_leaf = (compiled.family[compiled.entry_ptr[structure.leaf_column]] == CATEGORICAL) & (n_entries == 1)
     copies[structure.leaf_region[one_leaf]] = 1
     min_rows = max(MIN_ROWS, math.isqrt(len(coded)))
+    stride = np.ones(structure.n_regions, np.int64)
+    apart = entries_of_zeros(structure, compiled)[structure.leaf_region] >= 0
+    stride[structure.leaf_region[apart]] = n_entries[apart]
+    copies[structure.leaf_region[apart]] = np.maximum(copies[structure.leaf_region[apart]] // n_entries[apart], 1)
     room = structure.n_children[0] - copies[0] if structure.n_children[0] > 0 else max_children
-    ones = np.ones(structure.n_regions, np.int64)
-    digits = cluster_regions(structure, compiled, coded, copies, ones, rng, min_rows, room)
+    digits = cluster_regions(structure, compiled, coded, copies, stride, rng, min_rows, room)
+    digits = zeros_apart(structure, compiled, coded, digits)
     return tree_of_digits(structure, compiled, among_kinds(structure, compiled, digits))
