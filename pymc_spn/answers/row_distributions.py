@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw
 from pymc_spn.answers.asked_rows import AskedRows
@@ -13,6 +14,7 @@ from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import NOMINAL_KINDS, as_name
+from pymc_spn.tables.frame_kinds import pandas_frame
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
@@ -199,7 +201,8 @@ def predict_cdf(
            [1.]])
     """
     at, d = None if x is None else checked_points(x), _number_asked(self, target)
-    if at is None and target not in [as_name(label) for label in getattr(df, "columns", [target])]:
+    rows = pandas_frame(df, "df")
+    if at is None and isinstance(rows, pd.DataFrame) and target not in map(as_name, rows.columns):
         raise ValueError(f"x must be given where df has no column {target!r}")
     asked = AskedRows.of_table(self, df, d, unseen)
     _refuse_many("x", 1 if at is None else np.size(at), asked)
