@@ -47,3 +47,14 @@ def pytest_terminal_summary(terminalreporter, config):
     """Keep what long tests found; pytest-xdist's workers do not come here."""
     if config.option.markexpr == "full":
         write_runs(terminalreporter.stats)
+
+
+@pytest.fixture(scope="module")
+def integrated():
+    """Answers by draw with weights and leaf parameters integrated out, which enumeration can check."""
+    from pymc_spn.networks.posterior import SPNPosterior
+
+    with pytest.MonkeyPatch.context() as patch:  # properties hide what a posterior has cached
+        patch.setattr(SPNPosterior, "_drawn", property(lambda self: self))
+        patch.setattr(SPNPosterior, "_drawn_with_all_draws", property(lambda self: self._with_all_draws))
+        yield

@@ -12,6 +12,8 @@ from pymc_spn.networks import posterior
 from pymc_spn.numerics import chain_mixing
 from tests.hand_made_records import problem_of, sampled_tree
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 ROWS = pd.DataFrame({"x0": [1.2, np.nan, 0.3], "x1": [1, 0, 1], "x2": [3, 2, 0]})
 LEVEL = {"P(x1 = 1)": lambda post: post.probability({"x1": 1}, per_draw=True)}
 

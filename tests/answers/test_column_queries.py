@@ -23,6 +23,8 @@ from tests.hand_made_records import posterior_of, problem_of, sampled_tree, sche
 from tests.reference import POISSON as POISSON_ENTRY
 from tests.reference import Problem
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 PROBLEMS = ["missing", "infinite_splits", "skewed"]
 NEAR = [0.0, 0.4, 1.0, 2.5]
 

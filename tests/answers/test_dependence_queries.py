@@ -24,6 +24,8 @@ from tests.hand_made_records import (
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 SIGMAS = 5.0
 
 

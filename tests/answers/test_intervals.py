@@ -10,7 +10,6 @@ import pymc_spn as ps
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.leaves.families import Categorical, Gaussian, Poisson
-from pymc_spn.networks.records import recorded_states
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -69,3 +68,75 @@ def coverage(width, runs, seed=1, prob=0.9):
             _, lower, upper = ask(post, interval=prob).values
             held[name] += lower <= ask(truth).item() <= upper
     return held
+
+
+def bounds(runs, prob=0.9):
+    """Counts of intervals that hold, within which a calibrated sampler stays but once in 10,000 questions."""
+    expected = prob * (STATES - 1) / (STATES + 1)  # of ends that are quantiles of so many draws
+    return stats.binom(runs, expected).ppf([5e-5, 1.0 - 5e-5])
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    held, (least, most) = coverage(3, 80), bounds(80)
+    assert all(least <= n <= most for n in held.values()), held
+
+
+@pytest.mark.full
+def test_intervals_of_infinite_networks_hold_the_truth():
+    """400 networks of infinite width. Some ten minutes."""
+    held, (least, most) = coverage("infinite", 400, seed=2), bounds(400)
+    assert all(least <= n <= most for n in held.values()), held
+
+
+def test_conditional_means_are_no_posterior(integrated):
+    """What was taught before: 40 networks are enough to see that these intervals are too narrow."""
+    held, (least, _) = coverage(3, 40), bounds(40)
+    assert sum(held[name] < least for name in ("share", "mean", "mean of counts", "quantile")) >= 3, held
+
+
+def sampled(df):
+    with pm.Model():
+        ps.SPN("x", observed=df)
+        how = dict(cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+        return ps.SPNPosterior.from_idata(pm.sample(300, tune=200, chains=2, **how))
+
+
+def test_intervals_of_one_column_are_those_of_conjugate_posteriors():
+    """20 of 50, and the mean of 50 values; the prior is not the flat one, hence a tenth of the width."""
+    rng = np.random.default_rng(1)
+    post = sampled(pd.DataFrame({"b": np.repeat([True, False], [20, 30])}))
+    found = post.probability({"b": True}, interval=0.9)
+    assert found.dims == ("estimate",) and found.attrs["interval"] == 0.9
+    assert found.sel(estimate="mean").item() == post.probability({"b": True}).item()
+    np.testing.assert_allclose(found[1:], stats.beta(21, 31).ppf([0.05, 0.95]), atol=0.03)
+    y = rng.normal(size=50)
+    y = 0.13 + (y - y.mean()) / y.std() * 0.9
+    found = sampled(pd.DataFrame({"y": y})).mean(interval=0.9).sel(column="y")
+    np.testing.assert_allclose(found[1:], stats.t(49, 0.13, 0.9 / 7).ppf([0.05, 0.95]), atol=0.06)
+
+
+def test_one_draw_answers_all_questions_alike():
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({"y": rng.normal(size=40), "b": rng.random(40) < 0.3, "n": rng.poisson(3, 40)})
+    post = sampled(df)
+    yes, no = (post.probability({"b": b}, {"y": (0, None)}, per_draw=True) for b in (True, False))
+    np.testing.assert_allclose(yes + no, 1.0, rtol=1e-12)
+    joint, above = (post.probability(e, per_draw=True) for e in ({"b": True, "y": (0, None)}, {"y": (0, None)}))
+    np.testing.assert_allclose(joint / above, yes, rtol=1e-9)
+    q = post.quantile(0.3, "y", per_draw=True)
+    at = np.unique(q.values)[::40]
+    below = post.cdf(at, "y", per_draw=True).values
+    for k, x in enumerate(at):
+        np.testing.assert_allclose(below[..., k][q.values == x], 0.3, atol=1e-9)
+    means = np.exp(post.log_density(df.head(5), per_draw=True)).mean(("chain", "draw"))
+    np.testing.assert_allclose(np.log(means), post.log_density(df.head(5)), atol=0.1)  # 600 draws
+    assert post.mean(per_draw=True).equals(ps.SPNPosterior(post._law).mean(per_draw=True))
+
+
+def test_what_has_no_interval_says_so():
+    fit = ps.fit_variational(pd.DataFrame({"y": np.arange(20.0) ** 1.5}), random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match=r"interval needs draws .* VariationalPosterior has one state"):
+        fit.mean(interval=0.9)
+    post = sampled(pd.DataFrame({"b": [True, False] * 10}))
+    with pytest.raises(ValueError, match="interval must be within 0 and 1, got 90"):
+        post.probability({"b": True}, interval=90)

@@ -11,6 +11,8 @@ import pymc_spn as ps
 from tests.answers.variational_fits import fitted
 from tests.hand_made_records import problem_of, sampled_tree, schema_of, tree_of
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 MARKS = {"exact", "numerical", "bound", "monte-carlo", "exact simulation", "one draw", "local maximum"}
 SCOPES = {"mcmc": " given the draws", "variational": " given the fit"}
 ROWS = pd.DataFrame({"x0": [1.2, np.nan], "x1": [1, 0], "x2": [3, 2]})

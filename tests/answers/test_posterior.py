@@ -41,6 +41,8 @@ from tests.reference import (
 )
 from tests.reference_queries import log_posterior_predictive, log_predictive
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 evaluate_regions_by_logs = called(evaluate_regions_by_logs)
 
 PROBLEMS = [

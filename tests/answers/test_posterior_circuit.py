@@ -8,6 +8,8 @@ import pymc_spn as ps
 from pymc_spn.tables import decode
 from tests.hand_made_records import law_of, new_rows, posterior_of, sampled_tree
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
 
 

@@ -33,6 +33,8 @@ from tests.hand_made_records import (
     weighted_posterior,
 )
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "splits", "infinite_splits", "two_trees"]
 SKEWED = ["skewed", "infinite_skewed"]  # columns whose mean is infinite until they are bounded
 SIGMAS = 5.0  # standard errors that a frequency or mean may be off

@@ -18,6 +18,8 @@ from pymc_spn.answers.answers import Answers
 from pymc_spn.laws.column_of_rows import LeavesInRows
 from tests.hand_made_records import sampled_tree
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 UNION = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
 ROWS = pd.DataFrame({"x0": [0.5, 0.9, 0.6, np.nan], "x1": [0, 1, 1, 1], "x2": [4.0, 5.0, 6.0, 4.0]})
 

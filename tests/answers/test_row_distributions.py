@@ -13,6 +13,8 @@ from tests.answers.rows_with_gaps import others, rows_of
 from tests.answers.variational_fits import fitted
 from tests.hand_made_records import posterior_of, problem_of, sampled_posterior, schema_of, tree_of
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 LEVELS = [0.0, 1e-4, 0.1, 0.5, 0.95, 0.9999, 1.0]
 PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits", "skewed"]
 

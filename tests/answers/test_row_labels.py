@@ -8,6 +8,8 @@ import xarray as xr
 
 import pymc_spn as ps
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 FRAME = pd.DataFrame({"a": [0.1, 0.4, 0.7, 2.1, 2.4, 2.6], "b": pd.Categorical(list("uvuvvu"))})
 INDEXES = {
     "multi": pd.MultiIndex.from_product([["u", "v"], [1, 2, 3]], names=["row", "time"]),

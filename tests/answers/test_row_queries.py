@@ -29,6 +29,8 @@ from tests.hand_made_records import (
 )
 from tests.sampled_runs import draw
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 ROW = {"palette": {"x0": 2, "x1": "b", "x2": 3}, "missing": {"x0": 1.2, "x1": 1, "x2": 3}}
 
 

@@ -16,6 +16,8 @@ from pymc_spn.leaves.leaf_predictives import TOLERANCE
 from pymc_spn.tables import Column
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 COLUMNS = (
     Column("real", "real", None, "float64"),
     Column("count", "count", None, "int64"),

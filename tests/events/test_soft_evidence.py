@@ -7,6 +7,8 @@ from pymc_spn.networks.posterior import SPNPosterior
 from tests.hand_made_records import posterior_of, sampled_tree
 from tests.shared_circuits import mixed_circuit
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 LEVELS = {0: 0.5, 2: 3.0}  # likelihoods of two levels of three
 
 

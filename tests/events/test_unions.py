@@ -15,6 +15,8 @@ from tests.hand_made_records import posterior_of
 from tests.random_events import events_of
 from tests.shared_circuits import build, mixed_circuit
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 LARGEST = 6  # of the ends
 
 

@@ -10,6 +10,8 @@ from pymc_spn.networks.records.chain_weights import left_out_densities, stacking
 from pymc_spn.numerics.draw_averages import fewer_draws
 from tests.hand_made_records import new_rows, sampled_tree, states_of, weighted_posterior
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 
 def test_left_out_densities_are_harmonic_means_where_no_row_matters_much():
     """1 / E[1 / p] over draws that have seen the row; smoothing changes little at small Pareto shapes."""

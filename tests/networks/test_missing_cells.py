@@ -35,6 +35,8 @@ from tests.reference import (
 from tests.reference_queries import log_predictive
 from tests.sampled_runs import assert_same, draw
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 nan = np.nan
 PAIR = ((0,), (1,))
 GRID = np.linspace(-6.0, 8.0, 41)

@@ -18,6 +18,8 @@ from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
 from tests.hand_made_records import states_of
 from tests.rounded_networks import TABLE, N, rounded
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 MU, RHO, A, B = 2.3, 4.0, 3.0, 6.0
 T = stats.t(2.0 * A, MU, np.sqrt((1.0 + 1.0 / RHO) * B / A))
 

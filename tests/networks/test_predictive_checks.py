@@ -9,6 +9,8 @@ import pytest
 import pymc_spn as ps
 from tests.hand_made_records import sampled_tree
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 DRAWS = 300
 
 

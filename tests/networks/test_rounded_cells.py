@@ -56,6 +56,8 @@ from tests.reference_queries import network_value
 from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
 from tests.sampled_runs import draw
 
+pytestmark = pytest.mark.usefixtures("integrated")
+
 draw_in_cell, log_cell, draw_normal, log_normal_mass = map(
     called, (draw_in_cell, log_cell, draw_normal, log_normal_mass)
 )
