@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the priors, where learned ones start
 
 RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
-MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 20_000_000  # of a restart
+MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 15_000_000  # of a restart
 SAMPLE_ROWS, PASSES = 100_000, 6  # of partitions: rows from which a fit starts, passes over all rows
 
 
@@ -106,8 +106,8 @@ def fit_variational(
         K-means starts; the one with the highest bound is kept. None makes 3, and 1 if the table has more than 10,000
         rows.
     max_steps : int, optional
-        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 40,000 rows: as
-        many as look at twenty million rows, but 40. Of a table in partitions: passes over all rows after the first.
+        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 30,000 rows: as
+        many as look at fifteen million rows, but 40. Of a table in partitions: passes over all rows after the first.
         None makes 6. A warning says where the limit ends a fit whose bound still gains.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
