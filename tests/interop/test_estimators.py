@@ -149,7 +149,7 @@ def test_numbers_are_conditioned_in_the_joint_network():
     ratings = np.repeat([1, 2, 3, 4, 5], len(frame) // 5 + 1)[: len(frame)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # spikes of density on five numbers
-        rated = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(frame[["size"]], ratings)
+        rated = ps.sklearn.SPNRegressor(random_state=1, **SMALL | {"max_steps": None}).fit(frame[["size"]], ratings)
     assert rated.posterior_.columns[-1].kind == "ordinal"
     arrays = ps.sklearn.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
     assert arrays.score(numbers()[:, :1], numbers()[:, 1]) > 0.5
