@@ -142,19 +142,9 @@ def predict_quantile(
 def predict_interval(
     self: AskedLaw, df: TableLike, target: str, prob: float = 0.9, *, unseen: str = "error"
 ) -> "xr.DataArray":
-    """Central predictive interval of a numeric column given the other columns of each row.
+    """Central interval that holds a new value of a numeric column with probability `prob`, given the rest of its row.
 
-    Parameters
-    ----------
-    df, target, unseen
-        As in `predict_quantile`.
-    prob : float
-        Probability that the interval holds a new value, between 0 and 1.
-
-    Returns
-    -------
-    DataArray
-        (row, quantile), the lower and the upper end: `predict_quantile` at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
+    (row, quantile) as of `predict_quantile`, at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
 
     Examples
     --------

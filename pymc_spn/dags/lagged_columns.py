@@ -66,10 +66,7 @@ def with_lags(table: Table, set_cells: np.ndarray, lags: int, regular: bool) -> 
 def _check_times(index: pd.Index, regular: bool) -> None:
     """Refuse rows that by their labels are not in the order of time, or not at equal distances if they must be."""
     if isinstance(index, pd.MultiIndex):
-        raise ValueError(
-            "lags: rows have several labels each, as those of several series have. Give one series, with one label a "
-            "row, or df.reset_index(drop=True)"
-        )
+        raise ValueError("lags: rows have several labels each: give one series, with one label a row")
     times = index
     if index.inferred_type in ("date", "datetime", "string"):  # "2024-05-31", as a file has it
         times = pd.to_datetime(index, format="ISO8601", errors="coerce", utc=True)
@@ -82,16 +79,14 @@ def _check_times(index: pd.Index, regular: bool) -> None:
     usual = np.median(steps)
     backward = ~(steps >= 0)
     if backward.any():
+        where = _pairs(index, backward)
         raise ValueError(
-            f"lags: rows must be in the order of time, got {_pairs(index, backward)}. Sort them: df.sort_index(). If "
-            "labels are no times, df.reset_index(drop=True)"
+            f"lags: rows must be in the order of time, got {where}. Sort them, or df.reset_index(drop=True)"
         )
     uneven = np.abs(steps - usual) > usual / 2 if usual > 0 else np.ones(len(steps), bool)  # months are even
     if regular and uneven.any() and not _are_working_days(times):
-        raise ValueError(
-            f"lags: rows must be at equal distances, got {_pairs(index, uneven)}. Fill in rows that are missing, and "
-            "keep one of each that is there twice. If the row before may be any time before, regular=False"
-        )
+        where = f"got {_pairs(index, uneven)}. Some are missing or there twice"
+        raise ValueError(f"lags: rows must be at equal distances, {where}; if they need not be, regular=False")
 
 
 def _pairs(index: pd.Index, where: np.ndarray) -> str:

@@ -356,9 +356,7 @@ class RowQuestions:
             known = known_columns(pandas_frame(given, "given"), columns, self.schema.kind == SIGMOID)
         if isinstance(X, pd.DataFrame):
             held = X.set_axis([str(c) for c in X.columns], axis=1)
-            absent = [c for c in columns if c not in held.columns and (c in known or c == _name(columns, without))]
-            X = held.assign(**dict.fromkeys(absent, np.nan))
-            X = X[shared_columns(list(X.columns), columns, argument)].reindex(columns=list(columns))
+            X = held[shared_columns(list(held.columns), columns, argument)].reindex(columns=list(columns))
             index = X.index
         else:
             index = None
@@ -465,10 +463,6 @@ class RowQuestions:
 
         coords = coords | {"row": row_labels(index)}
         return xr.DataArray(values, coords, tuple(coords), name, attrs)
-
-
-def _name(columns: tuple[str, ...], d: int | None) -> str | None:
-    return None if d is None else columns[d]
 
 
 def shares_of_networks(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -60,15 +60,15 @@ def array_values(values: Any, argument: str = "values") -> np.ndarray:
         raise type(error)(f"{argument} must be rows of numbers, got {type(values).__name__}: {error}") from None
 
 
-def frame_values(columns: Sequence[Any], frame: Any, argument: str = "values", known: str = "") -> np.ndarray:
+def frame_values(columns: Sequence[Any], frame: Any, argument: str = "values") -> np.ndarray:
     """Coded rows (n, D) of a DataFrame in the order of a circuit's columns; levels by the schema of a column.
 
     Parameters
     ----------
     columns : sequence of str or Column
     frame : DataFrame
-    argument, known : str
-        What messages call the rows and the columns.
+    argument : str
+        What messages call the rows.
     """
     names = [column if isinstance(column, str) else column.name for column in columns]
     if not hasattr(frame, "iloc"):
@@ -83,7 +83,7 @@ def frame_values(columns: Sequence[Any], frame: Any, argument: str = "values", k
     missing, unknown = [n for n in names if n not in given], [n for n in given if n not in names]
     if missing or unknown:
         raise ValueError(
-            f"{argument} must have {known or "the circuit's columns"} {quoted(names)}; "
+            f"{argument} must have the circuit's columns {quoted(names)}; "
             f"missing {quoted(missing)}, unknown {quoted(unknown)}"
         )
     out = np.empty((len(frame), len(names)))

@@ -36,7 +36,7 @@ def coded_rows(circuit: Any, observed: Any) -> tuple[np.ndarray, Any]:
     return np.ascontiguousarray(values, dtype=np.float64), index
 
 
-def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str = "") -> tuple[np.ndarray, Any]:
+def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str) -> tuple[np.ndarray, Any]:
     """Rows (N, D) of columns, some of which are names only, and their labels: an array holds codes.
 
     Raises
@@ -55,7 +55,7 @@ def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str, known: str =
             names = [c.name if isinstance(c, Column) else c for c in columns]
             frame = frame.set_axis([str(label) for label in frame.columns], axis=1)
             frame = frame[shared_columns(list(frame.columns), names, argument)].reindex(columns=names)
-        return frame_values(columns, frame, argument, known), frame.index
+        return frame_values(columns, frame, argument), frame.index
     cells = np.asanyarray(rows)
     if cells.dtype.kind in "US" or (cells.dtype.kind == "O" and any(isinstance(x, str) for x in cells.flat)):
         raise TypeError(f"{argument} must hold numbers, levels that the circuit does not know as codes; got text")

@@ -134,7 +134,7 @@ class ParameterisedCircuit(Answers):
             return super()._table(rows, unseen, without)
         columns = [column for d, column in enumerate(self.circuit.columns) if d != without]
         rows = known_levels(rows, [c for c in columns if isinstance(c, Column)], unseen)
-        values, index = codes_of_rows(columns, rows, "df", "the columns" if without is not None else "")
+        values, index = codes_of_rows(columns, rows, "df")
         schema = self._columns_but(without)
         return Table(schema, known_codes(values, schema, index, unseen), pd.Index(index))
 
