@@ -603,10 +603,10 @@ def test_other_arguments_are_refused():
             post.probability(event)
     with pytest.raises(ValueError, match=r"event: a condition is a comparison, .*'x0' at position 0 of 'x0'"):
         post.probability("x0")
-    with pytest.raises(TypeError, match=r"given: a list holds intervals \(low, high\) of numbers, column 'x0' has 1"):
-        post.probability({"x0": 1}, {"x0": [1, 2]})
+    with pytest.raises(TypeError, match=r"given: a list holds intervals \(low, high\) of numbers, column 'x0' has 2"):
+        post.probability({"x0": 1}, {"x0": [(0, 1), 2]})
     with pytest.raises(TypeError, match="a list holds intervals"):
-        post.mean({"x0": [1, 2]})
+        post.mean({"x0": [(0, 1), 2]})
     with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
         post.sample(-1)
     gaps = pd.DataFrame({"x0": [1], "x1": ["a"], "x2": [None]})

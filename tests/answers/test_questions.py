@@ -65,7 +65,8 @@ EVENT = {"x0": (0.3, 1.0)}
 @cache
 def law_and_circuit(name):
     law = LAWS[name]()
-    return law, law.as_circuit()
+    circuit = law.as_circuit()
+    return law, circuit.condition({"x0": (0, None)}) if name == "fit" else circuit  # leaves go on below 0
 
 
 QUESTIONS = {

@@ -144,6 +144,7 @@ class ParameterisedCircuit(Answers):
         per_draw: bool = False,
         cells: bool = True,
         *,
+        interval: float | None = None,
         unseen: str = "error",
         dtype: npt.DTypeLike = np.float64,
     ) -> "xr.DataArray":
@@ -151,8 +152,8 @@ class ParameterisedCircuit(Answers):
 
         Parameters
         ----------
-        df, per_draw, cells, unseen
-            As for a posterior; there is one draw.
+        df, per_draw, cells, interval, unseen
+            As for a posterior; there is one draw, and so no interval.
         dtype : {float64, float32}
             float32 is about twice as fast from eight rows on. Its error is some 1e-6 in the log density of rows within
             a few standard deviations of Gaussian leaves of one place and size. In general it is 6e-8 of the largest
@@ -170,7 +171,7 @@ class ParameterisedCircuit(Answers):
         array([-1.207])
         """
         asked = AskedLaw(self._law.in_precision(dtype))
-        return log_density(asked, self._table(df, unseen), per_draw, cells)
+        return log_density(asked, self._table(df, unseen), per_draw, cells, interval=interval)
 
     def log_probability_of_rows(self, event: EventLike, given: EventLike | None = None) -> "xr.DataArray":
         """Log of `probability` for many rows in one pass, each with values and intervals of its own.
