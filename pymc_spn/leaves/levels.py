@@ -26,9 +26,6 @@ from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.quoted_values import quoted
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
-# Rows that each level counts more in the centre of its prior, which takes the column a second time. With half a row,
-# levels that few rows or none have get too little in new rows: held-out log losses of many levels were worse.
-MORE_ROWS = 4.0
 
 
 class Levels(PaletteEntry):
@@ -50,13 +47,14 @@ class Levels(PaletteEntry):
     def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
         """The number of levels, and where the entry does not give them, the frequencies of the values on each.
 
-        Each level counts as if four values more had been on it, so that none has a centre near 0.
+        Each of K levels counts as if sqrt(K) values more had been on it. The centre takes the column twice: with only
+        half a value more, levels that few rows or none have get too little in new rows.
         """
         name, mean = type(self).__name__, np.asarray(self.probabilities)
         if n_levels < 1:
             raise ValueError(f"{name}: n_levels must be at least 1, got {n_levels}")
         if self.probabilities is None:
-            counts = self.statistics(np.ravel(values), n_levels) + MORE_ROWS
+            counts = self.statistics(np.ravel(values), n_levels) + n_levels**0.5
             mean = counts / counts.sum()
         elif mean.size != n_levels:
             raise ValueError(f"{name}: probabilities must be of the {n_levels} levels, got {mean.size}")
@@ -146,7 +144,7 @@ class Bernoulli(Levels):
         Factor on the column's ``leaf_scale`` for this palette entry.
     probabilities : sequence of float, optional
         Centre of the prior: of the first and of the second level. None takes the frequencies of the observed column,
-        with four rows more on each level.
+        with sqrt(2) rows more on each level.
 
     Examples
     --------
@@ -208,8 +206,8 @@ class Categorical(Levels):
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
     probabilities : sequence of float, optional
-        Centre of the prior, of the levels in their order. None takes the frequencies of the observed column, with four
-        rows more on each level; ``[1 / K] * K`` is a uniform one.
+        Centre of the prior, of the levels in their order. None takes the frequencies of the observed column, with
+        sqrt(K) rows more on each of K levels; ``[1 / K] * K`` is a uniform one.
 
     Examples
     --------

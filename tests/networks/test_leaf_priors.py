@@ -48,7 +48,7 @@ def test_centres_of_levels_are_the_frequencies_or_given():
     df = pd.DataFrame({"a": pd.Categorical(["u"] * 3 + ["v", None], ["u", "v", "w"]), "b": [0.1, 2.0, 1.3, 4.1, 3.3]})
     options = {"restarts": 1, "max_steps": 20, "random_seed": 1, "progressbar": False, "leaf_scale": 1e-9}
     given = {"leaves": {"a": ps.leaves.Categorical(probabilities=[0.2, 0.3, 0.5])}}
-    for more, centre in (({}, np.array([7.0, 5.0, 4.0]) / 16.0), (given, [0.2, 0.3, 0.5])):
+    for more, centre in (({}, (np.array([3.0, 1.0, 0.0]) + 3**0.5) / (4.0 + 27**0.5)), (given, [0.2, 0.3, 0.5])):
         fit = ps.fit_variational(df, **options, **more)  # with a mass that no row can move
         found = [float(fit.probability({"a": level})) for level in "uvw"]
         np.testing.assert_allclose(found, centre, rtol=1e-6)
