@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +10,6 @@ from pymc_spn.dags import regular_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
 from pymc_spn.numerics.quoted_values import quoted
-
-if TYPE_CHECKING:
-    from pymc_spn.dags.regular_circuit import TreeCircuit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,21 +178,6 @@ class RegularTree:
         out = np.empty(len(orders), bool)
         regular_kernels.orders_inside_tree(orders, self.scope, self.ptr, out)
         return out
-
-    def to_circuit(self, scores: LocalScores, parents: bool = False, max_gigabytes: float = 2.0) -> "TreeCircuit":
-        """The network as a `Circuit` with its parameters, over orders, or with `parents` over orders and graphs.
-
-        Parameters
-        ----------
-        scores : LocalScores
-        parents : bool
-            Adds a column of parent sets for each variable; feasible for few candidates.
-        max_gigabytes : float
-            Larger parameters are refused.
-        """
-        from pymc_spn.dags.regular_circuit import tree_circuit
-
-        return tree_circuit(self, scores, parents, max_gigabytes)
 
     @cached_property
     def paths(self) -> "TreePaths":

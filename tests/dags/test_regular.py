@@ -273,39 +273,6 @@ def test_dibs_orders_make_a_tree():
         ps.OrderSPN.regular(scores, [12, 6, 2], "dibs", 1, data=table, dibs={"epochs": 3})
 
 
-# ---- other forms
-def test_circuit_is_the_posterior_on_the_support(six):
-    scores, post = six
-    made = post.tree.to_circuit(scores)
-    everything = np.array(list(permutations(range(6))))
-    found = (
-        made.circuit.with_parameters(made.log_weights, made.leaf_parameters)
-        .log_density(made.code_orders(everything))
-        .values
-    )
-    inside = post.tree.holds(everything)
-    assert np.isneginf(found[~inside]).all()
-    expected = [order_weight(scores, o) - float(post.log_mass) for o in everything[inside]]
-    np.testing.assert_allclose(found[inside], expected, atol=1e-9)
-    made.circuit.check_deterministic()
-
-
-def test_circuit_over_orders_and_graphs():
-    scores = ps.LocalScores.from_data(gaussian_table(4))
-    post = ps.OrderSPN.regular(scores, [3, 1], random_seed=1)
-    made = post.tree.to_circuit(scores, parents=True)
-    graphs = brute.all_dags(4)
-    rows = np.full((len(graphs), 8), np.nan)
-    rows[:, 4:] = made.code_graphs(graphs, scores)
-    density = np.exp(made.circuit.with_parameters(made.log_weights, made.leaf_parameters).log_density(rows).values)
-    orders = orders_of_tree(post.tree)
-    counts = np.array([sum(all(o.index(j) < o.index(i) for j, i in np.argwhere(g)) for o in orders) for g in graphs])
-    logs = np.array([scores.log_score(g) for g in graphs])
-    np.testing.assert_allclose(density, counts * np.exp(logs - float(post.log_mass)), atol=1e-10)
-    with pytest.raises(ValueError, match=r"circuit with .* leaves needs .* gigabytes .* max_gigabytes = 1e-09"):
-        post.tree.to_circuit(scores, max_gigabytes=1e-9)
-
-
 def test_saved_and_loaded(six, tmp_path):
     _, post = six
     post.save(tmp_path / "post.nc")

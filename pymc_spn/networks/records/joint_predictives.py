@@ -196,14 +196,6 @@ class JointColumn(NamedTuple):
         begin = np.searchsorted(leaves[0], np.arange(n_networks + 1))
         return cls(begin, leaves[0], leaves[1], before[-1], leaves[2], leaves[3], tuple(regions))
 
-    def of_network(self, s: int) -> "JointColumn":
-        """Those of one network."""
-        own = slice(int(self.begin[s]), int(self.begin[s + 1]))
-        begin, circuit = self.begin[s : s + 2] - self.begin[s], np.zeros(own.stop - own.start, np.int64)
-        return JointColumn(
-            begin, circuit, self.slots[own], self.n_slots[s : s + 1], self.kind[own], self.number[own], self.regions
-        )
-
 
 class RowsByGaps(NamedTuple):
     """Rows (M, d), those with the same gaps together; see `log_densities_of_rows` and `log_masses_of_rows`.
