@@ -32,6 +32,17 @@ def scopes(tree, size):
     return {frozenset(tree.scope(r)) for r in np.flatnonzero(tree.size == size)}
 
 
+def test_a_class_stays_with_the_few_of_many_columns_that_it_depends_on():
+    """Five of 40 independent columns say of which class a row is; where all columns depend, no split is added."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 40))
+    frame = pd.DataFrame(x, columns=[f"x{d}" for d in range(40)])
+    frame["class"] = np.where(x[:, :5].sum(axis=1) > 0.0, "a", "b")
+    assert {"class", "x0", "x1", "x2", "x3", "x4"} in scopes(ps.circuits.learn_tree(frame, random_seed=0), 6)
+    common = frame.drop(columns="class").add(rng.normal(size=400), axis=0).assign(**{"class": frame["class"]})
+    assert ps.circuits.learn_tree(common, random_seed=0).n_splits[0] <= 2
+
+
 # ---- measures
 def test_mutual_information_of_levels_is_exact():
     """A fair coin copied with errors: log 2 minus the entropy of the error rate; six decimals by design."""

@@ -17,6 +17,8 @@ from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.inputs import TableLike
 
 MAX_ROWS = 20_000  # that are looked at
+WIDE = 20  # columns of a table in which averages over columns hide what few of them say of levels
+SHUFFLES = 4  # of each column, which say how strong chance makes a dependence
 DEEPEST = 300  # splits above one another that the data decide; halves below, since Python limits recursion
 
 Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
@@ -40,6 +42,9 @@ def learn_tree(
     least (average linkage on the pairwise dependence). The parts go on with the rows of their cluster.
     Clusters in which everything below is divided alike share one split, the others get splits of their own. Only the
     splits are kept: which rows use which is for the sampler to find.
+
+    In tables of 20 columns or more the root has one more split if some columns depend neither on any column of levels
+    nor on what such columns depend on: these columns apart from all others.
 
     The splits are chosen from the data that the network will then be fitted to. They carry no probability, so the
     posterior is one given the structure and does not know of this choice.
@@ -175,8 +180,33 @@ class _Learner:
             splits.append(tuple(below))
         if depth == 0 and self.apart is not None:
             splits += self.densities_and_others(columns, rows, self.apart)
+        if depth == 0 and held.size >= WIDE and self.is_level.any():
+            splits = self.levels_and_others(held, rows) + splits
         distinct = tuple(dict.fromkeys(splits))
         return tuple(d for part in distinct[0] for d in part[0]), distinct
+
+    def levels_and_others(self, held: np.ndarray, rows: np.ndarray) -> list[tuple[Region, ...]]:
+        """The split into levels with all that depends on them, through others too, and the rest; none without a rest.
+
+        It is the first one, with which starts of one cluster begin: in a cluster of rows a level may be constant.
+        """
+        from scipy.sparse.csgraph import connected_components
+
+        is_level, own, rule = self.is_level[held], self.values[rows], (self.measure, self.rng)
+        strength = strength_of_pairs(own, self.is_level, held, np.arange(rows.size), *rule)
+        chance = np.zeros(held.size)
+        for _ in range(SHUFFLES):
+            shuffled = self.rng.permuted(own, axis=0)
+            found = strength_of_pairs(shuffled, self.is_level, held, np.arange(rows.size), *rule)
+            chance = np.maximum(chance, found[:, ~is_level].max(axis=1, initial=0.0))
+        least = np.maximum(chance, chance[:, None])
+        least[:, is_level] = chance[is_level]
+        least[is_level] = least[:, is_level].T
+        group = connected_components(strength > least, directed=False)[1]
+        kept = np.isin(group, group[is_level]) & (np.bincount(group)[group] > 1)
+        parts = [tuple(held[some].tolist()) for some in (kept, ~kept)]
+        parts.sort(key=lambda part: (-len(part), part))
+        return [tuple(self.arranged(part, rows, 1) for part in parts)] if all(parts) else []
 
     def densities_and_others(
         self, columns: tuple[int, ...], rows: np.ndarray, apart: np.ndarray
