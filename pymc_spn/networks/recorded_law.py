@@ -207,11 +207,7 @@ class RecordedLaw(GridLaw):
                 rest = values[seen]
                 rest[:, d] = np.nan
                 without[:, seen, k] = self._log_density(rest, True)
-        logs = self._less_known(logs, possible)
-        again = np.isnan(logs).any(axis=0)  # of leaves over several columns no kernel leaves out columns row by row
-        if again.any():
-            logs[:, again], without[:, again] = super().log_density_left_out(rows[again])
-        return logs, without
+        return self._less_known(logs, possible), without
 
     def log_event(self, event: Events) -> np.ndarray:
         """See `Law`."""

@@ -306,8 +306,11 @@ def test_a_column_is_left_out_as_if_it_were_missing(learned, width):
             np.testing.assert_allclose(without[:, j], logs_of(rest, cells.widths)[1], rtol=1e-9, atol=1e-9)
 
 
-def test_surprises_are_those_of_rows_without_the_cell(learned):
+@pytest.mark.parametrize("alone", [False, True], ids=["blocks", "rows"])
+def test_surprises_are_those_of_rows_without_the_cell(learned, alone, monkeypatch):
     post, rows = learned
+    if alone:
+        monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs, *more: logs.fill(np.nan))
     gaps = rows.assign(c=rows["c"].where(rows.index % 3 > 0))
     found = post.anomaly(gaps)
     for name in "abc":

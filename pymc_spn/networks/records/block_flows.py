@@ -258,7 +258,7 @@ def write_left_out(pack, s, rows, group, n, log_density, without, scratch):
         if rows.joint_without.shape[0] > 0:
             add_joints_left_out(pack, s, c, rows, group, n, scratch)
         for j in range(block):
-            if math.isnan(scratch.share[j]):
+            if not scratch.share[j] < math.inf:
                 log_density[j] = math.nan  # such rows are asked one by one
             log = fast_log(scratch.share[j]) + (without[j, c] + others[j]) * LOG_2
             without[j, c] = log if log > 0.1 * EMPTY_LEAF else -math.inf

@@ -26,6 +26,7 @@ from pymc_spn.networks.records.joint_predictives import (
     students_given,
 )
 
+NARROW = 16  # columns: factors of leaves over so many are soon made again for each row
 MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE = 48, 384, 3072  # nodes of one interval: the next rule serves columns that follow closely from its own
 SEVERAL = 512, 4096, 32768  # nodes of several, also where the shifts of a rule do not agree
@@ -47,20 +48,31 @@ def slot_values(
     values: np.ndarray,
     events: Mapping[int, Any],
     leaves: Callable[[int], JointPredictives] | None = None,
-) -> np.ndarray:
+    left_out: bool = False,
+    widths: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Log values (M, J) of the slots of leaves over several columns for rows (M, D) together with intervals.
 
-    In coded units, 0 of other slots; (M, 0) where no interval is of a column in such a leaf, which kernels evaluate.
-    ``leaves`` gives those of a region if they are known.
+    In coded units, (M, 0) where kernels evaluate them as fast: in narrow leaves without intervals. ``leaves`` gives
+    those of a region if they are known, ``widths`` (M, D) cells of which ``values`` are the middles. Those that are
+    ``left_out`` are without each of their columns, laid out as ``Joints.sums``.
     """
-    joints = net.joints
-    if joints is None or not any(isinstance(events.get(int(d)), Interval) for d in np.unique(joints.column)):
-        return np.zeros((len(values), 0))
-    out = np.zeros((len(values), joints.log_scale.size))
+    joints, n = net.joints, len(values)
+    if joints is None or not (left_out or joints.scratch.x.size > NARROW or known_in(joints.column, events)):
+        return np.zeros((n, 0)), np.zeros((n, 0))
+    out = np.full((n, joints.log_scale.size), -np.inf)
+    without = np.full((n, joints.sums.size if left_out else 0), -np.inf)
     for r in np.flatnonzero(joints.split >= 0).tolist():
         found = joint_predictives(net, compiled, r) if leaves is None else leaves(r)
-        out[:, joints.slot_begin[r] + found.slots] = logs_of_leaves(found, compiled, values, events).T
-    return out
+        width = None if widths is None else widths[:, found.columns]
+        by_gaps = RowsByGaps.of(values[:, found.columns], width)
+        logs = logs_of_leaves(found, compiled, values, events, by_gaps)
+        out[:, joints.slot_begin[r] + found.slots] = logs.T
+        if left_out:
+            d = found.columns.size
+            at = joints.sums_begin[r] + found.slots[:, None] * d + np.arange(d)
+            without[:, at.ravel()] = logs_left_out(found, compiled, logs, by_gaps).T
+    return out, without
 
 
 def slot_events(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:

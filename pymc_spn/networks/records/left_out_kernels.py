@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.gibbs.exact import log_add
+from pymc_spn.gibbs.exact import evaluate_regions_by_logs, log_add
+from pymc_spn.gibbs.joint_leaves import is_joint_edge
 from pymc_spn.gibbs.leaf_kernels import largest_of_column
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import free_mass, reaches
@@ -27,6 +28,7 @@ class LeftOut(NamedTuple):
     fresh_flow: np.ndarray  # (R,) of unoccupied sum nodes
     product: np.ndarray  # of an edge and the parts before each part
     shift: np.ndarray  # (D,) of each column
+    joint: np.ndarray  # (D,) what leaves over several columns are worth without each column, with their coefficients
 
 
 def left_out_flows(net):
@@ -38,13 +40,14 @@ def left_out_flows(net):
         net.tree.parent.size,
         most_parts,
         net.palette.place_ptr.size - 1,
+        net.palette.place_ptr.size - 1,
     )
     return LeftOut(*map(np.empty, sizes))
 
 
 @bare_kernel
 def log_densities_left_out(
-    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, flows, out, without
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, flows, of_joints, out, without
 ):
     """Log predictives of coded rows, whole and without what is known of each column.
 
@@ -57,28 +60,33 @@ def log_densities_left_out(
     event, event_log
         As in `evaluate_row`.
     flows : LeftOut
+    of_joints : (M, n) float64
+        Log values of the leaves over several columns without each of their columns, laid out as ``Joints.sums``.
     out : (M,) float64
     without : (M, D) float64
         For columns about which nothing is known, the same as ``out``.
     """
     for n in range(y.shape[0]):
         out[n] = leave_out_cells(
-            tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, flows, without[n], joints
-        )
+            tree, palette, masses, edges, nodes, leaves, scratch, joints, y[n], event, event_log, flows, of_joints[n],
+            without[n],
+        )  # fmt: skip
 
 
 @bare_called_kernel
 def leave_out_cells(
-    tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, flows, without, joints=None
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, flows, of_joints, without
 ):
     """Log predictive of one row; that without each column is written to ``without`` (D,)."""
     total, logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, joints)
     if scratch.missing[0]:
         without[:] = total
         return total
-    spread_flow(
-        tree, masses, edges, nodes, scratch, logs, flows.node_flow, flows.edge_flow, flows.fresh_flow, flows.product
-    )
+    if joints is not None and not logs:  # without a cell far out such a leaf may be worth e^1000 of all others
+        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
+        logs = True
+    flows.joint[:] = -math.inf if logs else 0.0
+    spread_flow(tree, masses, edges, nodes, scratch, joints, of_joints, logs, flows)
     shift = flows.shift
     for c in range(shift.size):
         shift[c] = 0.0
@@ -94,9 +102,7 @@ def leave_out_cells(
         if scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
             without[c] = total
         else:
-            without[c] += behind + log_coefficients(
-                tree, palette, edges, nodes, c, logs, flows.node_flow, flows.fresh_flow
-            )
+            without[c] += behind + log_coefficients(tree, palette, edges, nodes, c, logs, flows)
             if without[c] <= 0.1 * EMPTY_LEAF:
                 without[c] = -math.inf
         behind += shift[c]
@@ -104,8 +110,9 @@ def leave_out_cells(
 
 
 @bare_called_kernel
-def spread_flow(tree, masses, edges, nodes, scratch, logs, node_flow, edge_flow, fresh_flow, product):
+def spread_flow(tree, masses, edges, nodes, scratch, joints, of_joints, logs, flows):
     """Coefficients of all sum nodes with something known below them, from the root down; logs where values are."""
+    node_flow, edge_flow, fresh_flow, product = flows.node_flow, flows.edge_flow, flows.fresh_flow, flows.product
     nothing = -math.inf if logs else 0.0
     node_flow[:] = nothing
     fresh_flow[:] = nothing
@@ -133,10 +140,19 @@ def spread_flow(tree, masses, edges, nodes, scratch, logs, node_flow, edge_flow,
             free = free_mass(tree, masses, nodes, r, k)
             if free > 0.0:
                 fresh = plus(fresh, times_weight(flow, free / total, logs), logs)
-        fresh_flow[r] = fresh
+        for e in range(tree.n_prior[r]):  # they stand for unoccupied children
+            edge_flow[e] = times_weight(fresh, 1.0 / tree.n_prior[r], logs)
+        fresh_flow[r] = fresh = fresh if tree.n_prior[r] == 0 else nothing
         for e in range(top):
             if edge_flow[e] != nothing:
                 share_among_parts(tree, edges, nodes, scratch, r, e, edge_flow[e], logs, product, node_flow)
+                if joints is not None and is_joint_edge(edges, joints, r, e):
+                    first = joints.column_ptr[r]
+                    d = joints.column_ptr[r + 1] - first
+                    for j in range(d):
+                        c = joints.column[first + j]
+                        own = edge_flow[e] + of_joints[joints.sums_begin[r] + e * d + j]
+                        flows.joint[c] = log_add(flows.joint[c], own)
         if fresh != nothing:
             share_of_unoccupied(tree, scratch, r, fresh, logs, product, fresh_flow)
 
@@ -179,9 +195,10 @@ def share_of_unoccupied(tree, scratch, r, flow, logs, product, fresh_flow):
 
 
 @bare_called_kernel
-def log_coefficients(tree, palette, edges, nodes, c, logs, node_flow, fresh_flow):
-    """Log of the sum of the coefficients of a column's sum nodes, at all its places."""
-    largest = -math.inf if logs else 0.0
+def log_coefficients(tree, palette, edges, nodes, c, logs, flows):
+    """Log of the sum of the coefficients of a column's sum nodes, at all its places, and of leaves over several."""
+    node_flow, fresh_flow = flows.node_flow, flows.fresh_flow
+    largest = flows.joint[c]
     for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
         r = tree.leaf_region[d]
         if logs:
@@ -190,7 +207,7 @@ def log_coefficients(tree, palette, edges, nodes, c, logs, node_flow, fresh_flow
                 largest = max(largest, node_flow[nodes.begin[r] + k])
     if largest == -math.inf:
         return largest
-    total = 0.0
+    total = math.exp(flows.joint[c] - largest) if logs else 0.0
     for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
         r = tree.leaf_region[d]
         total += math.exp(fresh_flow[r] - largest) if logs else fresh_flow[r]

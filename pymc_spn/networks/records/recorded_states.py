@@ -31,6 +31,7 @@ from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 from pymc_spn.numerics.threads import for_each
 
+ROWS_LEFT_OUT = 64  # of which values of leaves without each of their columns are held
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 
 
@@ -308,10 +309,13 @@ class RecordedStates:
 
         If this is that of draw ``s``, its leaves need not be worked out.
         """
-        leaves = None if s is None else (lambda r: self.joint_leaves.of(r).of_networks(s, s + 1))
         coded = self.coded_rows(values)
-        of_slots = slot_values(net, self.compiled, values, events, leaves) if self.has_joints else coded[:, :0]
+        of_slots, _ = slot_values(net, self.compiled, values, events, self._leaves_of_draw(s))
         return np.ascontiguousarray(np.concatenate([coded, of_slots], axis=1)) if of_slots.size else coded
+
+    def _leaves_of_draw(self, s: int | None) -> Any:
+        """A function that gives the leaves over the columns of a region under a draw."""
+        return None if s is None else (lambda r: self.joint_leaves.of(r).of_networks(s, s + 1))
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
         """Log density (M,) of the coding of each row's points."""
@@ -355,24 +359,30 @@ class RecordedStates:
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `log_densities`, and (S, M, D) without what is known of each column, event or point.
-
-        Where leaves are over several columns, NaN of rows that must be asked without each of their cells.
-        """
+        """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
         out, without = self.blocks.log_densities_left_out(values, events, cells)
         own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
-        one_by_one = [] if self.has_joints else np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
-        for s in one_by_one:
-            which, net = np.flatnonzero(np.isnan(out[s])), self.network(s)
+        middles, widths = (values, None) if cells is None else (cells.middles, cells.widths)
+
+        def ask(s: int) -> None:
+            net, left = self.network(s), np.flatnonzero(np.isnan(out[s]))
             given = self.event_logs(s, net, events)
-            found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))
-            if cells is None:
-                coded = self.coded_rows(values[which])
-                log_densities_left_out(*net, coded, *given, left_out_flows(net), found, rest)
-            else:
-                own_cells = cells.of_rows(which)
-                own_cells.log_densities_left_out(net, own_cells.known(net, given), found, rest)
-            out[s, which], without[s, which] = found, rest
+            for which in np.array_split(left, -(-left.size // ROWS_LEFT_OUT)):
+                found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))
+                width = None if widths is None else widths[which]
+                of_slots, of_joints = slot_values(
+                    net, self.compiled, middles[which], events, self._leaves_of_draw(s), True, width
+                )
+                if cells is None:
+                    coded = np.ascontiguousarray(np.concatenate([self.coded_rows(values[which]), of_slots], axis=1))
+                    log_densities_left_out(*net, coded, *given, left_out_flows(net), of_joints, found, rest)
+                else:
+                    own_cells = cells.of_rows(which)
+                    own_cells.log_densities_left_out(net, own_cells.known(net, given), of_joints, found, rest)
+                out[s, which], without[s, which] = found, rest
+
+        asked = np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
+        for_each(ask, asked, len(asked) * len(values) > ALONE)
         out += own.sum(axis=1)
         without += own @ (1.0 - np.eye(own.shape[1]))
         return out, without

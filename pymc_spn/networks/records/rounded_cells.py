@@ -213,10 +213,12 @@ def draw_rows_of_cells(
 
 
 @bare_kernel
-def leave_out_cells_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, cells, known, flows, out, without):
+def leave_out_cells_of_rows(
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, known, flows, of_joints, out, without
+):
     """As `log_densities_left_out`, of rows with cells."""
     for n in range(out.size):
-        weigh_cells(tree, palette, edges, leaves, None, cells, n, known)
+        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
         out[n] = leave_out_cells(
             tree,
             palette,
@@ -225,10 +227,12 @@ def leave_out_cells_of_rows(tree, palette, masses, edges, nodes, leaves, scratch
             nodes,
             leaves,
             scratch,
-            cells.seen[n],
+            joints,
+            known.row[0],
             known.event,
             known.event_log,
             flows,
+            of_joints[n],
             without[n],
         )
 
@@ -341,12 +345,11 @@ class RoundedCells:
         nothing = np.zeros((0, 0), np.int32)
         return self._evaluate(net, self.seen, self.seen, nothing, nothing, known)
 
-    def log_densities_left_out(self, net: Any, known: "KnownEvents", out: np.ndarray, without: np.ndarray) -> None:
-        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians.
-
-        Of networks without leaves over several columns.
-        """
-        leave_out_cells_of_rows(*net.of_columns, self.arrays(), known, left_out_flows(net), out, without)
+    def log_densities_left_out(
+        self, net: Any, known: "KnownEvents", of_joints: np.ndarray, out: np.ndarray, without: np.ndarray
+    ) -> None:
+        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
+        leave_out_cells_of_rows(*net, self.arrays(), known, left_out_flows(net), of_joints, out, without)
 
     def leave_one_out(self, sampler: Sampler) -> np.ndarray:
         """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
