@@ -16,7 +16,7 @@ from pymc_spn.tables.column import by_name
 
 RULES = {
     "real": "real, of finite numbers",
-    "positive": "positive, of finite numbers above 0",
+    "positive": "positive, of finite numbers of at least 0",
     "integer": "integer, of whole numbers",
     "count": "count, of whole numbers of at least 0",
 }

@@ -85,6 +85,10 @@ class ColumnLaw(NamedTuple):
             own = _own(x, which)
             if self.event is None:
                 out[which] = PREDICTIVES[code].prior.predictive_cdf(_columns(params), own)
+            elif isinstance(self.event, Interval) and self._mostly_above(code, params):
+                below = PREDICTIVES[code].prior.predictive_cdf(_columns(params), np.array([self.event.low]))
+                inside = PREDICTIVES[code].prior.predictive_cdf(_columns(params), own) - below
+                out[which] = np.where(own < self.event.low, 0.0, np.maximum(inside, 0.0) / (1.0 - below))
             elif isinstance(self.event, Interval):
                 low, high = self.event
                 upper = np.maximum(np.minimum(own, high), low)
@@ -99,6 +103,12 @@ class ColumnLaw(NamedTuple):
                 total = cumulative[:, -1:]
                 out[which] = np.take_along_axis(cumulative, n_below, axis=1) / np.where(total > 0, total, 1.0)
         return out
+
+    def _mostly_above(self, code: int, params: Any) -> bool:
+        """Whether a column has a lower end alone and leaves lie above it: differences of their cdf lose no digits."""
+        if self.event.high < np.inf or self.event.low == -np.inf:
+            return False
+        return bool(np.all(PREDICTIVES[code].prior.predictive_cdf(params, self.event.low) <= 0.5))
 
     def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """P(low <= X <= high) (n, X) of each leaf between ends (n, X) of its own: far tails keep their digits."""

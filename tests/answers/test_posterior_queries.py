@@ -513,7 +513,7 @@ def test_networks_that_are_not_kept_give_the_same_answers(n_kept, monkeypatch):
         ({"x0": (1, 2, 3)}, r"an interval is \(low, high\), column 'x0'"),
         ({"x2": set()}, "the set of column 'x2' is empty"),
         ({"x1": 3}, r"given: column 'x1' cannot be 3; the levels are \[0, 1\]"),
-        ({"x0": -1.0}, "given: column 'x0' cannot be -1.0; it is positive, of finite numbers above 0"),
+        ({"x0": -1.0}, "given: column 'x0' cannot be -1.0; it is positive, of finite numbers of at least 0"),
         ({"x2": (0.2, 0.8)}, r"given: column 'x2' cannot be within \(0.2, 0.8\), its probability is zero"),
         ({"x0": (1.0, 1.0)}, r"given: column 'x0' cannot be within \(1, 1\), its probability is zero"),
         ({"x2": (-5, -1)}, r"given: column 'x2' cannot be within \(-5, -1\)"),
