@@ -46,14 +46,6 @@ class ColumnLaw(NamedTuple):
         """Average (S, ...) over each draw's leaves of values (n, ...)."""
         return np.add.reduceat(weighted(self.share, values), self.begin, axis=0)
 
-    def of_circuits(self, kept: np.ndarray) -> "ColumnLaw":
-        """The law under some draws (k,)."""
-        ends = np.append(self.begin[1:], self.share.size)
-        which = np.concatenate([np.arange(self.begin[s], ends[s]) for s in kept])
-        sizes = (ends - self.begin)[kept]
-        leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
-        return ColumnLaw(leaves, self.share[which], np.cumsum(sizes) - sizes, self.event)
-
     def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw":
         """Leaves (P,) by themselves, each at points of its own; see `LeafLaws`."""
         own = Leaves(self.leaves.family[leaf], self.leaves.parameters[leaf])
@@ -231,10 +223,6 @@ class JoinedLaw(NamedTuple):
     def density(self, x: np.ndarray) -> np.ndarray:
         """Density or mass (S, X) under each draw."""
         return np.einsum("js,jsx->sx", self.weights, [law.density(x) for law in self.laws])
-
-    def of_circuits(self, kept: np.ndarray) -> "JoinedLaw":
-        """The law under some draws (k,)."""
-        return JoinedLaw(tuple(law.of_circuits(kept) for law in self.laws), self.weights[:, kept])
 
     def mixed(self, weights: np.ndarray) -> "JoinedLaw":
         """One draw that mixes all with these weights (S,), scaled to add up to 1."""

@@ -82,7 +82,7 @@ def _grid(
     weight = relative_weights(law.log_weights)
     ranked = np.argsort(-weight, kind="stable")[: max(GRID_DRAWS, weight.size // 2)]
     few = np.sort(ranked[np.unique(np.linspace(0, ranked.size - 1, GRID_DRAWS).astype(np.int64))])
-    of_few, column = whole.of_circuits(few).mixed(weight[few]), law.columns[d]
+    of_few, column = whole.mixed(np.where(np.isin(np.arange(weight.size), few), weight, 0.0)), law.columns[d]
     several = [*(part.known(d) for part in law.parts), *beside]
     jumps = [x for event in several for x in ends_of(event)] if len(several) > 1 else []
     n_levels = len(column.levels or ())

@@ -127,9 +127,6 @@ class ColumnOfLaw(Protocol):
     def mixed(self, weights: np.ndarray) -> Any:
         """One law (S = 1) that mixes all circuits with these weights (S,); it has quantiles."""
 
-    def of_circuits(self, kept: np.ndarray) -> Any:
-        """The law under some circuits (k,)."""
-
     def quantile(self, q: np.ndarray) -> np.ndarray:
         """Smallest x (Q,) with P(X <= x) >= q, of a law with S = 1."""
 

@@ -42,10 +42,6 @@ class CircuitColumn:
         """See `ColumnOfLaw`."""
         return self
 
-    def of_circuits(self, kept: np.ndarray) -> "CircuitColumn":
-        """See `ColumnOfLaw`."""
-        return self
-
     def bracket(self) -> tuple[float, float]:
         """See `ColumnOfLaw`."""
         low, middle, high = self.mixture.quantile(np.array([0.01, 0.5, 0.99]))

@@ -87,7 +87,8 @@ def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, rng: np.random.Gen
         k = palette.n_levels[d[0]]
         at = (own.level_begin[d] + leaves)[:, None] + own.capacity[d][:, None] * np.arange(k)
         alpha = prior[0] * palette.level_factor[palette.entry_source[own.entry[leaves[0]]], :k]
-        centre = np.exp(log_dirichlet(rng, alpha / prior[1] * (n * prior[1] / (n + prior[1])).sum()))
+        told = (n * prior[1] / (n + prior[1])).sum()
+        centre = np.exp(log_dirichlet(rng, alpha / prior[1] * told)) if told > 0.0 else alpha / prior[1]
         p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[1] * centre), rng)
         own.level_count[at] = np.maximum(p, LEAST) * (KNOWN + prior[1]) - alpha
         return
@@ -120,6 +121,8 @@ def _drawn_centre(
     worth = {EXPONENTIAL: first, GEOMETRIC: first, BINOMIAL: (first + second) / max(prior[2], 1.0)}.get(code, second)
     rows = n * worth / (n + worth)
     total = rows.sum()
+    if total == 0.0:  # all rows are in leaves over several columns
+        return prior
     if code == EXPONENTIAL:
         return np.array([first, second * rng.standard_gamma(total) / total, *prior[2:]])
     if code == POISSON:
