@@ -109,7 +109,9 @@ def shared(tmp_path_factory):
     matplotlib.use("Agg")
     (block,) = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
     names = {}
-    exec(block, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # chains are short
+        exec(block, names)
     return {**names, "folder": tmp_path_factory.mktemp("examples")}
 
 

@@ -18,6 +18,7 @@ from tests.hand_made_records import weighted_posterior
 from tests.network_problems import reference_problem
 from tests.reference import simulate
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*R-hat of the log joint")  # of short chains
 COLUMNS = (
     Column("y", "real", None, "float64"),
     Column("b", "binary", ("no", "yes"), "str"),
