@@ -17,9 +17,9 @@ REST = {
         most_probable
     """,
     "answers": """
-        cell_p_values chain_answers column_queries dependence_queries integer_names intervals marks partitions posterior_circuit
-        posterior_queries predictive_p_values questions row_distributions row_labels row_queries row_similarity
-        union_posterior variational_posterior
+        cell_p_values chain_answers column_queries dependence_queries integer_names intervals marks partitions
+        posterior_circuit posterior_queries predictive_p_values questions row_distributions row_labels row_queries
+        row_similarity union_posterior variational_posterior
     """,
     "networks": """
         calibration chain_runs chain_weights changed_models distributions
