@@ -99,8 +99,8 @@ def test_bad_events_are_refused(weather):
     for given, error, message in (
         (
             {"wind": np.arange(3.0)},
-            TypeError,
-            r"given: column 'wind' must have a value, \(low, high\) or a set, got array",
+            ValueError,
+            "given: column 'wind' is continuous, a set of values has probability zero",
         ),
         ({"gust": (1, 2)}, ValueError, "given names column 'gust'"),
         ({"turns": 0.5}, ValueError, "given: column 'turns' cannot be 0.5.*is zero under the circuit"),

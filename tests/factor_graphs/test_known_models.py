@@ -89,7 +89,7 @@ def test_the_model_of_the_page_runs_and_its_chains_agree(monkeypatch):
     (block,) = [one for one in blocks if "FactorGraph.hmm(series" in one]
     sample = pm.sample
     few = {"draws": 250, "tune": 250, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
-    monkeypatch.setattr(pm, "sample", lambda: sample(**few, compute_convergence_checks=False))
+    monkeypatch.setattr(pm, "sample", lambda **own: sample(**few, **own, compute_convergence_checks=False))
     names = {}
     exec(block, names)
     assert float(az.rhat(names["idata"])["mu"].max()) < 1.05

@@ -521,7 +521,7 @@ def test_imputation_given_cells():
     post, n = ps.SPNPosterior(narrow_leaves()[0]), 4_000
     gaps = pd.DataFrame({"x0": [2.0, nan], "x1": [0.5, 0.5], "x2": [None, "a"]})
     table = pd.concat([gaps] * (n // 8), ignore_index=True)
-    copies = post.impute(table, n=8, random_seed=3)
+    copies = post.impute(table, n=8, random_seed=3, on_grid=False)
     levels = np.concatenate([c["x2"][::2] for c in copies])
     x0 = np.concatenate([c["x0"][1::2] for c in copies]).astype(float)
     assert all((c["x0"][::2] == 2.0).all() and (c["x1"] == 0.5).all() for c in copies)

@@ -251,7 +251,7 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     with pm.Model(), pytest.raises(ValueError, match=r"column 'n' is count and has missing cells.*not whole numbers"):
         frame = pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64")
         ps.SPN("s", observed=frame, missing="draw", leaves={"n": [ps.leaves.Gaussian()]})
-    gaps = pd.DataFrame({"n": [*range(-20, 20), pd.NA]}, dtype="Int64")
+    gaps = pd.DataFrame({"n": [*range(-20, 20), 0, pd.NA]}, dtype="Int64")
     message = r"column 'n' is integer and has missing cells.*kinds={'n': 'real'}"
     with pm.Model(), pytest.raises(ValueError, match=message):
         ps.SPN("s", observed=gaps, missing="draw")

@@ -51,7 +51,7 @@ def codes_of_rows(columns: Sequence[Any], rows: Any, argument: str) -> tuple[np.
         rows = pd.DataFrame({label: column_array(cells) for label, cells in rows.items()})
     if isinstance(rows, Table) or hasattr(rows, "columns"):
         frame = frame_of_table(columns, rows) if isinstance(rows, Table) else rows
-        if argument == "df":  # of a question
+        if argument == "df" and frame.columns.is_unique:  # of a question
             names = [c.name if isinstance(c, Column) else c for c in columns]
             frame = frame.set_axis([str(label) for label in frame.columns], axis=1)
             frame = frame[shared_columns(list(frame.columns), names, argument)].reindex(columns=names)
