@@ -312,8 +312,11 @@ def evaluate_joints(tree, palette, edges, joints, scratch, y):
         begin = joints.slot_begin[r]
         joints.scratch.log_value[begin + joints.split[r]] = log_of_new(joints, r, n_seen)
         for slot in range(tree.n_prior[r], edges.top[r]):
-            n = rows_of_joint(edges, joints, r, slot) if is_joint_edge(edges, joints, r, slot) else 0.0
-            joints.scratch.log_value[begin + slot] = log_of_leaf(joints, r, slot, n, n_seen) if n > 0.0 else -math.inf
+            log_value = -math.inf
+            if edges.weight[edges.begin[r] + slot] > 0.0 and is_joint_edge(edges, joints, r, slot):
+                # of no rows what a variational fit leaves to new ones
+                log_value = log_of_leaf(joints, r, slot, rows_of_joint(edges, joints, r, slot), n_seen)
+            joints.scratch.log_value[begin + slot] = log_value
     return raise_shifts(tree, palette, edges, joints, scratch)
 
 
