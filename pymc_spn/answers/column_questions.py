@@ -41,8 +41,7 @@ def cdf(
     per_draw : bool
         Whether each draw's own conditional is wanted, unweighted.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------
@@ -97,8 +96,7 @@ def quantile(
     given, per_draw
         As in `cdf`.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------
@@ -181,8 +179,7 @@ def mean(
     per_draw : bool
         Whether each draw's own mean is wanted instead of that of their mixture.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------
@@ -234,8 +231,7 @@ def cov(
     per_draw : bool
         Whether each draw's own covariance is wanted instead of that of their mixture.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------
@@ -355,8 +351,7 @@ def moment(
     per_draw : bool
         Whether each draw's own are wanted.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------

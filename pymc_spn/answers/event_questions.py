@@ -114,8 +114,7 @@ def log_probability(
     event, given, per_draw
         As for `probability`.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------

@@ -237,8 +237,7 @@ def mutual_information(
     random_seed : int, Generator or None
         Of these rows.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------
@@ -323,8 +322,7 @@ def event_information(
     per_draw : bool
         Whether each draw's own is wanted, unweighted.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------

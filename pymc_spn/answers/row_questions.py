@@ -51,8 +51,7 @@ def log_density(
     unseen : {"error", "missing"}
         What to do with a level that the training table does not have.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        As for `probability`.
 
     Returns
     -------

@@ -143,3 +143,58 @@ def test_what_has_no_interval_says_so():
     post = sampled(pd.DataFrame({"b": [True, False] * 10}))
     with pytest.raises(ValueError, match="interval must be within 0 and 1, got 90"):
         post.probability({"b": True}, interval=90)
+
+
+CONJUGATE = {
+    # leaves, values, and the law of the leaf's mean after them: prior constants are those of scale 1
+    "exponential": (
+        ("positive", ps.leaves.Exponential(mean=1.5), lambda rng: rng.exponential(2.0, 120)),
+        lambda x: stats.invgamma(x.size + 1.5, scale=x.sum() + 1.5),
+    ),
+    "poisson": (
+        ("count", ps.leaves.Poisson(mean=2.0), lambda rng: rng.poisson(3.0, 120)),
+        lambda x: stats.gamma(x.sum() + 2.0, scale=1.0 / (x.size + 1.0)),
+    ),
+    "binomial": (
+        ("count", ps.leaves.Binomial(6, mean=2.0), lambda rng: rng.binomial(6, 0.3, 120)),
+        lambda x: stats.beta(x.sum() + 2.0, 6 * x.size - x.sum() + 4.0, scale=6.0),
+    ),
+    "geometric": (
+        ("count", ps.leaves.Geometric(mean=2.0), lambda rng: rng.geometric(0.3, 120) - 1),
+        lambda x: stats.betaprime(x.sum() + 2.0, x.size + 1.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATE)
+def test_each_leaf_has_the_posterior_of_its_family(name):
+    """One leaf, 2,000 draws: ends within four standard errors, and the share of the prior, of the exact ones."""
+    (kind, entry, values), law = CONJUGATE[name]
+    x = values(np.random.default_rng(4)).astype(float)
+    tree = complete_tree(["x"], n_children=1)
+    column = Column("x", kind, None, "float64" if kind == "positive" else "int64")
+    scaled = dict(resolution=(0.0,), centre=(0.0,), scale=(1.0,))
+    schema = NetworkSchema("x", tree, (column,), ((entry,),), **scaled, hyperparameters={}, start="prior")
+    h = [np.ones(2), np.ones(1), np.full(1, 1.5), np.ones(1), np.ones(1)]
+    post = posterior(schema, x[:, None], np.zeros((2_000, x.size, 1), int), h)
+    found = post.mean(per_draw=True).values.ravel()
+    exact, q = law(x), np.array([0.05, 0.95])
+    ends = exact.ppf(q)
+    error = 4.0 * np.sqrt(q * (1.0 - q) / found.size) / exact.pdf(ends)
+    assert (np.abs(np.quantile(found, q) - ends) < error + 0.03 * np.diff(ends)).all(), (np.quantile(found, q), ends)
+
+
+def test_leaves_over_several_columns_have_their_posterior():
+    """Means and a covariance of 200 normal rows: ends within a sixth of the width of those of large samples."""
+    rng = np.random.default_rng(5)
+    y = rng.normal(size=(200, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
+    y = (y - y.mean(axis=0)) / y.std(axis=0)
+    r = (y[:, 0] * y[:, 1]).mean()
+    post = sampled(pd.DataFrame(y, columns=["a", "b"]))
+    assert post._states.has_joints
+    for found, centre, sd in (
+        (post.mean(interval=0.9).sel(column="a"), 0.0, np.sqrt(1.0 / 200)),
+        (post.cov(interval=0.9).sel(column="a", other="b"), r, np.sqrt((1.0 + r**2) / 200)),
+    ):
+        width = 2.0 * 1.645 * sd
+        np.testing.assert_allclose(found[1:], [centre - 0.5 * width, centre + 0.5 * width], atol=width / 6.0)

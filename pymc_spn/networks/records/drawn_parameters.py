@@ -126,12 +126,11 @@ def _drawn_centre(
     if code == EXPONENTIAL:
         return np.array([first, second * rng.standard_gamma(total) / total, *prior[2:]])
     if code == POISSON:
-        rate = total * first / second
-        return np.array([first, second * rate / rng.standard_gamma(rate), *prior[2:]])
-    if code == GEOMETRIC:
-        return np.array(
-            [first, first * rng.standard_gamma(total * second / first) / rng.standard_gamma(total), *prior[2:]]
-        )
+        shape = total * first / second
+        return np.array([first * rng.standard_gamma(shape) / shape, *prior[1:]])
+    if code == GEOMETRIC:  # the relative variance of a mean of numbers of failures is 1 / shape
+        shape = total * second / (first + second)
+        return np.array([first, second * rng.standard_gamma(shape) / shape, *prior[2:]])
     if code == BINOMIAL:
         p = rng.beta(*(total * prior[2] * prior[:2] / (first + second)))
         return np.array([p * (first + second), (1.0 - p) * (first + second), *prior[2:]])

@@ -136,12 +136,12 @@ class RecordedStates:
             filled=None if record.filled is None else record.filled[:, kept],
             log_weights=None,
         )
-        return RecordedStates(chosen, self)
+        return RecordedStates(chosen, self, self.is_drawn)
 
     @cached_property
     def drawn(self) -> "RecordedStates":
         """The same states with weights and leaf parameters drawn given each."""
-        return self if self.is_drawn else RecordedStates(self.record, self.whole, True)
+        return self if self.is_drawn else RecordedStates(self.record, self.whole and self.whole.drawn, True)
 
     @property
     def marks(self) -> Marks:
