@@ -16,7 +16,7 @@ import pymc_spn
 TOPICS = {
     "Answers": {
         "Make and save": "from_idata from_json to_json save",
-        "Trust": "diagnose converged bound trace epochs chain_weights stacked",
+        "Trust": "diagnose converged bound trace epochs run_weights stacked",
         "Events": "probability log_probability log_probability_of_rows condition marginal sample mpe",
         "Columns": "columns mean median std cov corr moment moments cdf quantile",
         "Rows": """
@@ -48,7 +48,7 @@ TOPICS = {
     },
     "TreePosterior": {
         "Make and save": "from_idata save load",
-        "Trust": "diagnose rhat counters tree_distance log_joint",
+        "Trust": "diagnose counters log_joint",
         "Predictions": """
             predict predict_proba predict_sd predict_quantile predict_cdf log_predictive log_likelihood classes
         """,

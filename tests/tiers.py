@@ -22,7 +22,7 @@ REST = {
         row_similarity union_posterior variational_posterior
     """,
     "networks": """
-        calibration chain_runs chain_weights changed_models distributions
+        calibration chain_runs changed_models distributions
         draw_averages geweke hyperparameters draw_blocks joint_cells leaf_kernels leaf_priors
         gap_indicators joint_leaves joint_posteriors kernels left_out log_space missing_cells mixed_counts
         predictive_checks published recorded_cells rounded_cells statistics step_methods

@@ -17,12 +17,12 @@ from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mix
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import sums_soon
 from pymc_spn.dags.stored_scores import kept_scores
-from pymc_spn.numerics.chain_mixing import FEWEST_DRAWS, LARGEST_R_HAT
+from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import OWN_FILES, ConvergenceWarning
+from pymc_spn.numerics.trust_warnings import ConvergenceWarning
 from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
@@ -336,15 +336,9 @@ class DagPosterior(OrderSPN):
 
     def _warned(self) -> Self:
         n_chains, n_draws, _ = self._paths.orders.shape
-        if n_draws >= FEWEST_DRAWS and self.r_hat > LARGEST_R_HAT:
-            warnings.warn(
-                f"R-hat of an edge is {self.r_hat:.2f} over {n_chains} chains of {n_draws} orders: the chains have not "
-                "met. Answers average what each of them found, and their mcse is too small. Take more draws "
-                "(draws=2000), which also puts them further apart. Up to some 22 variables engine='exact' needs no "
-                "chains",
-                ConvergenceWarning,
-                skip_file_prefixes=OWN_FILES,
-            )
+        Mixing("edges", n_chains, n_draws, self.r_hat, np.nan).warn(
+            "orders", "answers average what each found, with too small errors (draws=2000 puts draws further apart)"
+        )
         return self
 
     @property

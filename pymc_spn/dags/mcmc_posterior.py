@@ -40,10 +40,6 @@ DIMS = "chain", "draw", "parent", "child"
 
 
 SCORE = "_log_score"  # statistic of the steps
-ADVICE = (
-    "Run more sweeps for each draw (step=ps.steps.DagOrderStep(sweeps=5)) or longer chains, or try ps.DagPartition in "
-    "place of ps.DagOrder; up to some 20 variables ps.OrderSPN.exact needs no chains"
-)
 SAVED = "dag_draws"  # attribute that marks a file of `DagDraws.save`
 
 
@@ -181,7 +177,7 @@ class DagDraws(NotebookRepr):
             score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None
             post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score, digest)
         if post._mixing is not None:
-            post._mixing.warn(schema.name, ADVICE)
+            post._mixing.warn(schema.name)
         return post
 
     def save(self, path: str | PathLike[str]) -> None:

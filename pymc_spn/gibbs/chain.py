@@ -11,7 +11,7 @@ from pymc_spn.gibbs.network import LARGEST_LOG
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.published import PublishedSampler
 from pymc_spn.gibbs.sampler import Sampler, place_columns
-from pymc_spn.gibbs.starts import kmeans_digits
+from pymc_spn.gibbs.starts import kinds_of_runs, kmeans_digits
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
@@ -38,7 +38,7 @@ class Chain:
         self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
         self.explicit = None
         self.is_settled = False  # whether the columns whose exact values are integrated stay as they are
-        self.runs = None  # if the chain has several
+        self.runs = self.kinds = None  # if the chain has several
         if kernel != "exact" and self._sampler.net.joints is not None:
             raise ValueError(
                 f'kernel must be "exact" where leaves are over several columns, got "{kernel}"; '
@@ -62,15 +62,15 @@ class Chain:
         ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. Chains that
         start from k-means and have leaves over several columns are divided into several runs (`chain_runs`).
         """
-        self.runs = None
-        self.begin(rng, hyperparameters)
         n_runs = n_runs_of(tune, draws)
-        if self.schema.start == "kmeans" and self.sampler.net.joints is not None and n_runs > 1:
-            self.runs = ChainRuns(n_runs, tune, draws, hyperparameters)
+        has_runs = self.schema.start == "kmeans" and self.sampler.net.joints is not None and n_runs > 1
+        self.runs = ChainRuns(n_runs, tune, draws, hyperparameters) if has_runs else None
+        self.kinds = kinds_of_runs(self.schema, self.values) if has_runs else None
+        self.begin(rng, hyperparameters)
 
     def start_at(self, rng, hyperparameters, digits):
         """Install hyperparameters and digits (n, R) of the first rows; place the others by their conditionals."""
-        self.runs = None
+        self.runs = self.kinds = None
         self._forget(hyperparameters)
         self._sampler.seat(rng, digits)
         self.set_digits(self._sampler.digits())
@@ -84,15 +84,22 @@ class Chain:
         self.is_settled = False
         self.set_hyperparameters(hyperparameters)
 
-    def begin(self, rng, hyperparameters):
-        """One start."""
+    def begin(self, rng, hyperparameters, run=0):
+        """One start; runs take turns in where leaves over several columns are open (`kinds_of_runs`)."""
         self._forget(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
-            self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng))
+            self.open_joints(run)
+            is_open = None if self.sampler.net.joints is None else self.sampler.net.joints.is_open
+            self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng, is_open))
         else:
             self.sampler.draw_prior(rng)
             self.set_digits(self.sampler.digits())
+
+    def open_joints(self, run):
+        """Open those leaves over several columns that a run has, where chains are made of several."""
+        if self.sampler.net.joints is not None and self.kinds is not None:
+            self.sampler.open_joints(self.kinds[run % len(self.kinds)])
 
     def set_digits(self, digits):
         """Install assignments."""

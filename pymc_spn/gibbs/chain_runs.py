@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-MOST_RUNS = 8
+MOST_RUNS = 4
 FEWEST_SWEEPS = 125  # of the tuning of a run: after fewer it still is on its way
 
 
@@ -57,7 +57,7 @@ class ChainRuns:
     """
 
     def __init__(self, n_runs: int, tune: int, draws: int, hyperparameters: Any) -> None:
-        self.n_runs, self.tune, self.draws, self.n_sweeps = n_runs, tune, draws, 0
+        self.n_runs, self.tune, self.draws, self.n_sweeps, self.present = n_runs, tune, draws, 0, 0
         self.first = tuple(np.array(h) for h in hyperparameters)
         self.states: list[ChainState] = []
         self.is_drawing = False
@@ -66,14 +66,16 @@ class ChainRuns:
         """Go on to the next run where the share of the present one is used up."""
         n_sweeps = self.draws if self.is_drawing else self.tune
         run = self.n_sweeps * self.n_runs // n_sweeps
+        self.present = min(run, self.n_runs - 1)
         if 0 < run < self.n_runs and (self.n_sweeps - 1) * self.n_runs // n_sweeps < run:
             if self.is_drawing:
                 if run < len(self.states):
                     restore(chain, self.states[run])
+                    chain.open_joints(run)
                     chain.plan()
             else:
                 self.states.append(state_of(chain))
-                chain.begin(rng, self.first)
+                chain.begin(rng, self.first, len(self.states))
         self.n_sweeps += 1
 
     def begin_draws(self, chain: Any) -> None:
@@ -81,4 +83,5 @@ class ChainRuns:
         if not self.is_drawing:
             self.states.append(state_of(chain))
             restore(chain, self.states[0])
-            self.is_drawing, self.n_sweeps = True, 0
+            chain.open_joints(0)
+            self.is_drawing, self.n_sweeps, self.present = True, 0, 0

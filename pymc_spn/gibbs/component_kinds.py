@@ -25,6 +25,7 @@ class Move(NamedTuple):
     """A move that is under way, of at most L rows: the present seating and the proposed one."""
 
     at: np.ndarray  # (7,) the numbers above
+    n_kinds: np.ndarray  # (R,) of new children
     regions: np.ndarray  # whose sum nodes have children that move
     budget: np.ndarray  # (1,) rows: a move of more is made with the probability budget / rows
     rows: np.ndarray  # (L,) in their order
@@ -43,7 +44,7 @@ class Move(NamedTuple):
     observed: np.ndarray  # (P,) its cells there
 
 
-def build_move(tree, slots, coded, table, largest, budget):
+def build_move(tree, joints, slots, coded, table, largest, budget):
     """Room for moves of as many rows.
 
     The regions are those with leaves over several columns in them or below: elsewhere rows by themselves go far.
@@ -52,6 +53,7 @@ def build_move(tree, slots, coded, table, largest, budget):
     seats = 2, n_rows, slots.shape[1]
     return Move(
         at=np.zeros(7, np.int64),
+        n_kinds=tree.n_prior - (~joints.is_open & (joints.split >= 0)),  # a leaf over all columns is the last kind
         regions=np.flatnonzero((tree.n_prior > 0) & (tree.column < 0)),
         budget=np.full(1, float(budget)),
         rows=np.zeros(n_rows, np.int64),
@@ -87,7 +89,7 @@ def draw_kinds(rng, tree, move):
     for child in range(2):
         for r in range(top, tree.subtree_end[top]):
             held = r == top or (tree.n_prior[r] > 0 and tree.column[r] < 0 and rng.random() < HELD)
-            move.kind[child, r] = int(rng.random() * tree.n_prior[r]) if held else -1
+            move.kind[child, r] = int(rng.random() * move.n_kinds[r]) if held else -1
             move.is_held[child, r] = held and is_below(tree, move, child, r)
 
 
@@ -121,7 +123,7 @@ def weigh_kinds(tree, edges, nodes, move, child, top_slot):
                 if tree.split[tree.parts[at]] == move.kind[child, r]:
                     move.value[r] *= move.value[tree.parts[at]]
             if r > top:
-                move.value[r] = 1.0 - HELD + HELD / tree.n_prior[r] * move.value[r]
+                move.value[r] = 1.0 - HELD + HELD / move.n_kinds[r] * move.value[r]
     return math.log(move.value[top])
 
 

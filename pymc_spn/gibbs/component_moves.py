@@ -140,7 +140,9 @@ def offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, logs, s
         else:
             is_open = slot >= 0 or (child == 0 and t == 0)
         if is_open:
-            mass = edges.weight[edges.begin[top] + slot] if slot >= 0 else masses.total[top]
+            # of all kinds those are proposed that are open
+            new = masses.total[top] * move.n_kinds[top] / tree.n_prior[top]
+            mass = edges.weight[edges.begin[top] + slot] if slot >= 0 else new
             value = value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, logs)
             move.offer[child] = math.log(mass) + value + shift
 

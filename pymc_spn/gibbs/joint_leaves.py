@@ -54,6 +54,7 @@ class JointScratch(NamedTuple):
 class Joints(NamedTuple):
     """Leaves over several columns of one network: R regions, K columns of the regions that have them, J slots."""
 
+    is_open: np.ndarray  # (R,) bool, whether new ones may come
     split: np.ndarray  # (R,) number of the leaf among the splits of the region, -1 where it has none
     column_ptr: np.ndarray  # (R+1,) columns of region r: column[column_ptr[r]:column_ptr[r+1]], none without leaves
     column: np.ndarray  # (K,)
@@ -103,6 +104,7 @@ def build_joints(structure, compiled, capacity):
     n_slots = np.where(has, capacity, 0)
     triangles = size * (size + 1) // 2
     return Joints(
+        is_open=np.ones(has.size, np.bool_),
         split=np.where(has, structure.n_splits, -1),
         column_ptr=np.concatenate([[0], np.cumsum(size)]),
         column=column,
@@ -310,7 +312,8 @@ def evaluate_joints(tree, palette, edges, joints, scratch, y):
             joints.scratch.x[j] = y[palette.place_ptr[joints.column[first + j]]] - joints.centre[first + j]
         n_seen = observed_first(d, joints.scratch.x, joints.scratch.order)
         begin = joints.slot_begin[r]
-        joints.scratch.log_value[begin + joints.split[r]] = log_of_new(joints, r, n_seen)
+        new = log_of_new(joints, r, n_seen) if joints.is_open[r] else -math.inf
+        joints.scratch.log_value[begin + joints.split[r]] = new
         for slot in range(tree.n_prior[r], edges.top[r]):
             log_value = -math.inf
             if edges.weight[edges.begin[r] + slot] > 0.0 and is_joint_edge(edges, joints, r, slot):

@@ -303,7 +303,7 @@ def resized(network, structure, compiled, capacity):
     other = build_network(structure, compiled, n_rows, capacity)
     priors = {name: getattr(network.palette, name) for name in ("prior", "half_step")}
     if network.joints is not None:
-        other.joints.psi0[:] = network.joints.psi0
+        other.joints.psi0[:], other.joints.is_open[:] = network.joints.psi0, network.joints.is_open
     return other._replace(palette=other.palette._replace(**priors), masses=network.masses)
 
 

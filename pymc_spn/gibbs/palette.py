@@ -154,6 +154,16 @@ def _completed(column, entry, observed, grid):
     return replace(entry, probabilities=tuple(centre.tolist()))
 
 
+def taken_centres(columns, values, palette, grids):
+    """Which of all palette entries (E,) have the centre that they take from their column where none is given."""
+    found = []
+    for column, own, entries, grid in zip(columns, values.T, palette, grids, strict=True):
+        for entry in entries:
+            centre = {name: None for name in ("mean", "log_mean", "probabilities") if hasattr(entry, name)}
+            found.append(_completed(column, replace(entry, **centre), own[~np.isnan(own)], grid) == entry)
+    return np.array(found)
+
+
 def n_levels_of(column):
     """Levels of a binary, ordinal or categorical column."""
     return 2 if column.kind == "binary" else len(column.levels)

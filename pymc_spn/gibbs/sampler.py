@@ -71,6 +71,11 @@ class Sampler:
         if self.net.joints is not None:
             self.filled = np.where(np.isnan(self.table), self.compiled.joint_constants[:, 0], self.table)
 
+    def open_joints(self, is_open):
+        """Say in which regions (R,) new leaves over several columns may come."""
+        self.net.joints.is_open[:] = is_open
+        self.moves = None
+
     def set_hyperparameters(self, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale=None):
         """Install concentrations (2,) and the leaf hyperparameters (D,) each; without covariance scales they are 1."""
         if covariance_scale is None:
@@ -196,7 +201,9 @@ class Sampler:
         edges = self.net.edges
         if self.moves is None:
             budget = len(self.coded) / COMPONENT_MOVES
-            self.moves = build_move(self.net.tree, self.slots, self.coded, self.table, MOST_ROWS, budget)
+            self.moves = build_move(
+                self.net.tree, self.net.joints, self.slots, self.coded, self.table, MOST_ROWS, budget
+            )
         if self.moves.number.size != edges.n_data.size:
             self.moves = self.moves._replace(number=np.zeros(edges.n_data.size, self.slots.dtype))
         self.moves.at[LEFT] = COMPONENT_MOVES

@@ -20,6 +20,7 @@ from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.tables.resolution import are_clumped
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -28,12 +29,12 @@ RARE = 0.25  # of the rows of a mean cluster: levels with less are rare
 MAX_DEPTH = 1  # deeper sum nodes start with one child: finer starts occupy ten times the nodes, and sweeps must undo it
 
 
-def kmeans_digits(structure, compiled, coded, rng):
+def kmeans_digits(structure, compiled, coded, rng, is_open):
     """Digits (N, R) from recursive k-means: rows of the upper sum nodes are clustered on the node's columns.
 
     Coded columns are put on unit scale, levels count as indicators, missing cells stand at the mean. Where products
-    split differently, the clusters of a node go through the splits in turn. Where leaves can be over several columns,
-    all clusters are such leaves.
+    split differently, the clusters of a node go through the splits in turn. Where leaves over several columns are open
+    ((R,) bool), all clusters are such leaves.
     """
     entries = np.ones(structure.n_regions, np.int64)
     entries[structure.leaf_region] = np.diff(compiled.entry_ptr)[structure.leaf_column]
@@ -42,14 +43,28 @@ def kmeans_digits(structure, compiled, coded, rng):
     copies = np.where(finite, np.maximum(structure.n_children // entries, 1), N_CLUSTERS)
     copies[structure.depth > MAX_DEPTH] = 1
     digits = zeros_apart(structure, compiled, coded, cluster_regions(structure, compiled, coded, copies, entries, rng))
+    digits = among_kinds(structure, compiled, digits)
     below = np.zeros(structure.n_regions, np.bool_)
-    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint)):
+    for r in np.flatnonzero(False if is_open is None else joint_regions(structure, compiled.is_joint) & is_open):
         if not below[r]:
-            n_splits = structure.n_splits[r]
-            digits[:, r] = np.where(digits[:, r] < 0, -1, digits[:, r] * (n_splits + 1) + n_splits)
+            n_kinds = structure.n_splits[r] + 1
+            digits[:, r] = np.where(digits[:, r] < 0, -1, (digits[:, r] // n_kinds) * n_kinds + n_kinds - 1)
             below[r + 1 : structure.subtree_end[r]] = True
     digits[:, below] = -1
     return digits
+
+
+def kinds_of_runs(schema, values):
+    """Regions ((R,) bool) where leaves over several columns are open, of each kind of run.
+
+    In some runs these leaves hold no column whose values come again and again, in others any, in others there are none.
+    None of the kinds is best on all tables, a few hundred sweeps do not lead from one to another, and even where all is
+    open the others are hardly found. So runs take turns, and are weighed by what they predict.
+    """
+    able = schema.compiled.is_joint
+    columns = able & ~are_clumped(values, schema.resolution), able, np.zeros(able.size, np.bool_)
+    kinds = [joint_regions(schema.structure, own) for own in columns]
+    return [kind for i, kind in enumerate(kinds) if not any(np.array_equal(kind, k) for k in kinds[:i])]
 
 
 def among_kinds(structure, compiled, digits):

@@ -13,7 +13,7 @@ from pymc_spn.indian_chefs.belief_network_schema import (
     BeliefNetworkSchema,
 )
 from pymc_spn.indian_chefs.draw_checks import check_parameters, check_scalar
-from pymc_spn.indian_chefs.graph_draws import ADVICE, GraphDraws
+from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.known_cells import Known
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
 from pymc_spn.indian_chefs.network_questions import ASKING, RowQuestions
@@ -117,7 +117,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
             check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
             post = cls(schema, parameters, graphs, _kept(idata, schema), _log_data(idata, schema, graphs))
         if post._mixing is not None:
-            post._mixing.warn(schema.name, ADVICE)
+            post._mixing.warn(schema.name)
         return post
 
     @classmethod

@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-ADVICE = (
-    "Graphs move slowly: run longer chains or more sweeps for each draw (sweeps= of the step). summary() of the "
-    "GraphDraws says which functions of the graph differ; densities and fantasy data agree between chains sooner than "
-    "graphs"
-)
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
 SCALARS = (
     "n_nodes",
@@ -270,7 +265,7 @@ class GraphDraws(NotebookRepr):
 
     def _warn_of_chains(self, name: str) -> None:
         if self._mixing is not None:
-            self._mixing.warn(name, ADVICE)
+            self._mixing.warn(name)
 
     @cached_property
     def _paths(self) -> np.ndarray:

@@ -138,67 +138,6 @@ def expected_graph(
     return xr.Dataset(values, attrs={"exactness": "numerical", "tolerance": 1e-10})
 
 
-def gamma_for_nodes(
-    expected_nodes: float,
-    alpha: float,
-    n_observed: int,
-    reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
-    base: float | Mapping[str, float] | None = None,
-) -> float:
-    """The gamma at which the expected number of nodes, hidden and observed, has a given value.
-
-    Parameters
-    ----------
-    expected_nodes : float
-        Above `n_observed`.
-    alpha : float
-    n_observed : int
-    reputations, base
-        As in `expected_graph`.
-
-    Returns
-    -------
-    float
-        To a relative accuracy of 1e-10.
-
-    Raises
-    ------
-    ValueError
-        Arguments out of range, or a distribution with more than 1e-10 of its mass beyond 4096 nodes.
-
-    Examples
-    --------
-    >>> round(float(ps.indian_chefs.gamma_for_nodes(5.0, alpha=1.0, n_observed=2)), 3)
-    1.603
-    """
-    from scipy.optimize import brentq
-
-    names = check_nodes(n_observed, argument="n_observed")
-    measure = check_base(base)
-    theta = check_reputations(reputations, names, measure)
-    alpha, target = check_positive("alpha", alpha), check_positive("expected_nodes", expected_nodes)
-    if target <= len(names):
-        raise ValueError(f"expected_nodes must be above the number of observed nodes, {len(names)}; got {target:g}")
-
-    def surplus(gamma: float, room: int) -> float:
-        """Mean of the number of nodes; numbers beyond the room count as the room and one. It grows."""
-        law = _evolve(theta, _rates(alpha, gamma, room), room, measure)[0]
-        return float(np.arange(room + 1) @ law) + (room + 1) * (1.0 - law.sum()) - target
-
-    room = 64 + 4 * math.ceil(target)
-    while room <= MOST_NODES:
-        high = 0.25
-        while surplus(high, room) < 0.0:
-            high *= 2.0
-        gamma = float(brentq(surplus, 0.0, high, args=(room,), xtol=1e-300, rtol=1e-12))
-        if 1.0 - _evolve(theta, _rates(alpha, gamma, room), room, measure)[0].sum() < 1e-10:
-            return gamma
-        room *= 2
-    raise ValueError(
-        f"expected_nodes = {target:g} with alpha = {alpha:g} leaves a probability above 1e-10 beyond {MOST_NODES} nodes"
-    )
-
-
 def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
     if gamma > LARGEST_GAMMA:
         raise ValueError(f"gamma must be at most {LARGEST_GAMMA:g} for the law of the number of nodes; got {gamma:g}")

@@ -156,7 +156,8 @@ class Exponential(MeanEntry):
     def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
         """Log density of a leaf with parameters (..., 1), the rate."""
         rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
-        return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))
+        with np.errstate(divide="ignore"):  # a rate may be drawn below all floating-point numbers
+            return np.where(x < 0, -np.inf, np.log(rate) - rate * np.where(x < 0, 0.0, x))
 
     @staticmethod
     def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:

@@ -16,6 +16,7 @@ from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.record import SAVED, labelled_variables, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
+from pymc_spn.networks.records.run_weights import FEWEST, by_run, members
 from pymc_spn.networks.row_similarity import TrainingRowSimilarity
 from pymc_spn.networks.stored_queries import read_draws, read_law, written_law
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -25,6 +26,7 @@ from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import SIMULATION
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 FEWEST_DRAWS = 400  # that answer by default
 DRAWS_OF_SIZE = 4  # and for each of the effective size: an average over them has hardly more error than over all
 
-SHOWN_ROWS = 20
+SHOWN_ROWS, SHOWN_WEIGHTS = 20, 4
 
 
 class SPNPosterior(TrainingRowSimilarity):
@@ -74,6 +76,7 @@ class SPNPosterior(TrainingRowSimilarity):
         idata: "xr.DataTree | str | PathLike[str]",
         name: str | None = None,
         max_draws: int | Literal["auto"] | None = "auto",
+        weights: Literal["auto", "equal"] = "auto",
     ) -> "SPNPosterior":
         """Read the result of ``pm.sample``, or what `save` wrote.
 
@@ -87,6 +90,9 @@ class SPNPosterior(TrainingRowSimilarity):
             four times the effective size of the log joint, 400 at least, or of a saved posterior those that it had.
             Where they are not all, the attribute ``draws`` of answers says how many. Answers for each draw
             (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` take all draws in any case.
+        weights : {"auto", "equal"}
+            Of the runs that the chains are made of. "auto" weighs them as `stacked` does where they have not met by the
+            log density of rows, which is said, and equally elsewhere. A saved posterior has those that it had.
 
         Returns
         -------
@@ -98,13 +104,14 @@ class SPNPosterior(TrainingRowSimilarity):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no sum-product network, or several and no name is given, or `max_draws` is not an integer of at
-            least 1.
+            If it holds no sum-product network, or several and no name is given, `max_draws` is not an integer of at
+            least 1, or `weights` is not one of those.
 
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+            If R-hat of the log density of rows over runs is above 1.1 or its effective size below 50. If draws are
+            fewer than 100 in all, that of the log joint, over two chains of 50 draws or more.
 
         Examples
         --------
@@ -112,12 +119,15 @@ class SPNPosterior(TrainingRowSimilarity):
         >>> [column.name for column in post.columns]
         ['age', 'income', 'job']
         """
+        if weights not in ("auto", "equal"):
+            raise ValueError(f'weights must be "auto" or "equal", got {quoted(weights)}')
         with reading(idata) as idata:
             states = RecordedStates(read_record(idata, name))
             saved = idata.attrs.get(SAVED)
             post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
             own = None if saved is None else read_draws(saved)
-        post._warn_of_chains()
+        if saved is None and weights == "auto":
+            post = post._weighted()
         return post._with(states.some(_draws_of_chain(max_draws, states, post._mixing, own)))
 
     def _with(self, states: RecordedStates) -> "SPNPosterior":
@@ -179,14 +189,15 @@ class SPNPosterior(TrainingRowSimilarity):
         save_tree(write_record(whole._states.record, query, chosen), path)
 
     def _facts(self) -> Facts:
-        marks, is_stacked = self._with_all_draws._law.marks, np.any(self._first.chosen)
-        used = self._law.marks.used
-        shares = ", ".join(f"{w:.2f}" for w in self.chain_weights.values) if is_stacked else ""
+        marks, used = self._with_all_draws._law.marks, self._law.marks.used
+        shares = np.sort(self.run_weights.values.ravel())[::-1] if np.any(self._first.chosen) else ()
+        few = ", ".join(f"{w:.2f}" for w in shares[:SHOWN_WEIGHTS]) + (", ..." if len(shares) > SHOWN_WEIGHTS else "")
         answers = f"answers from {used}" if used else ""
         draws = f"{len(marks.chains)} chains of {len(marks.draws)} draws"
+        mixing = "; ".join(str(m) for m in (self._mixing_of_rows, self._mixing) if m is not None)
         return self._said(
-            {"draws": ", ".join(filter(None, (draws, answers))) + (f" weighed by {shares}" if shares else "")},
-            {LATER: str(self._mixing or "")},
+            {"draws": ", ".join(filter(None, (draws, answers))) + (f", runs weighed by {few}" if len(shares) else "")},
+            {LATER: mixing},
         )
 
     def _gaps(self) -> np.ndarray:
@@ -198,11 +209,38 @@ class SPNPosterior(TrainingRowSimilarity):
     def _mixing(self) -> Mixing | None:
         """Of the log joints of all draws; None where these were not recorded."""
         values = self._states.record.log_joint
-        return None if values is None else Mixing.of(values)
+        return None if values is None else Mixing.of(by_run(values, self._states.record.runs), units="runs")
 
-    def _warn_of_chains(self) -> None:
-        if self._mixing is not None and not np.any(self._first.chosen):
-            self._mixing.warn(self.name, ADVICE)
+    @property
+    def _mixing_of_rows(self) -> Mixing | None:
+        """Of the log density of rows, once it was worked out."""
+        found = self._with_all_draws._states.__dict__.get("found_of_runs")
+        return found and found.mixing
+
+    def _weighted(self) -> "SPNPosterior":
+        """The posterior with the weights of `stacked` where the runs have not met, which is said."""
+        found = self._states.found_of_runs
+        if found is None or not found.mixing.is_known:
+            if self._mixing is not None:
+                self._mixing.warn(self.name)
+            return self
+        if found.mixing.has_met:
+            return self
+        weights = found.weights()
+        gain, error = found.gain(weights)
+        found.mixing.warn(
+            self.name,
+            f"answers weigh the runs by how well each predicts rows left out: {gain:.2f} +- {error:.2f} nats a row "
+            f'better than equal weights (weights="equal")',
+        )
+        return self._of_runs(weights)
+
+    def _of_runs(self, weights: np.ndarray) -> "SPNPosterior":
+        """The posterior whose runs have these weights (K,)."""
+        log_weights = np.zeros(self._states.n_draws)
+        for own, weight in zip(members(self._states.record.runs).values(), weights, strict=True):
+            log_weights[own] = np.log(max(weight, 1e-300) / own.size)
+        return self._of(RecordedLaw(self._states, chosen=log_weights))
 
     def diagnose(
         self,
@@ -252,49 +290,47 @@ class SPNPosterior(TrainingRowSimilarity):
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
         with counted("Asking every draw", progressbar):
-            found = diagnosis_of_chains(self, questions, df, max_rows)
+            found = diagnosis_of_runs(self, questions, df, max_rows)
         return labelled_frame_of_kind(found, self.columns[0].frame, "quantity")
 
     @property
-    def chain_weights(self) -> "xr.DataArray":
-        """Share (chain,) of each chain in the answers, before any condition; they sum to 1.
+    def run_weights(self) -> "xr.DataArray":
+        """Share (chain, run) of each run of each chain in the answers, before any condition; they sum to 1.
 
-        Exact as what the answers are made with; the error of choosing them, by `stacked`, is not known.
+        Exact as what the answers are made with; the error of choosing them is not known. Long chains of networks with
+        leaves over several columns are made of up to four runs, others are one run.
 
         Examples
         --------
-        >>> post.chain_weights.values
-        array([0.5, 0.5])
+        >>> float(post.run_weights.sum().round(6))
+        1.0
         """
-        chosen, n_chains = self._first.chosen, len(self._law.marks.chains)
-        shares = relative_weights(chosen).reshape(n_chains, -1).mean(axis=1) / n_chains
-        why = "stacked: the error of these weights is not known" if np.any(chosen) else "equal by definition"
-        coords = {"chain": self._law.marks.chains}
-        return self._labelled("chain_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")
+        record, chosen = self._states.record, relative_weights(self._first.chosen) / self._states.n_draws
+        shares = np.full((len(record.chains), int(record.runs.max()) + 1), np.nan)
+        for (k, run), own in members(record.runs).items():
+            shares[k, run] = chosen[own].sum()
+        why = "the error of these weights is not known" if np.any(self._first.chosen) else "equal by definition"
+        coords = {"chain": record.chains, "run": np.arange(shares.shape[1])}
+        return self._labelled("run_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")
 
     def stacked(self) -> "SPNPosterior":
-        """The posterior with chains weighed by how well they predict each training row from the others.
+        """The posterior with runs weighed by how well they predict each training row from the others.
 
-        For chains that stay in modes of their own, so that R-hat of the log joint is well above 1: equal weights are
-        then an accident of the starts. Stacking takes the weights under which the mean log of the mixture's
-        leave-one-out density is largest, by Pareto-smoothed importance sampling within each chain. Answers are those
-        of the weighted mixture, which is not the posterior; it predicts better where some chains are better than
-        others. ``mcse_chain`` takes the weights as given. Where chains agree the weights hardly matter.
+        `from_idata` does so where runs stay in modes of their own, so that R-hat of the log density of rows over runs
+        is above 1.1: equal weights are then an accident of the starts. Stacking takes the weights under which the mean
+        log of the mixture's leave-one-out density is largest, by importance sampling within each run, with one row's
+        worth of a Dirichlet prior for each run. Answers are those of the weighted mixture, which is not the posterior;
+        it predicts better where some runs are better than others. ``mcse_chain`` takes the weights as given. Where
+        runs agree the weights hardly matter.
 
         Raises
         ------
         ValueError
-            If there is one chain, or fewer than 30 recorded draws of each, or this is a condition, a marginal or
-            already weighted.
-
-        Warns
-        -----
-        UserWarning
-            If leave-one-out is unreliable for more than a twentieth of the rows.
+            If there is one run, or a run has fewer than four recorded draws, or this is a condition or a marginal.
 
         Examples
         --------
-        >>> float(post.stacked().chain_weights.sum().round(6))
+        >>> float(post.stacked().run_weights.sum().round(6))
         1.0
 
         References
@@ -302,20 +338,15 @@ class SPNPosterior(TrainingRowSimilarity):
         Yao, Vehtari and Gelman (2022), Stacking for non-mixing Bayesian computations: the curse and blessing of
         multimodal posteriors, JMLR 23(79), section 2.
         """
-        from pymc_spn.networks.records.chain_weights import FEWEST, stacking_weights
-
-        whole = self._with_all_draws
-        n_chains, n_draws = len(whole._law.marks.chains), len(whole._law.marks.draws)
-        if n_chains < 2:
-            raise ValueError(f"stacked needs at least two chains, this posterior has {n_chains}")
-        if n_draws < FEWEST:
-            raise ValueError(f"stacked needs at least {FEWEST} recorded draws a chain, this posterior has {n_draws}")
         if not self._first.is_as_sampled:
-            raise ValueError("stacked needs the posterior as sampled, no condition, marginal or weights")
-        logs = whole._states.leave_one_out()
-        weights = stacking_weights(logs.reshape(n_chains, -1, logs.shape[1]))
-        log_weights = np.repeat(np.log(np.maximum(weights, 1e-300)), len(self._law.marks.draws))
-        return self._of(RecordedLaw(self._states, chosen=log_weights))
+            raise ValueError("stacked needs the posterior as sampled, no condition or marginal")
+        found = (self._states.whole or self._states).found_of_runs
+        if found is None:
+            raise ValueError(
+                f"stacked needs two runs of at least {FEWEST} recorded draws; this posterior has "
+                f"{self._with_all_draws._states.n_draws} draws of {self.run_weights.size} runs"
+            )
+        return self._of_runs(found.weights())
 
     # ---- training rows
 
@@ -537,14 +568,7 @@ def _draws_of_chain(
     return -(-checked_count("max_draws", max_draws, least=1) // n_chains)
 
 
-ADVICE = (
-    "Tune longer, or run more sweeps for each draw (step=ps.steps.TopDownSPNStep(sweeps=5)); if they still stay apart, "
-    "post.stacked() weighs the chains by how well they predict each row from the others. post.diagnose() says which "
-    "answers are concerned"
-)
-
-
-def diagnosis_of_chains(post: Any, questions: Questions | None, df: Any, max_rows: int) -> pd.DataFrame:
+def diagnosis_of_runs(post: Any, questions: Questions | None, df: Any, max_rows: int) -> pd.DataFrame:
     """The table of `SPNPosterior.diagnose`."""
     import xarray as xr
 
@@ -563,7 +587,18 @@ def diagnosis_of_chains(post: Any, questions: Questions | None, df: Any, max_row
         own["log_density, mean of rows"] = logs.mean("row")
         shown = np.unique(np.linspace(0, logs.sizes["row"] - 1, min(n_shown, logs.sizes["row"])).round().astype(int))
         own["log_density"] = logs.isel(row=shown)
-    return diagnosis(post, questions, own)
+    runs = post._with_all_draws._states.record.runs
+    own = {name: _over_runs(values, runs) for name, values in own.items()}
+    return diagnosis(post, questions, own, lambda values: _over_runs(values, runs))
+
+
+def _over_runs(values: Any, runs: np.ndarray) -> Any:
+    """Answers (chain, draw, ...) as those of runs, where they have these dimensions."""
+    if not {"chain", "draw"} <= set(getattr(values, "dims", ())):
+        return values
+    values = values.transpose("chain", "draw", ...)
+    coords = {d: values[d] for d in values.dims[2:]}
+    return type(values)(by_run(values.values, runs), dims=values.dims, coords=coords)
 
 
 def simulated_tables(post: Any, random_seed: Any) -> "xr.DataTree":

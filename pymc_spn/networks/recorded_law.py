@@ -37,6 +37,7 @@ from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.networks.records.run_weights import members
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import choose_draws, effective_draws, fewer_draws, relative_weights
 
@@ -99,8 +100,8 @@ class RecordedLaw(GridLaw):
 
     @property
     def is_as_sampled(self) -> bool:
-        """Whether nothing is known, no column summed out and no draw weighed."""
-        return len(self.kept) == len(self.schema.columns) and not self.is_weighted
+        """Whether nothing is known and no column summed out, however draws are weighed."""
+        return len(self.kept) == len(self.schema.columns) and not self.told
 
     def is_same(self, other: Law) -> bool:
         """See `Law`."""
@@ -148,9 +149,11 @@ class RecordedLaw(GridLaw):
         return RecordedLaw(self.states, self.kept, self.evidence, fewer_draws(self.chosen, n))
 
     def in_states(self, states: RecordedStates) -> "RecordedLaw":
-        """The same law of more or fewer draws of the same chains; within a chain all weigh the same."""
-        of_chains = self.chosen.reshape(len(self.marks.chains), -1)[:, 0]
-        chosen = np.repeat(of_chains, len(states.record.draws))
+        """The same law of more or fewer draws of the same chains; within a run all weigh the same."""
+        old, new = members(self.states.record.runs), members(states.record.runs)
+        chosen = np.zeros(states.n_draws)
+        for run, here in new.items() if np.any(self.chosen) else ():
+            chosen[here] = self.chosen[old[run][0]] + np.log(old[run].size / here.size)
         return RecordedLaw(states, self.kept, self.evidence, chosen)
 
     def mixed(self, parts: Sequence[Law]) -> MixedLaw:
@@ -338,11 +341,12 @@ class RecordedLaw(GridLaw):
         return found._replace(upper_bound=found.upper_bound - float(logsumexp(self.log_weights)))
 
     def thinned(self, n: int) -> "RecordedLaw":
-        """See `Law`: draws evenly spaced in each chain, unless those of a chain weigh differently."""
-        of_chains, chains = self.chosen.reshape(len(self.marks.chains), -1), len(self.marks.chains)
-        if self.n_circuits <= 2 * n or np.any(of_chains != of_chains[:, :1]):
+        """See `Law`: draws evenly spaced in each chain, unless those of a run weigh differently."""
+        if self.n_circuits <= 2 * n or any(
+            np.ptp(self.chosen[own]) > 0.0 for own in members(self.states.record.runs).values()
+        ):
             return self
-        return self.in_states(self.states.some(-(-n // chains)))
+        return self.in_states(self.states.some(-(-n // len(self.marks.chains))))
 
     # ---- refusals
 

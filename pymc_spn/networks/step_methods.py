@@ -64,7 +64,7 @@ class TopDownSPNStep(OwnerStep):
         Variables of `SPN`; all of them by default.
     kernel : {"exact", "published"}
         ``exact``: collapsed Gibbs, no rejection. If leaves are over several columns, it divides a chain into up to
-        eight runs. There is one run for each 125 sweeps of tuning, each from a k-means start of its own. There are as
+        four runs. There is one run for each 125 sweeps of tuning, each from a k-means start of its own. There are as
         many blocks of draws, and each goes on from one of the runs. There is one run if ``start`` is not "kmeans",
         cells are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model.
         ``published``: Algorithm 1 of the paper with a state at every sum node.
@@ -167,6 +167,7 @@ class TopDownSPNStep(OwnerStep):
             f"{self.spn}_moved": (np.float64, []),
             f"{self.spn}_occupied_nodes": (np.int32, []),
             f"{self.spn}_occupied_leaves": (np.int32, []),
+            f"{self.spn}_run": (np.int16, []),
             f"{self.spn}_seconds": (np.float64, []),
         }
         if self.cells is not None:
@@ -311,6 +312,7 @@ class TopDownSPNStep(OwnerStep):
             f"{self.spn}_moved": moved,
             f"{self.spn}_occupied_nodes": int(state[1]),
             f"{self.spn}_occupied_leaves": int(state[3]),
+            f"{self.spn}_run": 0 if chain.runs is None else chain.runs.present,
             f"{self.spn}_seconds": time.perf_counter() - begin,
         }
         if self.cells is not None:

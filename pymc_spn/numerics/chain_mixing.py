@@ -19,6 +19,10 @@ LARGEST_R_HAT = 1.1
 SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a mean is a guess itself
 MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
 FEWEST_DRAWS = 50  # of each chain: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
+REMEDY = (
+    "Tune longer, with more chains (tune= and chains= of pm.sample). 'My R-hat is high' in the documentation says what "
+    "else helps, and what PyMC's own warning means"
+)
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 
 
@@ -57,6 +61,8 @@ class Mixing:
     n_chains, n_draws : int
     r_hat, size : float
         NaN where they are not defined.
+    units : str
+        What the chains are: chains, or the runs that these are made of.
     """
 
     what: str
@@ -64,13 +70,14 @@ class Mixing:
     n_draws: int
     r_hat: float
     size: float
+    units: str = "chains"
 
     @classmethod
-    def of(cls, values: np.ndarray, what: str = "log joint") -> "Mixing":
+    def of(cls, values: np.ndarray, what: str = "log joint", units: str = "chains") -> "Mixing":
         """Of numbers (chain, draw)."""
         (r_hat,), (size,) = r_hat_and_size(np.asarray(values, np.float64)[:, :, None])
         n_chains, n_draws = values.shape
-        return cls(what, n_chains, n_draws, float(r_hat), float(size))
+        return cls(what, n_chains, n_draws, float(r_hat), float(size), units)
 
     def __str__(self) -> str:
         size = f"effective size {self.size:,.0f}"
@@ -80,33 +87,44 @@ class Mixing:
             return f"{self.what}: {size}, R-hat needs two chains"
         return f"{self.what}: R-hat {self.r_hat:.2f}, {size}"
 
-    def warn(self, name: str, advice: str) -> None:
-        """Warn where R-hat is above 1.1 or the effective size below 50, of two chains of 50 draws at least.
+    @property
+    def is_known(self) -> bool:
+        """Whether draws are enough to say it: two chains of 50 draws, or runs of 100 in all."""
+        fewest = FEWEST_DRAWS if self.units == "chains" else 2 * FEWEST_DRAWS / max(self.n_chains, 1)
+        return self.n_chains > 1 and self.n_draws >= fewest
 
-        Of less than 200 draws it may be as small as a quarter of them.
+    @property
+    def has_met(self) -> bool:
+        """The one rule: R-hat at most 1.1, effective size at least 50; True where it is not known.
 
-        R-hat cannot tell where each chain is made of several runs that stay apart: then the effective size is small.
+        Of less than 200 draws the size may be as small as a quarter of them.
+        """
+        if not self.is_known:
+            return True
+        is_small = self.size < min(SMALLEST_SIZE, self.n_chains * self.n_draws / MOST_TO_ONE)
+        return not (self.r_hat > LARGEST_R_HAT or is_small)
+
+    def warn(self, name: str, so: str = "") -> None:
+        """Warn where the rule does not hold.
 
         Parameters
         ----------
         name : str
             Of the variable.
-        advice : str
-            What helps in its family.
+        so : str
+            What answers are then, by default averages with errors that are too small.
         """
-        if self.n_chains < 2 or self.n_draws < FEWEST_DRAWS:
+        if self.has_met:
             return
-        apart = self.r_hat > LARGEST_R_HAT
-        if not apart and not self.size < min(SMALLEST_SIZE, self.n_chains * self.n_draws / MOST_TO_ONE):
-            return
-        finding = (
-            "the chains have not met, so answers average what each of them found, and their mcse_chain is too small"
-            if apart
-            else "each chain has moved between few states, so answers average those, and their mcse_chain is a guess"
+        apart, units = self.r_hat > LARGEST_R_HAT, self.units
+        finding = f"the {units} have not met" if apart else f"the {units} have moved between few states"
+        so = (
+            so
+            or f"answers average what each of them found, and their mcse_chain is {'too small' if apart else 'a guess'}"
         )
         warnings.warn(
-            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.3f} and its effective size {self.size:,.0f} over "
-            f"{self.n_chains} chains of {self.n_draws} draws: {finding}. {advice}",
+            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.2f} and its effective size {self.size:,.0f} over "
+            f"{self.n_chains} {units} of {self.n_draws} draws: {finding}, so {so}. {REMEDY}",
             ConvergenceWarning,
             skip_file_prefixes=OWN_FILES,  # at the user's line
         )

@@ -1,6 +1,6 @@
 """`TreePosterior`: what weighted decision trees say about new rows, about features and about themselves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import pandas as pd
 
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_levels
-from pymc_spn.numerics.chain_mixing import Mixing, Questions
+from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
@@ -20,12 +20,11 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
-from pymc_spn.tables.inputs import Seed, TableLike
+from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
-from pymc_spn.trees import agreement, effects
-from pymc_spn.trees.agreement import SHOWN_ROWS
+from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.features import TREE_BYTES, check_at_least, check_same_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
@@ -42,12 +41,9 @@ from pymc_spn.trees.tree import Tree
 if TYPE_CHECKING:
     import xarray as xr
 
+SHOWN_ROWS = 20
 ROUNDING = 1e-12  # of sums of probabilities of classes
 QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
-ADVICE = (
-    "Run longer chains, or more particles (step=ps.steps.ParticleGibbsTreeStep(particles=...)); where trees still "
-    "differ, ps.fit_tree weighs many islands by their evidence. post.rhat() and post.diagnose() say what differs"
-)
 
 
 class TreePosterior(NotebookRepr):
@@ -118,7 +114,7 @@ class TreePosterior(NotebookRepr):
             joint = read_log_joint(idata, post._draws)
         if joint is not None:  # as it was recorded, without a look at the training rows
             mixing = post.__dict__["_mixing"] = Mixing.of(joint)
-            mixing.warn(post._draws.name, ADVICE)
+            mixing.warn(post._draws.name)
         return post
 
     def save(self, path: "str | PathLike[str]") -> None:
@@ -998,75 +994,47 @@ class TreePosterior(NotebookRepr):
         values, coded = self._scored(X, y)
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
         with counted("Asking every tree", progressbar):
-            found = agreement.diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
+            found = diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
         return labelled_frame_of_kind(found, self._draws.features.frame, "quantity")
 
-    def tree_distance(
-        self,
-        numbers: Sequence[int] | None = None,
-        n_pairs: int = 2000,
-        random_seed: Seed | None = None,
-        progressbar: bool = True,
-    ) -> "xr.DataArray":
-        """Share of pairs of training rows that one tree joins in a leaf and the other separates (one minus Rand).
 
-        Parameters
-        ----------
-        numbers : sequence of int, optional
-            Which trees; all by default.
-        n_pairs : int
-            Pairs of rows drawn at random; all pairs where there are not more.
-        random_seed : int, Generator or None
-            None draws other pairs in every call.
-        progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
+def diagnosis_of_trees(
+    post: Any, questions: Questions | None, values: np.ndarray, y: np.ndarray, rows: Any, max_rows: int
+) -> "pd.DataFrame":
+    """The table of `TreePosterior.diagnose`; values, responses and labels are those of the rows."""
+    import xarray as xr
 
-        Returns
-        -------
-        DataArray
-            (tree, other) float64; exact for all pairs, else with ``mcse``, the largest standard error that a share of
-            so many pairs can have.
+    draws = post._draws
+    if not draws.of_chains:
+        raise ValueError(
+            "diagnose compares the chains of pm.sample, and these trees are from none; the islands of fit_tree are "
+            "compared by log_evidence_islands and log_evidence_se"
+        )
+    chains = np.unique(draws.group)
+    shape = len(chains), draws.n_trees // len(chains)
+    logs = xr.DataArray(
+        _log_predictives(draws, values, y).reshape(*shape, len(y)),
+        dims=("chain", "draw", "row"),
+        coords={"row": list(rows)},
+    )
+    own = {"log_joint": xr.DataArray(draws.log_joint.reshape(shape), dims=("chain", "draw"))}
+    if len(y):
+        shown = np.unique(np.linspace(0, len(y) - 1, min(max_rows, len(y))).round().astype(int))
+        own |= {"log_predictive, mean of rows": logs.mean("row"), "log_predictive": logs.isel(row=shown)}
 
-        Raises
-        ------
-        ValueError
-            If there is no such tree, or `n_pairs` is not an integer of at least 1.
+    def by_chain(answer: Any) -> Any:
+        if "tree" not in getattr(answer, "dims", ()) or answer.sizes["tree"] != draws.n_trees:
+            return answer
+        answer = answer.transpose("tree", ...)
+        coords = {d: answer[d].values for d in answer.dims[1:]}
+        return xr.DataArray(
+            answer.values.reshape(*shape, *answer.shape[1:]), coords, ("chain", "draw", *answer.dims[1:])
+        )
 
-        Examples
-        --------
-        >>> trees.tree_distance(n_pairs=100, random_seed=1).dims
-        ('tree', 'other')
-        """
-        with counted("Comparing trees", progressbar):
-            return agreement.distances(self._draws, numbers, n_pairs, np.random.default_rng(random_seed))
+    return diagnosis(post, questions, own, by_chain)
 
-    def rhat(
-        self, X: TableLike | None = None, y: npt.ArrayLike | None = None, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """R-hat of log joint, number of leaves, depth, mean log predictive, and of the distance to a reference tree.
 
-        Parameters
-        ----------
-        X, y : optional
-            Rows and responses for the log predictive, both or neither; by default the training rows.
-        progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
-
-        Returns
-        -------
-        DataArray
-            (scalar,) float64, by the names ``log_joint``, ``leaves``, ``depth``, ``log_predictive`` and ``distance``.
-
-        Raises
-        ------
-        ValueError
-            If there are not two chains of ``pm.sample``, or only one of `X` and `y` is given.
-
-        Examples
-        --------
-        >>> ps.TreePosterior.from_idata(tree_idata).rhat().dims
-        ('scalar',)
-        """
-        values, coded = self._scored(X, y)
-        with counted("Asking every tree", progressbar):
-            return agreement.rhat(self._draws, values, coded).assign_attrs(self._mark())
+def _log_predictives(draws: "TreeDraws", values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(tree, row) log predictive density of responses under each tree."""
+    one = np.eye(draws.n_trees)
+    return np.array([log_predictive_density(draws, one[t], values, True, y) for t in each(range(draws.n_trees))])

@@ -109,8 +109,8 @@ def test_answers_use_as_many_draws_as_carry_information(tmp_path, monkeypatch):
     xr.testing.assert_identical(again.log_density(ROWS), few.condition({"x2": (0, 4)}).log_density(ROWS))
     whole = ps.SPNPosterior.from_idata(tmp_path / "few.nc", max_draws=None)
     xr.testing.assert_identical(whole.log_density(ROWS), every.condition({"x2": (0, 4)}).log_density(ROWS))
-    weights = few.stacked().chain_weights
-    np.testing.assert_allclose(weights, every.stacked().chain_weights, rtol=1e-12)
+    weights = few.stacked().run_weights
+    np.testing.assert_allclose(weights, every.stacked().run_weights, rtol=1e-12)
     size = chain_mixing.Mixing.of(tree["posterior"]["x_log_joint"].values).size
     monkeypatch.setattr(posterior, "FEWEST_DRAWS", 8)
     monkeypatch.setattr(posterior, "DRAWS_OF_SIZE", 20.0 / size)

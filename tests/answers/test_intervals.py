@@ -46,7 +46,8 @@ def posterior(schema, table, digits, h):
     """The posterior object of assignments (S, N, R), hyperparameters known."""
     n = len(digits)
     known = {k: np.tile(v, (1, n, 1)) for k, v in zip(HYPERPARAMETERS, h, strict=True)}
-    own = Record(schema, table, np.arange(len(table)), np.array([digits]), np.zeros(1, int), np.arange(n), known, {})
+    labels = np.arange(len(table)), np.array([digits]), np.zeros(1, int), np.arange(n)
+    own = Record(schema, table, *labels, known, {}, np.zeros((1, n), int))
     return weighted_posterior(RecordedStates(own))
 
 

@@ -84,7 +84,7 @@ def questions(post, rows, number, level, other):
 
 
 OF_CHAINS = {
-    "chain_weights": lambda post: post.chain_weights,
+    "run_weights": lambda post: post.run_weights,
     "log_likelihood of training rows": lambda post: post.log_likelihood()[post.name],
     "co_clustering of training rows": lambda post: post.co_clustering(),
     "row_similarity": lambda post: post.row_similarity([11]),
@@ -129,7 +129,7 @@ def marked_parts(answer):
 @pytest.mark.parametrize("kind", ["mcmc", "mcmc stacked", "variational"])
 def test_every_answer_is_marked(kind):
     if kind == "mcmc stacked":
-        asked = questions(stacked(), ROWS, "x0", "x1", "x2") | {"chain_weights": lambda: stacked().chain_weights}
+        asked = questions(stacked(), ROWS, "x0", "x1", "x2") | {"run_weights": lambda: stacked().run_weights}
     elif kind == "mcmc":
         post = sampled()
         asked = questions(post, ROWS, "x0", "x1", "x2") | {k: lambda f=f: f(post) for k, f in OF_CHAINS.items()}

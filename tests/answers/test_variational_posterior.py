@@ -324,7 +324,7 @@ def test_what_a_fit_cannot_answer_is_refused(tmp_path):
     for ask in (fitted().log_likelihood, fitted().co_clustering):
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'df'"):
             ask()
-    missing = {"draw_circuits", "top_clusters", "diagnose", "stacked", "chain_weights"}
+    missing = {"draw_circuits", "top_clusters", "diagnose", "stacked", "run_weights"}
     missing |= {"posterior_predictive", "predictive_check"}
     assert missing == {name for name in dir(ps.SPNPosterior) if not name.startswith("_")} - set(dir(fitted()))
     with pytest.raises(ValueError, match="holds no assignments"):

@@ -97,7 +97,9 @@ def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None, sweeps
     digits = np.stack([d for d, _ in draws])[None]
     own = {g: np.stack([h[i] for _, h in draws])[None] for i, g in enumerate(HYPERPARAMETERS)}
     one = np.zeros(1, np.int64)
-    record = Record(schema, train.values, np.arange(len(train.values)), digits, one, np.arange(len(draws)), own, {})
+    runs = np.zeros((1, len(draws)), np.int64)
+    labels = np.arange(len(train.values)), digits, one, np.arange(len(draws))
+    record = Record(schema, train.values, *labels, own, {}, runs)
     return SPNPosterior(RecordedLaw(RecordedStates(record))), f"{n_sweeps} sweeps"
 
 

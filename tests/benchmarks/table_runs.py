@@ -187,7 +187,9 @@ class TimedRun:
         own = {g: np.stack([s[2][i] for s in states])[None] for i, g in enumerate(HYPERPARAMETERS)}
         one, draws = np.zeros(1, np.int64), np.arange(len(states))
         rows = np.arange(len(self.train.values))
-        recorded = RecordedStates(Record(self.schema, self.train.values, rows, digits, one, draws, own, {}))
+        recorded = RecordedStates(
+            Record(self.schema, self.train.values, rows, digits, one, draws, own, {}, np.zeros((1, len(draws)), int))
+        )
         return [recorded.log_densities(t.values, {}) for t in tables]
 
 

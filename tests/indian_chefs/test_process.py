@@ -125,16 +125,6 @@ def test_the_law_at_high_rates_is_that_of_the_matrix_exponential(gamma):
     np.testing.assert_allclose(found, law, atol=1e-12)
 
 
-def test_gamma_is_found_by_the_expected_number_of_nodes():
-    for settings in ({"reputations": [None, 0.2]}, {"base": {0.5: 0.4, 1.0: 0.6}}):
-        gamma = ps.indian_chefs.gamma_for_nodes(3.5, 1.3, 2, **settings)
-        assert float(ps.indian_chefs.expected_graph(1.3, gamma, 1.0, 2, **settings).nodes) == pytest.approx(
-            3.5, abs=1e-7
-        )
-    with pytest.raises(ValueError, match="above the number of observed nodes, 2; got 2"):
-        ps.indian_chefs.gamma_for_nodes(2, 1.0, 2)
-
-
 @pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [0.8, 0.3, 0.3]])
 def test_expected_edges(reputations):
     for setting in SETTINGS[:2]:

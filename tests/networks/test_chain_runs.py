@@ -94,6 +94,32 @@ def has_runs(tune=2 * FEWEST_SWEEPS, **spn):
     return step.chain.runs is not None
 
 
+def test_runs_take_turns_in_leaves_over_several_columns():
+    """A column of few values stands beside two smooth ones: leaves of these, of all three, of none."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2)) @ [[1.0, 0.8, 0.0], [0.0, 0.6, 1.0]] + 5.0
+    x[:, 2] = x[rng.integers(0, 12, 200), 2] + rng.normal(0.0, 1e-3, 200)
+    with pm.Model() as model:
+        ps.SPN("x", observed=pd.DataFrame(x, columns=["a", "b", "c"]))
+        step = ps.steps.TopDownSPNStep(rng=0)
+    step.setup_chain(0, 3 * FEWEST_SWEEPS, 9)
+    point, held, recorded, is_open = model.initial_point(0), [], [], []
+    for n in range(3 * FEWEST_SWEEPS + 9):
+        step.tune = n < 3 * FEWEST_SWEEPS
+        point, (stats,) = step.step(point)
+        sampler = step.chain.sampler
+        joints, begin = sampler.net.joints, sampler.net.edges.begin
+        kinds = np.where(sampler.slots < 0, -2, sampler.net.edges.split[begin + np.maximum(sampler.slots, 0)])
+        if not step.tune:
+            recorded.append(stats["x_run"])
+            held.append({r for r in np.flatnonzero((kinds == joints.split).any(axis=0)) if joints.split[r] >= 0})
+            is_open.append({sampler.structure.scope(r) for r in np.flatnonzero(joints.is_open & (joints.split >= 0))})
+    smooth = next(r for r in range(sampler.structure.n_regions) if set(sampler.structure.scope(r)) == {"a", "b"})
+    assert recorded == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert held[:3] == [{smooth}] * 3 and held[6:] == [set()] * 3
+    assert {len(columns) for columns in is_open[0]} == {2} and {"c"} <= set().union(*is_open[3])
+
+
 def test_when_there_are_runs():
     assert has_runs()
     assert not has_runs(tune=FEWEST_SWEEPS)

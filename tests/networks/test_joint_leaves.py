@@ -25,12 +25,14 @@ def sampler_of(y, covariance_scale=JOINT):
     return sampler
 
 
-def excess_of_distance(y, n_draws, sweep, **settings):
+def excess_of_distance(y, n_draws, sweep, keep=lambda state: True, is_open=True, **settings):
     """Total variation between states of a chain and their enumeration, over that of as many independent draws."""
     logs = enumerated(y) if y.shape[1] == 2 else enumerated_above(y)
+    logs = {state: log for state, log in logs.items() if keep(state)}
     exact = np.exp(np.array(list(logs.values())) - logsumexp(list(logs.values())))
     place = {state: i for i, state in enumerate(logs)}
     sampler, rng, counts = sampler_of(y, **settings), np.random.default_rng(1), np.zeros(len(logs))
+    sampler.open_joints(is_open)
     for _ in range(n_draws):
         sweep(sampler, rng)
         counts[place[state_of(sampler)]] += 1
@@ -59,6 +61,25 @@ def test_states_have_the_frequencies_of_their_enumeration(name):
 def test_a_wrong_prior_scale_is_seen(n, factor):
     """The same with the prior scale of the leaves over both columns off by a half; by a fifth with more draws."""
     assert excess_of_distance(TABLES["whole"], n, Sampler.sweep, covariance_scale=factor * JOINT) > 3.0
+
+
+def is_whole(name):
+    return name[0] == "joint"
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_where_leaves_are_closed_states_have_the_rest_of_the_frequencies(closed):
+    """Leaves over all three columns, or over the two below: a run without them is the posterior given that."""
+    y = TABLES["three columns"]
+
+    def keep(state):
+        within = state if closed == 0 else (one for name in state if not is_whole(name) for one in name[2])
+        return not any(map(is_whole, within))
+
+    is_open = np.arange(sampler_of(y).structure.n_regions) != closed
+    assert excess_of_distance(y, 12_000, Sampler.sweep, keep, is_open) < 1.8
+    with pytest.raises(KeyError):  # what is open is found
+        excess_of_distance(y, 1_000, Sampler.sweep, keep)
 
 
 def test_moves_of_components_alone_reach_all_states_of_two_rows(monkeypatch):

@@ -307,8 +307,6 @@ FAMILIES = {
     "quantiles": of_trees(lambda p, **k: p.predict_quantile(FRAME[["a", "b"]], [0.1, 0.9], **k).values),
     "left out": of_trees(lambda p, **k: p.log_likelihood(**k).values),
     "trees": of_trees(lambda p, **k: p.diagnose(**k).to_numpy()),
-    "trees apart": of_trees(lambda p, **k: p.tree_distance(n_pairs=20, random_seed=1, **k).values),
-    "chains of trees": of_trees(lambda p, **k: p.rhat(**k).values),
     "evidence": of_fields(lambda p, **k: p.tree.infer(STATES, **k).marginal("z3").values),
     "configurations": of_fields(lambda p, **k: p.map(**k)["log_value"].values),
     "best": of_fields(lambda p, **k: p.kbest(3, **k)["log_value"].values),

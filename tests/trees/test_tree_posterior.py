@@ -1,7 +1,5 @@
 """Answers of a posterior over trees, from hand-made and small trees: predictions, leaves, features, distances."""
 
-import tracemalloc
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,8 +30,8 @@ def test_averages_over_trees_are_given_the_draws():
         posterior(x, values, [STUMP, [STUMP[1]]], family, groups=groups)
         for values, family in ((y, ps.leaves.NormalLeaves()), ([0, 0, 1, 1], ps.leaves.ClassLeaves(1.0)))
     )
-    averages = [levels.predict_proba(x), levels.predict(x), numbers.rhat()]
-    ones = [levels.predict_proba(x, per_draw=True), levels.log_joint, numbers.log_likelihood(), levels.tree_distance()]
+    averages = [levels.predict_proba(x), levels.predict(x)]
+    ones = [levels.predict_proba(x, per_draw=True), levels.log_joint, numbers.log_likelihood()]
     for post, answers in ((numbers, y), (levels, [0, 0, 1, 1])):
         averages += [post.variable_inclusion(), post.variable_importance(), post.partial_dependence("x0")]
         averages += [post.ice("x0"), post.log_predictive(x, answers)]
@@ -292,38 +290,6 @@ def test_a_number_names_the_feature_as_its_digits_do():
     assert post.ice(1, ["a"]).identical(post.ice("1", ["a"]))
 
 
-def test_distances_between_trees():
-    post = posterior(
-        np.array([[0.0], [1.0], [3.0], [4.0]]),
-        [0, 0, 1, 1],
-        [STUMP, [(-1, 0, 0, -1)], [(0, 0, 1, -1), *STUMP[1:]]],
-        ps.leaves.ClassLeaves(1.0),
-    )
-    d = post.tree_distance()
-    assert d.attrs["exactness"] == "exact"
-    # six pairs; the stump joins 2 of them, the leaf all, the other stump 3 (of which one with the stump)
-    np.testing.assert_allclose(d.values * 6, [[0, 4, 3], [4, 0, 3], [3, 3, 0]])
-    some = post.tree_distance([0, 2], n_pairs=3, random_seed=1)
-    assert some.shape == (2, 2) and some.attrs["exactness"] == "monte-carlo"
-
-
-def test_distances_of_many_trees_take_no_array_over_pairs_of_trees():
-    """A flag for each two trees and each pair of rows would take 180 MB here, and 32 GB of 4,000 trees."""
-    x = np.arange(100.0)[:, None]
-    stumps = [[(0, i % 99, i % 99 + 1, -1), (-1, 0, 0, -1), (-1, 0, 0, -1)] for i in range(300)]
-    post = posterior(x, [0, 1] * 50, stumps, ps.leaves.ClassLeaves(1.0))
-    post.tree_distance([0, 1])  # compiled before memory is counted
-    tracemalloc.start()
-    try:
-        found = post.tree_distance(random_seed=0)
-        assert tracemalloc.get_traced_memory()[1] < 4e7
-    finally:
-        tracemalloc.stop()
-    some = post.tree_distance([0, 17], random_seed=0)
-    np.testing.assert_array_equal(found.values[[0, 0], [0, 99]], 0.0)
-    assert some.values[0, 1] == found.values[0, 17] > 0.0
-
-
 def test_rhat_tells_chains_apart():
     rng = np.random.default_rng(0)
     x = np.array([[0.0], [1.0], [3.0], [4.0]])
@@ -331,21 +297,13 @@ def test_rhat_tells_chains_apart():
     mixed = [STUMP if rng.random() < 0.5 else leaf for _ in range(200)]
     apart = [STUMP if i < 95 or i > 195 else leaf for i in range(200)]
     groups = [0] * 100 + [1] * 100
-    good, bad = (
-        posterior(x, [0, 0, 1, 1], t, ps.leaves.ClassLeaves(1.0), groups=groups).rhat() for t in (mixed, apart)
-    )
-    assert set(good["scalar"].values) == {"log_joint", "leaves", "depth", "log_predictive", "distance"}
-    assert (good < 1.05).all() and (bad > 1.5).all()
-    with pytest.raises(ValueError, match="at least two chains"):
-        stump().rhat()
-    trees = posterior(x, [0, 0, 1, 1], apart, ps.leaves.ClassLeaves(1.0), groups=groups)
+    good, trees = (posterior(x, [0, 0, 1, 1], t, ps.leaves.ClassLeaves(1.0), groups=groups) for t in (mixed, apart))
+    assert (good.diagnose()["r_hat"] < 1.05).all() and trees.diagnose().loc["log_joint", "r_hat"] > 1.5
     found = trees.diagnose({"P(0)": lambda post: post.predict_proba(x[:2], per_draw=True).isel({"level": 0})})
-    assert found.loc["log_joint", "r_hat"] == pytest.approx(float(bad.sel(scalar="log_joint")))
     assert f"R-hat {found.loc['log_joint', 'r_hat']:.2f}" in repr(trees)
     rows = [f"log_predictive[{i}]" for i in range(4)]
     assert found.index.tolist() == ["log_joint", "log_predictive, mean of rows", *rows, "P(0)[0]", "P(0)[1]"]
-    expected = float(bad.sel(scalar="log_predictive"))
-    assert found.loc["log_predictive, mean of rows", "r_hat"] == pytest.approx(expected)
+    assert found.loc["log_predictive, mean of rows", "r_hat"] > 1.5
     assert found.loc["P(0)[0]", "r_hat"] > 1.5
 
 

@@ -15,6 +15,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.inputs import TableLike
+from pymc_spn.tables.resolution import are_clumped, resolution
 
 MAX_ROWS = 20_000  # that are looked at
 WIDE = 20  # columns of a table in which averages over columns hide what few of them say of levels
@@ -109,7 +110,9 @@ def learn_tree(
         unknown = [name for name in apart if name not in table.names]
         if unknown:
             raise ValueError(f"apart names the column {unknown[0]!r}, which is not in the table")
-        learner.apart = np.isin(table.names, list(apart))
+        able = np.isin(table.names, list(apart))
+        grids = [resolution(x) if is_able else 0.0 for x, is_able in zip(table.values.T, able, strict=True)]
+        learner.apart = [able, able & ~are_clumped(table.values, grids)]
     arrays, order = learner.learn()
     return RegionTree(columns=table.columns, order=order, n_children=np.full(len(arrays["begin"]), width), **arrays)
 
@@ -129,7 +132,7 @@ class _Learner:
     ) -> None:
         self.values, self.is_level, self.measure = values, is_level, measure
         self.n_clusters, self.min_rows, self.max_depth, self.rng = n_clusters, min_rows, max_depth, rng
-        self.apart: np.ndarray | None = None  # (D,) bool: columns that the root has a split for
+        self.apart: list[np.ndarray] = []  # (D,) bool: columns that the root has a split for
 
     def learn(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Arrays of the region tree, and the columns as its regions slice them."""
@@ -178,8 +181,8 @@ class _Learner:
                 for part, at in zip(parts, among, strict=True)
             ]
             splits.append(tuple(below))
-        if depth == 0 and self.apart is not None:
-            splits += self.densities_and_others(columns, rows, self.apart)
+        for apart in self.apart if depth == 0 else []:
+            splits += self.densities_and_others(columns, rows, apart)
         if depth == 0 and held.size >= WIDE and self.is_level.any():
             splits = self.levels_and_others(held, rows) + splits
         distinct = tuple(dict.fromkeys(splits))

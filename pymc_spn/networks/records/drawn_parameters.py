@@ -29,7 +29,7 @@ LEAST = 1e-12  # of a probability: kernels take logs
 SEATS = 200, 1_000  # least and most rows that are seated; between these as many as there are
 
 
-def draw_parameters(net: Any, structure: Any, compiled: Any, rng: np.random.Generator) -> Any:
+def draw_parameters(net: Any, structure: Any, compiled: Any, taken: np.ndarray, rng: np.random.Generator) -> Any:
     """A network under one draw of weights and leaf parameters, given the assignment that one holds.
 
     Parameters
@@ -38,6 +38,8 @@ def draw_parameters(net: Any, structure: Any, compiled: Any, rng: np.random.Gene
         With arrays of its own, which are written, and without holes, as it has been rebuilt.
     structure, compiled
         The region tree and the compiled columns of the network.
+    taken : (E,) bool
+        Palette entries whose centre was taken from their column.
     rng : numpy.random.Generator
 
     Returns
@@ -57,7 +59,7 @@ def draw_parameters(net: Any, structure: Any, compiled: Any, rng: np.random.Gene
     leaves = np.flatnonzero(net.edges.n_data[:n_leaves] > 0)
     entry = net.palette.entry_source[net.leaves.entry[leaves]]
     for e in np.unique(entry).tolist():
-        _draw_leaves(net, leaves[entry == e], rows[leaves[entry == e]], rng)
+        _draw_leaves(net, leaves[entry == e], rows[leaves[entry == e]], bool(taken[e]), rng)
     for r in range(net.tree.parent.size):
         slots = slice(int(net.edges.begin[r]), int(net.edges.begin[r] + net.edges.top[r]))
         _draw_weights(net.edges, slots, rng)
@@ -77,7 +79,7 @@ def _draw_weights(edges: Any, slots: slice, rng: np.random.Generator) -> None:
     edges.weight[slots] = np.where(mass > 0.0, drawn * scale[node], 0.0)
 
 
-def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, rng: np.random.Generator) -> None:
+def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, taken: bool, rng: np.random.Generator) -> None:
     """Leaves of one entry of a column's palette, at all its places, with n values."""
     own, palette = net.leaves, net.palette
     code, prior = int(palette.family[own.entry[leaves[0]]]), palette.prior[own.entry[leaves[0]]]
@@ -88,7 +90,7 @@ def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, rng: np.random.Gen
         at = (own.level_begin[d] + leaves)[:, None] + own.capacity[d][:, None] * np.arange(k)
         alpha = prior[0] * palette.level_factor[palette.entry_source[own.entry[leaves[0]]], :k]
         told = (n * prior[1] / (n + prior[1])).sum()
-        centre = np.exp(log_dirichlet(rng, alpha / prior[1] * told)) if told > 0.0 else alpha / prior[1]
+        centre = np.exp(log_dirichlet(rng, alpha / prior[1] * told)) if taken and told > 0.0 else alpha / prior[1]
         p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[1] * centre), rng)
         own.level_count[at] = np.maximum(p, LEAST) * (KNOWN + prior[1]) - alpha
         return
@@ -99,7 +101,8 @@ def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, rng: np.random.Gen
         posteriors(family, n, *sums, np.tile(prior, (leaves.size, 1)), learned)
 
     learn(n, prior)
-    learn(n, _drawn_centre(code, n, learned, prior, rng))
+    if taken:
+        learn(n, _drawn_centre(code, n, learned, prior, rng))
     drawn = part.prior.draw_parameters(part.posterior(learned), rng)
     own.s1[leaves], own.s2[leaves] = _sums_of(code, drawn, prior)
     learn(np.full(leaves.size, float(KNOWN)), prior)
@@ -113,9 +116,9 @@ def _drawn_centre(
 ) -> np.ndarray:
     """The prior (4,) of the leaves of a column around a centre that is drawn.
 
-    The sampler takes the column's mean for the centre, as if it were known. Where leaves are much like their prior this
-    makes all of them certain. Here it is the unknown mean of leaf parameters. A leaf with n rows, whose prior is worth
-    m, tells as much of it as n m / (n + m) rows do.
+    The sampler takes the column's mean for a centre that is not given, as if it were known. Where leaves are much like
+    their prior this makes all of them certain. Here it is the unknown mean of leaf parameters. A leaf with n rows,
+    whose prior is worth m, tells as much of it as n m / (n + m) rows do.
     """
     first, second = prior[:2]
     worth = {EXPONENTIAL: first, GEOMETRIC: first, BINOMIAL: (first + second) / max(prior[2], 1.0)}.get(code, second)

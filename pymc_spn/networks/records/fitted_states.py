@@ -41,7 +41,7 @@ class FittedStates(RecordedStates):
         hyperparameters = {k: fit.hyperparameters[k][None, None] for k in HYPERPARAMETERS}
         self.digits = np.zeros((1, 0, schema.structure.n_regions), np.int8)
         table = np.zeros((0, len(schema.columns)))
-        self.record = Record(schema, table, nothing, self.digits[None], one, one, hyperparameters, {})
+        self.record = Record(schema, table, nothing, self.digits[None], one, one, hyperparameters, {}, one[None])
         self.schema, self.structure, self.compiled = schema, schema.structure, schema.compiled
         self.coded = schema.code(table)
         self.hyperparameters = [fit.hyperparameters[k][None] for k in HYPERPARAMETERS]

@@ -22,7 +22,7 @@ from pymc_spn.tables.tree_files import chosen_name
 if TYPE_CHECKING:
     import xarray as xr
 
-SCHEMA, DIGITS, EXACT, FILLED = "_schema", "_digits", "_exact", "_filled"
+SCHEMA, DIGITS, EXACT, FILLED, RUN = "_schema", "_digits", "_exact", "_filled", "_run"
 LOG_JOINT = "log_joint"
 SAVED = "spn_posterior"  # attribute that holds the query of a saved posterior object
 FORMAT = 2  # of a saved posterior object
@@ -104,6 +104,9 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     marks = fingerprints(stats, name + FINGERPRINT)
     model_digest_of(marks, f"{name!r} of sample_stats", *_described(idata, name))
     group[UNPACKED] = (("chain", "record"), marks.values[:, ::step][:, : digits.shape[1]])
+    if name + RUN in stats:
+        used.append(name + RUN)
+        group["run"] = (("chain", "record"), stats[name + RUN].values[:, ::step][:, : digits.shape[1]])
     if schema.rounded:
         used.append(name + EXACT)
         n_columns = schema.rounded_columns.size
@@ -187,6 +190,8 @@ class Record:
     digits : (chain, record, N, R) integers
     chains, draws : (n_chains,) and (n_records,)
         Labels.
+    runs : (chain, record) integers
+        Run of its chain that a state is of.
     hyperparameters : dict of (chain, record, n) float64
         For each of `HYPERPARAMETERS`, (2,) or (D,) numbers a draw.
     variables : dict of (chain, record, ...) float64
@@ -212,6 +217,7 @@ class Record:
     draws: np.ndarray
     hyperparameters: dict[str, np.ndarray]
     variables: dict[str, np.ndarray]
+    runs: np.ndarray
     exact: np.ndarray | None = None
     filled: np.ndarray | None = None
     log_joint: np.ndarray | None = None
@@ -281,6 +287,9 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     if n_filled_cells(schema, table):
         filled = checks.ordered(filled_place, group["filled"], ("chain", "record", f"{name}_filled_cell")).values
         checks.check_filled(filled_place, filled, (*digits.shape[:2], n_filled_cells(schema, table)), (chains, draws))
+    runs = np.zeros(digits.shape[:2], np.int64)
+    if "run" in group:
+        runs = checks.ordered(f"variable 'run' of {name}", group["run"], ("chain", "record")).values.astype(np.int64)
     weights = None
     if "log_weights" in group:
         weights = np.asarray(group["log_weights"].transpose("chain", "record").values, np.float64).ravel()
@@ -295,6 +304,7 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         draws=draws,
         hyperparameters=hyperparameters,
         variables=variables,
+        runs=runs,
         exact=exact,
         filled=filled,
         log_joint=read_log_joint(tree, name, chains),
@@ -399,6 +409,8 @@ def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.Dat
         digits[LOG_JOINT] = (("chain", f"{name}_draw"), record.log_joint)
     shape = record.digits.shape[:2]
     digits[UNPACKED] = (("chain", "record"), np.full(shape, fingerprint(record.model_digest, schema, query)))
+    if record.runs.any():
+        digits["run"] = (("chain", "record"), record.runs)
     if np.any(log_weights):
         digits["log_weights"] = (("chain", "record"), log_weights.reshape(shape))
     if record.exact is not None:

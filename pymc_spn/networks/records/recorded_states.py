@@ -12,7 +12,7 @@ import numpy as np
 from pymc_spn.gibbs.joint_leaves import build_joint_scratch
 from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
 from pymc_spn.gibbs.occupancy import rebuild
-from pymc_spn.gibbs.palette import asked_palette
+from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
@@ -26,6 +26,7 @@ from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densi
 from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
+from pymc_spn.networks.records.run_weights import FoundOfRuns, found_of_runs
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
@@ -134,6 +135,7 @@ class RecordedStates:
             variables={k: v[:, kept] for k, v in record.variables.items()},
             exact=None if record.exact is None else record.exact[:, kept],
             filled=None if record.filled is None else record.filled[:, kept],
+            runs=record.runs[:, kept],
             log_weights=None,
         )
         return RecordedStates(chosen, self, self.is_drawn)
@@ -225,7 +227,7 @@ class RecordedStates:
             chain, draw = divmod(s, len(self.record.draws))
             labels = zlib.crc32(f"{self.record.chains[chain]} {self.record.draws[draw]}".encode())
             rng = np.random.default_rng([zlib.crc32(self.digits[s].tobytes()), labels])
-            net = draw_parameters(net, self.structure, self._builder.compiled, rng)
+            net = draw_parameters(net, self.structure, self._builder.compiled, self.taken, rng)
         return net
 
     def rows_on_entries(self, d: int) -> np.ndarray:
@@ -387,19 +389,34 @@ class RecordedStates:
         without += own @ (1.0 - np.eye(own.shape[1]))
         return out, without
 
-    def leave_one_out(self) -> np.ndarray:
-        """Log predictive (S, N) of each training row given the others; missing cells summed out."""
-        out = np.empty((self.n_draws, len(self.coded)))
+    @cached_property
+    def taken(self) -> np.ndarray:
+        """Palette entries (E,) whose centre was taken from their column."""
+        return taken_centres(self.schema.columns, self.record.table, self.schema.palette, self.schema.resolution)
+
+    @cached_property
+    def found_of_runs(self) -> FoundOfRuns | None:
+        """What the runs of the chains say of training rows left out."""
+        return found_of_runs(self)
+
+    def leave_one_out(self, draws: np.ndarray | None = None, rows: np.ndarray | None = None) -> np.ndarray:
+        """Log predictive (S, N) of training rows given all others under draws; missing cells summed out.
+
+        By default of all rows and under all draws.
+        """
+        draws = np.arange(self.n_draws) if draws is None else draws
+        own = np.arange(len(self.coded)) if rows is None else rows
+        out = np.empty((draws.size, own.size))
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
-        asked = place_columns(self.structure, self.coded)
+        asked = place_columns(self.structure, self.coded)[own]
         sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         if self.rounded is not None:
-            return np.array([self.rounded.leave_one_out(self.load(s, sampler)) for s in range(self.n_draws)])
-        for s in range(self.n_draws):
+            return np.array([self.rounded.leave_one_out(self.load(s, sampler))[own] for s in draws.tolist()])
+        for s, logs in zip(draws.tolist(), out, strict=True):
             self.load(s, sampler)
-            rows = (sampler.coded, sampler.filled, asked, sampler.slots, sampler.options)
-            predictive_kernels.leave_one_out(*sampler.net, *rows, *no_event, out[s])
-        return out + self.log_jacobian(self.record.table)
+            at = (sampler.coded[own], sampler.filled[own], asked, sampler.slots[own], sampler.options[own])
+            predictive_kernels.leave_one_out(*sampler.net, *at, *no_event, logs)
+        return out + self.log_jacobian(self.record.table[own])
 
     def moments(
         self, row: np.ndarray, events: dict[int, Any], wanted: Any, covariance: bool

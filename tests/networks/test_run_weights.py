@@ -1,0 +1,142 @@
+"""Runs weighed by stacking: the weights are a maximum, and answers are those of the weighted mixture."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+
+import pymc_spn as ps
+from pymc_spn.networks.records.run_weights import FoundOfRuns, by_run, members
+from pymc_spn.numerics.chain_mixing import Mixing
+from pymc_spn.numerics.draw_averages import fewer_draws
+from pymc_spn.numerics.trust_warnings import ConvergenceWarning
+from tests.hand_made_records import new_rows, sampled_tree, states_of, weighted_posterior
+
+pytestmark = pytest.mark.usefixtures("integrated")
+
+
+def test_runs_are_read_in_order():
+    """Two chains of five records: runs 0, 0, 1, 1, 1 and one run. Longer runs are taken evenly."""
+    runs = np.array([[0, 0, 1, 1, 1], [0, 0, 0, 0, 0]])
+    found = members(runs)
+    assert list(found) == [(0, 0), (0, 1), (1, 0)]
+    np.testing.assert_array_equal(found[0, 1], [2, 3, 4])
+    np.testing.assert_array_equal(by_run(np.arange(10).reshape(2, 5), runs), [[0, 1], [2, 4], [5, 9]])
+    # two draws after each that is recorded are of its run
+    np.testing.assert_array_equal(by_run(np.arange(15)[None], runs[:1])[0], [0, 1, 2, 3, 4, 5])
+
+
+def test_weights_are_a_maximum():
+    rng = np.random.default_rng(1)
+    found = FoundOfRuns(rng.normal(-1.0, 1.0, (3, 40)), Mixing.of(np.zeros((3, 8))))
+    weights = found.weights()
+
+    def gain(weights):
+        return logsumexp(np.log(weights)[:, None] + found.left_out, axis=0).sum() + np.log(weights).sum()
+
+    others = rng.dirichlet(np.ones(3), 2000)
+    assert weights.sum() == pytest.approx(1.0)
+    assert max(gain(w) for w in others) < gain(weights) + 1e-3
+    of_rows = logsumexp(np.log(3.0 * weights)[:, None] + found.left_out, axis=0) - logsumexp(found.left_out, axis=0)
+    assert found.gain(weights) == pytest.approx((of_rows.mean(), of_rows.std() / np.sqrt(40)))
+    alike = FoundOfRuns(rng.normal(-1.0, 1.0, 40) + rng.normal(0.0, 1e-3, (4, 40)), found.mixing)
+    assert np.abs(alike.weights() - 0.25).max() < 0.01
+
+
+def test_rows_are_left_out_of_each_run():
+    """From all draws and rows, where they are few, by the predictive of each row given the others."""
+    states = states_of(sampled_tree("missing", draws=30, chains=3))
+    logs = states.leave_one_out().reshape(3, 30, -1)
+    found = states.found_of_runs
+    seen = ~np.isnan(states.record.table).all(axis=1)
+    np.testing.assert_allclose(found.left_out, logsumexp(logs, axis=1)[:, seen] - np.log(30))
+    assert str(found.mixing) == str(Mixing.of(logs[:, :, seen].mean(axis=2), "log density of rows", "runs"))
+    some = states.leave_one_out(np.array([2, 40]), np.array([2, 0]))
+    np.testing.assert_array_equal(some, logs.reshape(90, -1)[np.ix_([2, 40], [2, 0])])
+
+
+def test_answers_are_those_of_the_weighted_mixture(tmp_path):
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=3))
+    stacked = post.stacked()
+    weights = stacked.run_weights
+    assert weights.dims == ("chain", "run") and weights.shape == (3, 1) and weights.values.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(post.run_weights, 1 / 3)
+    rows = new_rows("missing")
+    per_draw = post.log_density(rows, per_draw=True).values
+    with np.errstate(divide="ignore"):
+        expected = logsumexp(per_draw + np.log(weights.values / 30)[:, :, None], axis=(0, 1))
+    found = stacked.log_density(rows)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    assert 0 < found.attrs["draws_after_weighting"] <= 90
+    stacked.save(tmp_path / "stacked.nc")
+    np.testing.assert_array_equal(ps.SPNPosterior.from_idata(tmp_path / "stacked.nc").log_density(rows), found)
+    assert len(stacked.sample(5, random_seed=0)) == 5
+
+
+def test_fewer_draws_are_those_that_count():
+    equal = fewer_draws(np.zeros(9), 3)
+    np.testing.assert_array_equal(np.flatnonzero(equal == 0.0), [0, 4, 8])
+    uneven = np.log(np.repeat([0.8, 0.2, 1e-300], 3))
+    # along cumulative weights 0.8, 1.6, 2.4, 2.6, 2.8, 3 at 0.3, 0.9, 1.5, 2.1, 2.7
+    np.testing.assert_allclose(np.exp(fewer_draws(uneven, 5)), [1, 2, 1, 0, 1, 0, 0, 0, 0])
+    assert fewer_draws(uneven, 9) is uneven
+    states = states_of(sampled_tree("missing", draws=30, chains=3))
+    post, stacked = weighted_posterior(states), weighted_posterior(states, np.repeat(np.log([0.02, 0.96, 0.02]), 30))
+    rows = new_rows("missing")
+    circuit = stacked.as_circuit(max_draws=12)
+    assert set(circuit.draws) <= set(range(30, 60)) and len(circuit.draws) == 12
+    per_draw = post.log_density(rows, per_draw=True).values.reshape(90, -1)
+    expected = logsumexp(per_draw[circuit.draws], axis=0) - np.log(12)
+    np.testing.assert_allclose(circuit.log_density(rows), expected, atol=1e-10)
+    best = stacked.mpe(max_draws=12)
+    assert float(best.log_density) == pytest.approx(float(circuit.log_density(best.value)[0]), abs=1e-8)
+
+
+def test_a_run_that_is_stuck_loses_its_weight():
+    """Its rows stay in one group where there are two: reading the draws says so and weighs it less."""
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(80) < 0.5, -3.0, 3.0)[:, None] + rng.normal(0.0, 0.5, (80, 2))
+    idata = sampled_two_groups(pd.DataFrame(x, columns=["a", "b"]))
+    with pytest.warns(
+        ConvergenceWarning, match="over 2 runs of 60 draws: the runs have not met, so answers weigh"
+    ) as w:
+        post = ps.SPNPosterior.from_idata(idata)
+    assert post.run_weights.values[1, 0] < 0.1 and "runs weighed by 0.9" in repr(post)
+    equal = ps.SPNPosterior.from_idata(idata, weights="equal")
+    np.testing.assert_array_equal(equal.run_weights, 0.5)
+    np.testing.assert_array_equal(equal.stacked().run_weights, post.run_weights)
+    fresh = np.where(rng.random(400) < 0.5, -3.0, 3.0)[:, None] + rng.normal(0.0, 0.5, (400, 2))
+    gain = float(post.log_density(fresh).mean()) - float(equal.log_density(fresh).mean())
+    told = float(str(w[0].message).split("left out: ")[1].split()[0])
+    assert gain > 0.1 and gain == pytest.approx(told, abs=0.1)
+    # what is asked of each draw, and of runs, is of draws as they are
+    np.testing.assert_array_equal(post.log_likelihood()["x"], equal.log_likelihood()["x"])
+    np.testing.assert_array_equal(post.diagnose(max_rows=1), equal.diagnose(max_rows=1))
+
+
+def sampled_two_groups(frame):
+    """Two chains of draws, the assignments of the second one replaced by a single group."""
+    import pymc as pm
+
+    with pm.Model():
+        ps.SPN("x", ps.circuits.complete_tree(frame.columns, n_children=2), observed=frame)
+        idata = pm.sample(
+            tune=60, draws=60, chains=2, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False
+        )
+    digits = idata["sample_stats"]["x_digits"]
+    digits.values[1] = 0
+    return idata
+
+
+def test_what_stacked_refuses():
+    for draws, chains, words in ((8, 1, "8 draws of 1 runs"), (3, 2, "6 draws of 2 runs")):
+        few = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=draws, chains=chains))
+        with pytest.raises(ValueError, match=f"two runs of at least 4 recorded draws; this posterior has {words}"):
+            few.stacked()
+    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2))
+    name = post.columns[0].name
+    for derived in (post.marginal([name]), post.condition({name: (None, 50.0)})):
+        with pytest.raises(ValueError, match="the posterior as sampled, no condition or marginal"):
+            derived.stacked()
+    with pytest.raises(ValueError, match='weights must be "auto" or "equal", got \'other\''):
+        ps.SPNPosterior.from_idata(sampled_tree("missing", draws=30, chains=2), weights="other")
