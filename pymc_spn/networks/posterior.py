@@ -91,8 +91,9 @@ class SPNPosterior(TrainingRowSimilarity):
             Where they are not all, the attribute ``draws`` of answers says how many. Answers for each draw
             (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` take all draws in any case.
         weights : {"auto", "equal"}
-            Of the runs that the chains are made of. "auto" weighs them as `stacked` does where they have not met by the
-            log density of rows, which is said, and equally elsewhere. A saved posterior has those that it had.
+            Of the runs that the chains are made of. "auto" weighs them as `stacked` does where they are of different
+            kinds, or have not met by the log density of rows, which is said, and equally elsewhere. A saved posterior
+            has those that it had.
 
         Returns
         -------
@@ -110,8 +111,8 @@ class SPNPosterior(TrainingRowSimilarity):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log density of rows over runs is above 1.1 or its effective size below 50. If draws are
-            fewer than 100 in all, that of the log joint, over two chains of 50 draws or more.
+            If R-hat of the log density of rows, over the runs of the kind that counts most, is above 1.1 or its
+            effective size below 50. If these have fewer than 50 recorded draws, that of the log joint.
 
         Examples
         --------
@@ -128,7 +129,7 @@ class SPNPosterior(TrainingRowSimilarity):
             own = None if saved is None else read_draws(saved)
         if saved is None and weights == "auto":
             post = post._weighted()
-        return post._with(states.some(_draws_of_chain(max_draws, states, post._mixing, own)))
+        return post._with(states.some(_draws_of_chain(max_draws, states, None if own else post._mixing, own)))
 
     def _with(self, states: RecordedStates) -> "SPNPosterior":
         """The same answers from more or fewer draws."""
@@ -209,7 +210,17 @@ class SPNPosterior(TrainingRowSimilarity):
     def _mixing(self) -> Mixing | None:
         """Of the log joints of all draws; None where these were not recorded."""
         values = self._states.record.log_joint
-        return None if values is None else Mixing.of(by_run(values, self._states.record.runs), units="runs")
+        return None if values is None else Mixing.of(self._over_runs(values), units=self._units)
+
+    @property
+    def _units(self) -> str:
+        return "runs" if self._states.record.runs.any() else "chains"
+
+    def _over_runs(self, values: np.ndarray) -> np.ndarray:
+        """Numbers (chain, draw, ...) of all draws as (run, draw, ...), of runs of the kind that counts most."""
+        whole = self._with_all_draws._states
+        found = by_run(values, whole.record.runs)
+        return found if whole.found_of_runs is None else found[whole.found_of_runs.heaviest]
 
     @property
     def _mixing_of_rows(self) -> Mixing | None:
@@ -218,20 +229,18 @@ class SPNPosterior(TrainingRowSimilarity):
         return found and found.mixing
 
     def _weighted(self) -> "SPNPosterior":
-        """The posterior with the weights of `stacked` where the runs have not met, which is said."""
+        """The posterior, weighed as by `stacked` where runs are of several kinds or have not met; that is warned of."""
         found = self._states.found_of_runs
-        if found is None or not found.mixing.is_known:
-            if self._mixing is not None:
-                self._mixing.warn(self.name)
-            return self
-        if found.mixing.has_met:
+        if (found is None or not found.mixing.is_known) and self._mixing is not None:
+            self._mixing.warn(self.name)
+        if found is None or (found.mixing.has_met and self._states.n_kinds == 1):
             return self
         weights = found.weights()
-        gain, error = found.gain(weights)
+        gain = "{:.2f} +- {:.2f}".format(*found.gain(weights))
         found.mixing.warn(
             self.name,
-            f"answers weigh the runs by how well each predicts rows left out: {gain:.2f} +- {error:.2f} nats a row "
-            f'better than equal weights (weights="equal")',
+            f"answers weigh the {found.units} by how well each predicts rows left out: {gain} nats a row better than "
+            'equal weights (weights="equal")',
         )
         return self._of_runs(weights)
 
@@ -316,12 +325,11 @@ class SPNPosterior(TrainingRowSimilarity):
     def stacked(self) -> "SPNPosterior":
         """The posterior with runs weighed by how well they predict each training row from the others.
 
-        `from_idata` does so where runs stay in modes of their own, so that R-hat of the log density of rows over runs
-        is above 1.1: equal weights are then an accident of the starts. Stacking takes the weights under which the mean
-        log of the mixture's leave-one-out density is largest, by importance sampling within each run, with one row's
-        worth of a Dirichlet prior for each run. Answers are those of the weighted mixture, which is not the posterior;
-        it predicts better where some runs are better than others. ``mcse_chain`` takes the weights as given. Where
-        runs agree the weights hardly matter.
+        `from_idata` does so where runs are of different kinds, or stay in modes of their own, so that R-hat of the log
+        density of rows over runs of a kind is above 1.1: equal weights are then an accident of the starts. Stacking
+        takes the weights under which the mixture predicts rows best from the others, with one row's worth of a
+        Dirichlet prior each: of kinds whose runs have met, or of runs. Answers are those of the weighted mixture,
+        which predicts better where some runs are better than others. ``mcse_chain`` takes the weights as given.
 
         Raises
         ------
@@ -587,18 +595,15 @@ def diagnosis_of_runs(post: Any, questions: Questions | None, df: Any, max_rows:
         own["log_density, mean of rows"] = logs.mean("row")
         shown = np.unique(np.linspace(0, logs.sizes["row"] - 1, min(n_shown, logs.sizes["row"])).round().astype(int))
         own["log_density"] = logs.isel(row=shown)
-    runs = post._with_all_draws._states.record.runs
-    own = {name: _over_runs(values, runs) for name, values in own.items()}
-    return diagnosis(post, questions, own, lambda values: _over_runs(values, runs))
 
+    def by_runs(values: Any) -> Any:
+        if not {"chain", "draw"} <= set(getattr(values, "dims", ())):
+            return values
+        values = values.transpose("chain", "draw", ...)
+        coords = {d: values[d] for d in values.dims[2:]}
+        return xr.DataArray(post._over_runs(values.values), dims=values.dims, coords=coords)
 
-def _over_runs(values: Any, runs: np.ndarray) -> Any:
-    """Answers (chain, draw, ...) as those of runs, where they have these dimensions."""
-    if not {"chain", "draw"} <= set(getattr(values, "dims", ())):
-        return values
-    values = values.transpose("chain", "draw", ...)
-    coords = {d: values[d] for d in values.dims[2:]}
-    return type(values)(by_run(values.values, runs), dims=values.dims, coords=coords)
+    return diagnosis(post, questions, {name: by_runs(values) for name, values in own.items()}, by_runs)
 
 
 def simulated_tables(post: Any, random_seed: Any) -> "xr.DataTree":

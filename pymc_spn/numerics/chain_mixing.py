@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LARGEST_R_HAT = 1.1
 SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a mean is a guess itself
 MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
-FEWEST_DRAWS = 50  # of each chain: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
+FEWEST_DRAWS = 100  # of all chains: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
 REMEDY = (
     "Tune longer, with more chains (tune= and chains= of pm.sample). 'My R-hat is high' in the documentation says what "
     "else helps, and what PyMC's own warning means"
@@ -89,9 +89,8 @@ class Mixing:
 
     @property
     def is_known(self) -> bool:
-        """Whether draws are enough to say it: two chains of 50 draws, or runs of 100 in all."""
-        fewest = FEWEST_DRAWS if self.units == "chains" else 2 * FEWEST_DRAWS / max(self.n_chains, 1)
-        return self.n_chains > 1 and self.n_draws >= fewest
+        """Whether draws are enough to say it: 100 of two chains or more."""
+        return self.n_chains > 1 and self.n_chains * self.n_draws >= FEWEST_DRAWS
 
     @property
     def has_met(self) -> bool:

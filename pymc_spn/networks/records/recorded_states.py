@@ -14,6 +14,7 @@ from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_byt
 from pymc_spn.gibbs.occupancy import rebuild
 from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
+from pymc_spn.gibbs.starts import kinds_of_runs
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
@@ -393,6 +394,11 @@ class RecordedStates:
     def taken(self) -> np.ndarray:
         """Palette entries (E,) whose centre was taken from their column."""
         return taken_centres(self.schema.columns, self.record.table, self.schema.palette, self.schema.resolution)
+
+    @cached_property
+    def n_kinds(self) -> int:
+        """Kinds of runs, which take turns."""
+        return len(kinds_of_runs(self.schema, self.record.table)) if self.record.runs.any() else 1
 
     @cached_property
     def found_of_runs(self) -> FoundOfRuns | None:

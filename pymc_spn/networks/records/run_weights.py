@@ -1,8 +1,9 @@
-"""The runs of the chains: whether they have met, and how much each counts where they have not.
+"""The runs of the chains: whether they have met, and how much each counts.
 
-A run counts by how well its draws predict each row given the others. What a draw knows of a row that is left out is
-no more than how the others are grouped. Importance weights would take that away, too, but of a dozen draws of a run
-they are so uneven that runs are weighed worse for it.
+Runs of different kinds (`gibbs.starts.kinds_of_runs`) have different leaves over several columns, so they do not meet.
+Kinds count by how well their draws predict each row given the others, and so do runs where those of a kind have not
+met. What a draw knows of a row that is left out is no more than how the others are grouped. Importance weights would
+take that away, too, but of a dozen draws of a run they are so uneven that runs are weighed worse for it.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from pymc_spn.networks.records.recorded_states import RecordedStates
 
 FEWEST = 4  # draws of a run
-MOST_DRAWS = 200  # of all runs together, whose rows are left out one after another
-MOST_ROWS = 2_000  # that are left out
-MOST_DENSITIES = 400_000  # of rows left out, by fewer draws of each run where rows or runs are many
+MOST_DRAWS = 320  # of all runs together, whose rows are left out one after another
+MOST_ROWS = 1_000  # that are left out
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,51 @@ class FoundOfRuns:
 
     Parameters
     ----------
-    left_out : (K, N) float64
-        Log predictive of some rows given the others, by each run, in nats.
-    mixing : Mixing
-        Of the mean over rows of the log predictive of a row given the others, over runs.
+    of_draws : (K, S, N) float64
+        Log predictive of some rows given the others, by S draws of each run, in nats.
+    kinds : (K,) integers
+        Of the runs.
+    units : str
+        What runs are called where they are chains.
     """
 
-    left_out: np.ndarray
-    mixing: Mixing
+    of_draws: np.ndarray
+    kinds: np.ndarray
+    units: str = "runs"
+
+    @property
+    def left_out(self) -> np.ndarray:
+        """Log predictive (K, N) by each run."""
+        return logsumexp(self.of_draws, axis=1) - np.log(self.of_draws.shape[1])
+
+    def weights_of(self, groups: np.ndarray) -> np.ndarray:
+        """Share (K,) of each run where those of a group (K,) count alike.
+
+        Groups have the shares in the mixture that predicts rows best, with a prior of one row's worth each.
+        """
+        names, place, size = np.unique(groups, return_inverse=True, return_counts=True)
+        logs = np.array([logsumexp(self.left_out[groups == g], axis=0) - np.log((groups == g).sum()) for g in names])
+        return (stack(np.exp(logs - logs.max(axis=0)).T) / size)[place]
+
+    @property
+    def heaviest(self) -> np.ndarray:
+        """(K,) bool, the runs of the kind that counts most."""
+        shares = np.bincount(self.kinds, self.weights_of(self.kinds))
+        return self.kinds == np.argmax(shares)
+
+    @property
+    def mixing(self) -> Mixing:
+        """Of the mean over rows of the log predictive of a row given the others, over runs of that kind."""
+        return Mixing.of(self.of_draws[self.heaviest].mean(axis=2), "log density of rows", self.units)
 
     def weights(self) -> np.ndarray:
-        """Share (K,) of each run in the mixture that predicts rows best, with a prior of one row's worth a run."""
-        return stack(np.exp(self.left_out - self.left_out.max(axis=0)).T)
+        """Share (K,) of each run: those of a kind count alike if they have met."""
+        return self.weights_of(self.kinds if self.mixing.has_met else np.arange(self.kinds.size))
 
     def gain(self, weights: np.ndarray) -> tuple[float, float]:
         """Log predictive of a row left out by weighted runs less that by equal ones, in nats, and its error."""
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(weights)[:, None]
-        of_rows = (
-            logsumexp(self.left_out + log_weights, axis=0) - logsumexp(self.left_out, axis=0) + np.log(len(weights))
-        )
+        logs = self.left_out
+        of_rows = logsumexp(logs, axis=0, b=weights[:, None] * len(weights)) - logsumexp(logs, axis=0)
         return float(of_rows.mean()), float(of_rows.std() / np.sqrt(of_rows.size))
 
 
@@ -72,14 +97,12 @@ def by_run(values: np.ndarray, runs: np.ndarray) -> np.ndarray:
 
 def found_of_runs(states: "RecordedStates") -> FoundOfRuns | None:
     """What the runs say of rows left out; None where there is one run, or draws are too few to say."""
-    record, found = states.record, list(members(states.record.runs).values())
+    record, found = states.record, members(states.record.runs)
     seen = np.flatnonzero(~np.isnan(record.table).all(axis=1))
-    if len(found) < 2 or min(map(len, found)) < FEWEST or not seen.size:
+    if len(found) < 2 or min(map(len, found.values())) < FEWEST or not seen.size:
         return None
     rows = seen[even_choice(seen.size, MOST_ROWS)]
-    most = min(MOST_DRAWS, MOST_DENSITIES // rows.size) // len(found)
-    length = min(max(most, FEWEST), *map(len, found))
-    logs = np.array([states.leave_one_out(own[even_choice(len(own), length)], rows) for own in found])
-    return FoundOfRuns(
-        logsumexp(logs, axis=1) - np.log(length), Mixing.of(logs.mean(axis=2), "log density of rows", "runs")
-    )
+    length = min(max(MOST_DRAWS // len(found), FEWEST), *map(len, found.values()))
+    logs = [states.leave_one_out(own[even_choice(len(own), length)], rows) for own in found.values()]
+    kinds = np.array([run % states.n_kinds for _, run in found])
+    return FoundOfRuns(np.array(logs), kinds, "runs" if record.runs.any() else "chains")
