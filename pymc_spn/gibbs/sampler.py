@@ -201,9 +201,8 @@ class Sampler:
         edges = self.net.edges
         if self.moves is None:
             budget = len(self.coded) / COMPONENT_MOVES
-            self.moves = build_move(
-                self.net.tree, self.net.joints, self.slots, self.coded, self.table, MOST_ROWS, budget
-            )
+            tables = self.slots, self.coded, self.table
+            self.moves = build_move(self.net.tree, self.net.joints, *tables, MOST_ROWS, budget)
         if self.moves.number.size != edges.n_data.size:
             self.moves = self.moves._replace(number=np.zeros(edges.n_data.size, self.slots.dtype))
         self.moves.at[LEFT] = COMPONENT_MOVES

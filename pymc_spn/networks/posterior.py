@@ -127,8 +127,8 @@ class SPNPosterior(TrainingRowSimilarity):
             saved = idata.attrs.get(SAVED)
             post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
             own = None if saved is None else read_draws(saved)
-        if saved is None and weights == "auto":
-            post = post._weighted()
+        if saved is None:
+            post = post._weighted(weights)
         return post._with(states.some(_draws_of_chain(max_draws, states, None if own else post._mixing, own)))
 
     def _with(self, states: RecordedStates) -> "SPNPosterior":
@@ -195,7 +195,8 @@ class SPNPosterior(TrainingRowSimilarity):
         few = ", ".join(f"{w:.2f}" for w in shares[:SHOWN_WEIGHTS]) + (", ..." if len(shares) > SHOWN_WEIGHTS else "")
         answers = f"answers from {used}" if used else ""
         draws = f"{len(marks.chains)} chains of {len(marks.draws)} draws"
-        mixing = "; ".join(str(m) for m in (self._mixing_of_rows, self._mixing) if m is not None)
+        found = self._with_all_draws._states.found_of_runs
+        mixing = "; ".join(str(m) for m in (found and found.mixing, self._mixing) if m is not None)
         return self._said(
             {"draws": ", ".join(filter(None, (draws, answers))) + (f", runs weighed by {few}" if len(shares) else "")},
             {LATER: mixing},
@@ -210,11 +211,7 @@ class SPNPosterior(TrainingRowSimilarity):
     def _mixing(self) -> Mixing | None:
         """Of the log joints of all draws; None where these were not recorded."""
         values = self._states.record.log_joint
-        return None if values is None else Mixing.of(self._over_runs(values), units=self._units)
-
-    @property
-    def _units(self) -> str:
-        return "runs" if self._states.record.runs.any() else "chains"
+        return None if values is None else Mixing.of(self._over_runs(values), units=self._states.record.units)
 
     def _over_runs(self, values: np.ndarray) -> np.ndarray:
         """Numbers (chain, draw, ...) of all draws as (run, draw, ...), of runs of the kind that counts most."""
@@ -222,26 +219,20 @@ class SPNPosterior(TrainingRowSimilarity):
         found = by_run(values, whole.record.runs)
         return found if whole.found_of_runs is None else found[whole.found_of_runs.heaviest]
 
-    @property
-    def _mixing_of_rows(self) -> Mixing | None:
-        """Of the log density of rows, once it was worked out."""
-        found = self._with_all_draws._states.__dict__.get("found_of_runs")
-        return found and found.mixing
-
-    def _weighted(self) -> "SPNPosterior":
+    def _weighted(self, asked: str) -> "SPNPosterior":
         """The posterior, weighed as by `stacked` where runs are of several kinds or have not met; that is warned of."""
         found = self._states.found_of_runs
         if (found is None or not found.mixing.is_known) and self._mixing is not None:
             self._mixing.warn(self.name)
         if found is None or (found.mixing.has_met and self._states.n_kinds == 1):
             return self
+        if asked == "equal":
+            found.mixing.warn(self.name)
+            return self
         weights = found.weights()
         gain = "{:.2f} +- {:.2f}".format(*found.gain(weights))
-        found.mixing.warn(
-            self.name,
-            f"answers weigh the {found.units} by how well each predicts rows left out: {gain} nats a row better than "
-            'equal weights (weights="equal")',
-        )
+        so = f"answers weigh the {found.units} by how well each predicts rows left out: {gain} nats a row better than "
+        found.mixing.warn(self.name, so + 'equal weights (weights="equal")')
         return self._of_runs(weights)
 
     def _of_runs(self, weights: np.ndarray) -> "SPNPosterior":
@@ -350,10 +341,8 @@ class SPNPosterior(TrainingRowSimilarity):
             raise ValueError("stacked needs the posterior as sampled, no condition or marginal")
         found = (self._states.whole or self._states).found_of_runs
         if found is None:
-            raise ValueError(
-                f"stacked needs two runs of at least {FEWEST} recorded draws; this posterior has "
-                f"{self._with_all_draws._states.n_draws} draws of {self.run_weights.size} runs"
-            )
+            has = f"{self._with_all_draws._states.n_draws} draws of {self.run_weights.size} runs"
+            raise ValueError(f"stacked needs two runs of at least {FEWEST} recorded draws; this posterior has {has}")
         return self._of_runs(found.weights())
 
     # ---- training rows

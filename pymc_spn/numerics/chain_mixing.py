@@ -117,12 +117,10 @@ class Mixing:
             return
         apart, units = self.r_hat > LARGEST_R_HAT, self.units
         finding = f"the {units} have not met" if apart else f"the {units} have moved between few states"
-        so = (
-            so
-            or f"answers average what each of them found, and their mcse_chain is {'too small' if apart else 'a guess'}"
-        )
+        error, size = "too small" if apart else "a guess", f" and its effective size {self.size:,.0f}"
+        so = so or f"answers average what each of them found, and their mcse_chain is {error}"
         warnings.warn(
-            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.2f} and its effective size {self.size:,.0f} over "
+            f"{name!r}: R-hat of the {self.what} is {self.r_hat:.2f}{'' if np.isnan(self.size) else size} over "
             f"{self.n_chains} {units} of {self.n_draws} draws: {finding}, so {so}. {REMEDY}",
             ConvergenceWarning,
             skip_file_prefixes=OWN_FILES,  # at the user's line

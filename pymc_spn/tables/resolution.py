@@ -107,8 +107,9 @@ def are_clumped(values, grids):
     found = np.zeros(values.shape[1], np.bool_)
     for d, grid in enumerate(grids):
         x = np.sort(values[~np.isnan(values[:, d]), d])
-        spread, places = x.std() if x.size else 0.0, np.arange(x.size)
-        width = spread / 8.0
+        with np.errstate(over="ignore"):  # numbers whose squares are none are refused elsewhere
+            spread = x.std() if x.size else 0.0
+        width, places = spread / 8.0, np.arange(x.size)
         while width > max(grid, 1e-9 * spread) and not found[d]:
             close, far = ((np.searchsorted(x, x + w, "right") - places - 1).sum() for w in (width, 8.0 * width))
             if close < FEWEST_PAIRS:

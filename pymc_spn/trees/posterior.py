@@ -1012,11 +1012,9 @@ def diagnosis_of_trees(
         )
     chains = np.unique(draws.group)
     shape = len(chains), draws.n_trees // len(chains)
-    logs = xr.DataArray(
-        _log_predictives(draws, values, y).reshape(*shape, len(y)),
-        dims=("chain", "draw", "row"),
-        coords={"row": list(rows)},
-    )
+    one = np.eye(draws.n_trees)
+    each_tree = [log_predictive_density(draws, one[t], values, True, y) for t in each(range(draws.n_trees))]
+    logs = xr.DataArray(np.array(each_tree).reshape(*shape, len(y)), {"row": list(rows)}, dims=("chain", "draw", "row"))
     own = {"log_joint": xr.DataArray(draws.log_joint.reshape(shape), dims=("chain", "draw"))}
     if len(y):
         shown = np.unique(np.linspace(0, len(y) - 1, min(max_rows, len(y))).round().astype(int))
@@ -1032,9 +1030,3 @@ def diagnosis_of_trees(
         )
 
     return diagnosis(post, questions, own, by_chain)
-
-
-def _log_predictives(draws: "TreeDraws", values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(tree, row) log predictive density of responses under each tree."""
-    one = np.eye(draws.n_trees)
-    return np.array([log_predictive_density(draws, one[t], values, True, y) for t in each(range(draws.n_trees))])

@@ -9,6 +9,7 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.networks import posterior
+from pymc_spn.networks.records import run_weights
 from pymc_spn.numerics import chain_mixing
 from tests.hand_made_records import problem_of, sampled_tree
 
@@ -29,11 +30,12 @@ def tree_with(apart, chains=2, draws=12):
 
 @pytest.fixture(autouse=True)
 def short_chains_warn(monkeypatch):
-    monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 10)
+    monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 20)
+    monkeypatch.setattr(run_weights, "FEWEST", 13)  # too few draws for the log density of rows
 
 
 def test_chains_apart_are_seen_and_warned_of_once(tmp_path):
-    with pytest.warns(ps.ConvergenceWarning, match=r"R-hat of the log joint.*sweeps.*stacked\(\)") as seen:
+    with pytest.warns(ps.ConvergenceWarning, match="R-hat of the log joint.*Tune longer") as seen:
         post = ps.SPNPosterior.from_idata(tree_with(9.0))
     assert len(seen) == 1 and seen[0].filename == __file__
     with warnings.catch_warnings():
@@ -46,9 +48,7 @@ def test_chains_apart_are_seen_and_warned_of_once(tmp_path):
     assert f"R-hat {r_hat:.2f}" in repr(some) and "R-hat needs two chains" in repr(alone)
     assert good.diagnose().loc["log_joint", "r_hat"] < 1.3
     some.save(tmp_path / "post.nc")
-    with pytest.warns(ps.ConvergenceWarning) as seen:
-        again = ps.load(tmp_path / "post.nc")
-    assert len(seen) == 1 and repr(again) == repr(some)
+    assert repr(ps.load(tmp_path / "post.nc")) == repr(some)  # and warns no more
     tree = tree_with(9.0)
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().drop_vars("x_log_joint"))
     assert "R-hat" not in repr(ps.SPNPosterior.from_idata(tree))

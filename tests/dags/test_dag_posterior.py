@@ -221,7 +221,7 @@ def test_bad_arguments_are_named(scores):
 
 def test_chains_that_have_not_met_warn(sampled):
     paths = replace(sampled._lattice, r_hat=1.4)
-    with pytest.warns(ps.ConvergenceWarning, match="R-hat of an edge is 1.40 over 4 chains of 500 orders"):
+    with pytest.warns(ps.ConvergenceWarning, match="R-hat of the edges is 1.40 over 4 chains of 500 draws"):
         sampled._on(paths, sampled.evidence)._warned()
 
 

@@ -278,7 +278,7 @@ def test_chains_apart_are_warned_of(runs, monkeypatch, tmp_path):
     assert "; log score: R-hat " in repr(ps.DagDraws.from_idata(idata))
     idata["sample_stats"]["g_log_score"] += 50.0 * xr.DataArray([0.0, 1.0], dims="chain")
     monkeypatch.setattr(chain_mixing, "FEWEST_DRAWS", 40)
-    with pytest.warns(ps.ConvergenceWarning, match="R-hat of the log score.*sweeps") as seen:
+    with pytest.warns(ps.ConvergenceWarning, match="R-hat of the log score.*Tune longer") as seen:
         draws = ps.DagDraws.from_idata(idata)
     draws.save(tmp_path / "draws.nc")
     with pytest.warns(ps.ConvergenceWarning):

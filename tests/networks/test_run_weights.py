@@ -119,7 +119,8 @@ def test_a_run_that_is_stuck_loses_its_weight():
     ) as w:
         post = ps.SPNPosterior.from_idata(idata)
     assert post.run_weights.values[1, 0] < 0.1 and "runs weighed by 0.9" in repr(post)
-    equal = ps.SPNPosterior.from_idata(idata, weights="equal")
+    with pytest.warns(ConvergenceWarning, match="so answers average what each of them found"):
+        equal = ps.SPNPosterior.from_idata(idata, weights="equal")
     np.testing.assert_array_equal(equal.run_weights, 0.5)
     np.testing.assert_array_equal(equal.stacked().run_weights, post.run_weights)
     fresh = np.where(rng.random(400) < 0.5, -3.0, 3.0)[:, None] + rng.normal(0.0, 0.5, (400, 2))

@@ -145,18 +145,23 @@ def _sums_of(code: int, drawn: np.ndarray, prior: np.ndarray) -> tuple[np.ndarra
     """Sums of `KNOWN` values after which the posteriors of leaves are about their drawn parameters (n, p)."""
     first, second = prior[:2]
     if code == EXPONENTIAL:
-        return (first + KNOWN) / drawn[:, 0] - second, 0.0
+        return _less((first + KNOWN) / drawn[:, 0], second), 0.0
     if code == POISSON:
-        return drawn[:, 0] * (second + KNOWN) - first, 0.0
+        return _less(drawn[:, 0] * (second + KNOWN), first), 0.0
     if code == GEOMETRIC:
-        return (first + KNOWN) * (1.0 - drawn[:, 0]) / drawn[:, 0] - second, 0.0
+        return _less((first + KNOWN) * (1.0 - drawn[:, 0]) / drawn[:, 0], second), 0.0
     if code == BINOMIAL:
-        return drawn[:, 1] * (first + second + KNOWN * drawn[:, 0]) - first, 0.0
+        return _less(drawn[:, 1] * (first + second + KNOWN * drawn[:, 0]), first), 0.0
     mean, sd = drawn.T  # normal-gamma: equations 85 to 89 of Murphy (2007), solved for the sums
     shifted = (second + KNOWN) * (mean - first)
     s1 = shifted + KNOWN * first
     spread = 2.0 * ((prior[2] + 0.5 * KNOWN) * sd**2 - prior[3])
     return s1, spread + 2.0 * first * s1 - KNOWN * first**2 + shifted * (mean - first)
+
+
+def _less(total: np.ndarray, prior: float) -> np.ndarray:
+    """A total without what the prior is worth, to which this can be added again: it stays above 0 then."""
+    return np.maximum(total, LEAST * prior) - prior
 
 
 def _draw_joints(net: Any, r: int, slots: np.ndarray, n: np.ndarray, rng: np.random.Generator) -> None:

@@ -106,7 +106,8 @@ def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTre
     group[UNPACKED] = (("chain", "record"), marks.values[:, ::step][:, : digits.shape[1]])
     if name + RUN in stats:
         used.append(name + RUN)
-        group["run"] = (("chain", "record"), stats[name + RUN].values[:, ::step][:, : digits.shape[1]])
+        runs = stats[name + RUN].transpose("chain", "draw").values
+        group["run"] = (("chain", "record"), runs[:, ::step][:, : digits.shape[1]])
     if schema.rounded:
         used.append(name + EXACT)
         n_columns = schema.rounded_columns.size
@@ -223,6 +224,11 @@ class Record:
     log_joint: np.ndarray | None = None
     model_digest: int = 0
     log_weights: np.ndarray | None = None
+
+    @property
+    def units(self) -> str:
+        """What the draws are parts of, by name."""
+        return "runs" if self.runs.any() else "chains"
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:

@@ -105,4 +105,4 @@ def found_of_runs(states: "RecordedStates") -> FoundOfRuns | None:
     length = min(max(MOST_DRAWS // len(found), FEWEST), *map(len, found.values()))
     logs = [states.leave_one_out(own[even_choice(len(own), length)], rows) for own in found.values()]
     kinds = np.array([run % states.n_kinds for _, run in found])
-    return FoundOfRuns(np.array(logs), kinds, "runs" if record.runs.any() else "chains")
+    return FoundOfRuns(np.array(logs), kinds, record.units)
