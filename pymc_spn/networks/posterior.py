@@ -226,14 +226,14 @@ class SPNPosterior(TrainingRowSimilarity):
             self._mixing.warn(self.name)
         if found is None or (found.mixing.has_met and self._states.n_kinds == 1):
             return self
-        if asked == "equal":
-            found.mixing.warn(self.name)
-            return self
-        weights = found.weights()
-        gain = "{:.2f} +- {:.2f}".format(*found.gain(weights))
-        so = f"answers weigh the {found.units} by how well each predicts rows left out: {gain} nats a row better than "
-        found.mixing.warn(self.name, so + 'equal weights (weights="equal")')
-        return self._of_runs(weights)
+        post, so = self, ""
+        if asked == "auto":
+            post = self._of_runs(weights := found.weights())
+            gain = "{:.2f} +- {:.2f} nats a row".format(*found.gain(weights))
+            so = f"answers weigh the {found.units} by how well each predicts rows left out: {gain} better than "
+            so += 'equal weights (weights="equal")'
+        found.mixing.warn(self.name, so)
+        return post
 
     def _of_runs(self, weights: np.ndarray) -> "SPNPosterior":
         """The posterior whose runs have these weights (K,)."""

@@ -41,7 +41,6 @@ from pymc_spn.trees.tree import Tree
 if TYPE_CHECKING:
     import xarray as xr
 
-SHOWN_ROWS = 20
 ROUNDING = 1e-12  # of sums of probabilities of classes
 QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 
@@ -955,7 +954,7 @@ class TreePosterior(NotebookRepr):
         questions: Questions | None = None,
         X: TableLike | None = None,
         y: npt.ArrayLike | None = None,
-        max_rows: int = SHOWN_ROWS,
+        max_rows: int = 20,
         progressbar: bool = True,
     ) -> pd.DataFrame:
         """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
@@ -1014,7 +1013,8 @@ def diagnosis_of_trees(
     shape = len(chains), draws.n_trees // len(chains)
     one = np.eye(draws.n_trees)
     each_tree = [log_predictive_density(draws, one[t], values, True, y) for t in each(range(draws.n_trees))]
-    logs = xr.DataArray(np.array(each_tree).reshape(*shape, len(y)), {"row": list(rows)}, dims=("chain", "draw", "row"))
+    values = np.array(each_tree).reshape(*shape, len(y))
+    logs = xr.DataArray(values, {"row": list(rows)}, dims=("chain", "draw", "row"))
     own = {"log_joint": xr.DataArray(draws.log_joint.reshape(shape), dims=("chain", "draw"))}
     if len(y):
         shown = np.unique(np.linspace(0, len(y) - 1, min(max_rows, len(y))).round().astype(int))
