@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pymc_spn.networks.records.recorded_states import RecordedStates
 
 FEWEST = 4  # draws of a run
-MOST_DRAWS = 320  # of all runs together, whose rows are left out one after another
+MOST_DRAWS = 400  # of all runs together, whose rows are left out one after another
 MOST_ROWS = 1_000  # that are left out
 
 
