@@ -68,7 +68,7 @@ def _tables() -> None:
             SPN("x", observed=table)
             post = SPNPosterior.from_idata(pm.sample(**QUIET))
         first = table.columns[0]
-        post.log_density(table)
+        post.log_likelihood(), post.log_density(table)
         post.predict(table, first)
         post.predict_proba(table, first) if first == "level" else None
         post.impute(table, random_seed=0)
