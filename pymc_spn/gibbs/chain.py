@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
-from pymc_spn.gibbs.chain_runs import ChainRuns, n_runs_of
+from pymc_spn.gibbs.chain_runs import ChainRuns, kinds_of_runs, n_runs_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.joint_scales import update_joint_scales
@@ -11,7 +11,7 @@ from pymc_spn.gibbs.network import LARGEST_LOG
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.published import PublishedSampler
 from pymc_spn.gibbs.sampler import Sampler, place_columns
-from pymc_spn.gibbs.starts import kinds_of_runs, kmeans_digits
+from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
@@ -85,7 +85,7 @@ class Chain:
         self.set_hyperparameters(hyperparameters)
 
     def begin(self, rng, hyperparameters, run=0):
-        """One start; runs take turns in where leaves over several columns are open (`kinds_of_runs`)."""
+        """One start; runs take turns in where leaves over several columns are open (`chain_runs.kinds_of_runs`)."""
         self._forget(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)

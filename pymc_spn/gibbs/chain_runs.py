@@ -10,8 +10,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import joint_regions
+from pymc_spn.tables.resolution import are_clumped
+
 MOST_RUNS = 4
 FEWEST_SWEEPS = 125  # of the tuning of a run: after fewer it still is on its way
+
+
+def kinds_of_runs(schema: Any, values: np.ndarray) -> list[np.ndarray]:
+    """Regions ((R,) bool) where leaves over several columns are open, of each kind of run.
+
+    In some runs these leaves hold no column whose values come again and again, in others any, in others there are none.
+    None of the kinds is best on all tables, a few hundred sweeps do not lead from one to another, and even where all is
+    open the others are hardly found. So runs take turns, and are weighed by what they predict.
+    """
+    able = schema.compiled.is_joint
+    even = able & ~are_clumped(values, schema.resolution)
+    kinds = [joint_regions(schema.structure, own) for own in (even, able, able & False)]
+    return [kind for i, kind in enumerate(kinds) if not any(np.array_equal(kind, k) for k in kinds[:i])]
 
 
 class ChainState(NamedTuple):

@@ -20,7 +20,6 @@ from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
-from pymc_spn.tables.resolution import are_clumped
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -52,19 +51,6 @@ def kmeans_digits(structure, compiled, coded, rng, is_open):
             below[r + 1 : structure.subtree_end[r]] = True
     digits[:, below] = -1
     return digits
-
-
-def kinds_of_runs(schema, values):
-    """Regions ((R,) bool) where leaves over several columns are open, of each kind of run.
-
-    In some runs these leaves hold no column whose values come again and again, in others any, in others there are none.
-    None of the kinds is best on all tables, a few hundred sweeps do not lead from one to another, and even where all is
-    open the others are hardly found. So runs take turns, and are weighed by what they predict.
-    """
-    able = schema.compiled.is_joint
-    columns = able & ~are_clumped(values, schema.resolution), able, np.zeros(able.size, np.bool_)
-    kinds = [joint_regions(schema.structure, own) for own in columns]
-    return [kind for i, kind in enumerate(kinds) if not any(np.array_equal(kind, k) for k in kinds[:i])]
 
 
 def among_kinds(structure, compiled, digits):

@@ -216,8 +216,7 @@ class SPNPosterior(TrainingRowSimilarity):
     def _over_runs(self, values: np.ndarray) -> np.ndarray:
         """Numbers (chain, draw, ...) of all draws as (run, draw, ...), of runs of the kind that counts most."""
         whole = self._with_all_draws._states
-        found = by_run(values, whole.record.runs)
-        return found if whole.found_of_runs is None else found[whole.found_of_runs.heaviest]
+        return by_run(values, whole.record.runs)[... if (f := whole.found_of_runs) is None else f.heaviest]
 
     def _weighted(self, asked: str) -> "SPNPosterior":
         """The posterior, weighed as by `stacked` where runs are of several kinds or have not met; that is warned of."""

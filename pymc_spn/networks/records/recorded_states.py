@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.gibbs.chain_runs import kinds_of_runs
 from pymc_spn.gibbs.joint_leaves import build_joint_scratch
 from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
 from pymc_spn.gibbs.occupancy import rebuild
 from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
-from pymc_spn.gibbs.starts import kinds_of_runs
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells

@@ -1,9 +1,9 @@
 """The runs of the chains: whether they have met, and how much each counts.
 
-Runs of different kinds (`gibbs.starts.kinds_of_runs`) have different leaves over several columns, so they do not meet.
-Kinds count by how well their draws predict each row given the others, and so do runs where those of a kind have not
-met. What a draw knows of a row that is left out is no more than how the others are grouped. Importance weights would
-take that away, too, but of a dozen draws of a run they are so uneven that runs are weighed worse for it.
+Runs of different kinds (`gibbs.chain_runs.kinds_of_runs`) have different leaves over several columns, so they do not
+meet. Kinds count by how well their draws predict each row given the others, and so do runs where those of a kind have
+not met. What a draw knows of a row that is left out is no more than how the others are grouped. Importance weights
+would take that away, too, but of a dozen draws of a run they are so uneven that runs are weighed worse for it.
 """
 
 from dataclasses import dataclass
