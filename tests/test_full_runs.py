@@ -1,8 +1,24 @@
-"""The table of the last runs of long tests."""
+"""The long tests: few, and each with its last run in `full_runs.md`."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 from full_runs import read_runs, write_runs
+
+TESTS = Path(__file__).parent
+MOST = 10
+
+
+def test_long_tests_are_few_and_their_last_runs_are_kept():
+    files = [path for path in TESTS.rglob("test_*.py") if "pytest.mark.full" in path.read_text(encoding="utf-8")]
+    files = sorted(str(path) for path in files if path != Path(__file__))
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "full", "-p", "no:cacheprovider", *files]
+    said = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True).stdout
+    names = {line for line in said.splitlines() if "::" in line}
+    assert 0 < len({name.split("[")[0] for name in names}) <= MOST
+    assert names == read_runs().keys()
 
 
 def test_runs_are_merged_in_order(tmp_path):
