@@ -196,10 +196,10 @@ class SPNPosterior(TrainingRowSimilarity):
         answers = f"answers from {used}" if used else ""
         draws = f"{len(marks.chains)} chains of {len(marks.draws)} draws"
         found = self._with_all_draws._states.found_of_runs
-        mixing = "; ".join(str(m) for m in (found and found.mixing, self._mixing) if m is not None)
+        mixing = found.mixing if found is not None and found.mixing.is_known else self._mixing
         return self._said(
             {"draws": ", ".join(filter(None, (draws, answers))) + (f", runs weighed by {few}" if len(shares) else "")},
-            {LATER: mixing},
+            {LATER: str(mixing or "")},
         )
 
     def _gaps(self) -> np.ndarray:
