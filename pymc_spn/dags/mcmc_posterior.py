@@ -156,7 +156,7 @@ class DagDraws(NotebookRepr):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log score is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+            If R-hat of the log score is above 1.1 or its effective size below 50, over 100 draws of two chains or more.
 
         Examples
         --------

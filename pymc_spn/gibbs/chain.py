@@ -90,7 +90,7 @@ class Chain:
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
             self.open_joints(run)
-            is_open = None if self.sampler.net.joints is None else self.sampler.net.joints.is_open
+            is_open = self.sampler.net.joints is None or self.sampler.net.joints.is_open
             self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng, is_open))
         else:
             self.sampler.draw_prior(rng)

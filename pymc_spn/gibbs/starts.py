@@ -44,7 +44,7 @@ def kmeans_digits(structure, compiled, coded, rng, is_open):
     digits = zeros_apart(structure, compiled, coded, cluster_regions(structure, compiled, coded, copies, entries, rng))
     digits = among_kinds(structure, compiled, digits)
     below = np.zeros(structure.n_regions, np.bool_)
-    for r in np.flatnonzero(False if is_open is None else joint_regions(structure, compiled.is_joint) & is_open):
+    for r in np.flatnonzero(joint_regions(structure, compiled.is_joint) & is_open):
         if not below[r]:
             n_kinds = structure.n_splits[r] + 1
             digits[:, r] = np.where(digits[:, r] < 0, -1, (digits[:, r] // n_kinds) * n_kinds + n_kinds - 1)

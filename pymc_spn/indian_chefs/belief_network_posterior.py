@@ -99,7 +99,7 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Warns
         -----
         ConvergenceWarning
-            If there are two chains of 50 draws or more, and R-hat of the log density of the data is above 1.1 or its
+            If there are 100 draws of two chains or more, and R-hat of the log density of the data is above 1.1 or its
             effective size below 50. Where that density is not recorded, the log joint takes its place.
 
         Examples

@@ -112,7 +112,7 @@ class SPNPosterior(TrainingRowSimilarity):
         -----
         ConvergenceWarning
             If R-hat of the log density of rows, over the runs of the kind that counts most, is above 1.1 or its
-            effective size below 50. If these have fewer than 50 recorded draws, that of the log joint.
+            effective size below 50. If these have fewer than 100 recorded draws, that of the log joint.
 
         Examples
         --------
@@ -216,7 +216,8 @@ class SPNPosterior(TrainingRowSimilarity):
     def _over_runs(self, values: np.ndarray) -> np.ndarray:
         """Numbers (chain, draw, ...) of all draws as (run, draw, ...), of runs of the kind that counts most."""
         whole = self._with_all_draws._states
-        return by_run(values, whole.record.runs)[... if (f := whole.found_of_runs) is None else f.heaviest]
+        found = by_run(values, whole.record.runs)
+        return found if whole.found_of_runs is None else found[whole.found_of_runs.heaviest]
 
     def _weighted(self, asked: str) -> "SPNPosterior":
         """The posterior, weighed as by `stacked` where runs are of several kinds or have not met; that is warned of."""

@@ -20,8 +20,8 @@ SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a
 MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
 FEWEST_DRAWS = 100  # of all chains: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
 REMEDY = (
-    "Tune longer, with more chains (tune= and chains= of pm.sample). 'My R-hat is high' in the documentation says what "
-    "else helps, and what PyMC's own warning means"
+    "Tune longer, and take more chains. 'My R-hat is high' in the documentation says what else helps, and what PyMC's "
+    "own warning means"
 )
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 

@@ -99,7 +99,7 @@ class TreePosterior(NotebookRepr):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of the log joint is above 1.1 or its effective size below 50, over two chains of 50 draws or more.
+            If R-hat of the log joint is above 1.1 or its effective size below 50, over 100 draws of two chains or more.
 
         Examples
         --------

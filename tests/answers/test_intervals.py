@@ -137,6 +137,18 @@ def test_one_draw_answers_all_questions_alike():
     assert post.mean(per_draw=True).equals(ps.SPNPosterior(post._law).mean(per_draw=True))
 
 
+def test_centres_are_known_where_they_are_given():
+    """Those of the table are unknown means of leaves, those that were given are not."""
+    df = pd.DataFrame({"y": np.arange(30.0) ** 1.5, "n": np.arange(30) % 7, "b": np.arange(30) % 3 == 0})
+    found = []
+    for leaves in (None, {"y": Gaussian(mean=3.0), "n": Poisson(mean=2.0), "b": Categorical(probabilities=(0.5, 0.5))}):
+        with pm.Model():
+            ps.SPN("x", observed=df, leaves=leaves, kinds={"n": "count"}, joint_leaves=None)
+            idata = pm.sample(4, tune=2, chains=1, progressbar=False, compute_convergence_checks=False)
+        found.append(ps.SPNPosterior.from_idata(idata)._states.taken.tolist())
+    assert all(found[0]) and len(found[1]) == 3 and not any(found[1])
+
+
 def test_what_has_no_interval_says_so():
     fit = ps.fit_variational(pd.DataFrame({"y": np.arange(20.0) ** 1.5}), random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match=r"interval needs draws .* VariationalPosterior has one state"):

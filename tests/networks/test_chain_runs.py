@@ -144,3 +144,6 @@ def test_chains_through_pm_sample_are_reproducible():
     assert_array_equal(*logs)
     post = ps.SPNPosterior.from_idata(found[0])
     assert np.isfinite(post.log_density(table()).values).all()
+    states = post._with_all_draws._states  # with cells, gaps and leaves over several columns
+    some, every = (states.leave_one_out(np.array([1, 5]), rows) for rows in (np.array([7, 2]), None))
+    np.testing.assert_allclose(some, every[:, [7, 2]], rtol=1e-9)  # rounding of sums, from which rows are taken

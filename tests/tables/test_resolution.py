@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pymc_spn.tables import resolution
+from pymc_spn.tables.resolution import are_clumped
 
 
 @pytest.fixture
@@ -123,3 +124,13 @@ def test_small_differences_on_a_large_offset_are_no_noise(offset):
     assert resolution(one) < 1e-4
     assert resolution(np.concatenate([one, 2.0 * offset + 1e-3 * rng.normal(size=200)])) < 1e-4
     assert resolution(offset + rng.integers(0, 50, 200)) == 1.0
+
+
+def test_values_that_come_again_are_told_from_smooth_ones_on_a_grid(rng):
+    """Normal values, these on a fine and on a coarse grid, 25 values that repeat with and without noise, huge ones."""
+    x = rng.normal(size=500)
+    again = rng.normal(size=25)[rng.integers(0, 25, 500)]
+    columns = [x, np.round(x, 2), np.round(2.0 * x) / 2.0, again, again + rng.normal(0.0, 1e-4, 500), 1e200 * x]
+    gaps = np.where(rng.random((500, 6)) < 0.1, np.nan, np.stack(columns, axis=1))
+    expected = [False, False, False, True, True, False]
+    np.testing.assert_array_equal(are_clumped(gaps, [0.0, 0.01, 0.5, 0.0, 0.0, 0.0]), expected)

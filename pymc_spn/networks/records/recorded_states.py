@@ -416,13 +416,17 @@ class RecordedStates:
         no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
         asked = place_columns(self.structure, self.coded)[own]
         sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
-        if self.rounded is not None:
-            return np.array([self.rounded.leave_one_out(self.load(s, sampler))[own] for s in draws.tolist()])
+        cells = None if self.rounded is None else self.rounded.of_rows(own)
+        jacobian = self.log_jacobian(self.record.table[own]) if cells is None else 0.0
         for s, logs in zip(draws.tolist(), out, strict=True):
             self.load(s, sampler)
-            at = (sampler.coded[own], sampler.filled[own], asked, sampler.slots[own], sampler.options[own])
-            predictive_kernels.leave_one_out(*sampler.net, *at, *no_event, logs)
-        return out + self.log_jacobian(self.record.table[own])
+            net, tables = sampler.net, (sampler.coded, sampler.filled, sampler.slots, sampler.options)
+            y, filled, *seats = (table[own] for table in tables)
+            if cells is None:
+                predictive_kernels.leave_one_out(*net, y, filled, asked, *seats, *no_event, logs)
+            else:
+                logs[:] = cells.log_densities(net, cells.known(net), (y, filled, *seats))
+        return out + jacobian
 
     def moments(
         self, row: np.ndarray, events: dict[int, Any], wanted: Any, covariance: bool

@@ -340,26 +340,21 @@ class RoundedCells:
         first = np.zeros_like(which)
         draw_rows_of_cells(rng, *net, self.arrays(), which, first, known, values, leaves)
 
-    def log_densities(self, net: Any, known: "KnownEvents") -> np.ndarray:
-        """Log density (N,) of the rows under a network, of cells mass over width, together with events."""
-        nothing = np.zeros((0, 0), np.int32)
-        return self._evaluate(net, self.seen, self.seen, nothing, nothing, known)
+    def log_densities(self, net: Any, known: "KnownEvents", held: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
+        """Log density (N,) of the rows under a network, of cells mass over width, together with events.
+
+        If the network holds the rows, each is left out; ``held`` are then the first four tables that
+        `log_density_of_cells` takes of rows.
+        """
+        nothing, out = np.zeros((0, 0), np.int32), np.empty(len(self.seen))
+        log_density_of_cells(*net, *(held or (self.seen, self.seen, nothing, nothing)), self.arrays(), known, out)
+        return out + self.log_jacobians.sum(axis=1)
 
     def log_densities_left_out(
         self, net: Any, known: "KnownEvents", of_joints: np.ndarray, out: np.ndarray, without: np.ndarray
     ) -> None:
         """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
         leave_out_cells_of_rows(*net, self.arrays(), known, left_out_flows(net), of_joints, out, without)
-
-    def leave_one_out(self, sampler: Sampler) -> np.ndarray:
-        """Log predictive (N,) of each row of a sampler given the others; its exact values are integrated out."""
-        tables = sampler.coded, sampler.filled, sampler.slots, sampler.options
-        return self._evaluate(sampler.net, *tables, self.known(sampler.net))
-
-    def _evaluate(self, net, y, filled, slots, options, known):
-        out = np.empty(len(self.seen))
-        log_density_of_cells(*net, y, filled, slots, options, self.arrays(), known, out)
-        return out + self.log_jacobians.sum(axis=1)
 
     def arrays(self) -> CellArrays:
         """For kernels."""

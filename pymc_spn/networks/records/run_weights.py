@@ -7,6 +7,7 @@ would take that away, too, but of a dozen draws of a run they are so uneven that
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,7 +42,7 @@ class FoundOfRuns:
     kinds: np.ndarray
     units: str = "runs"
 
-    @property
+    @cached_property
     def left_out(self) -> np.ndarray:
         """Log predictive (K, N) by each run."""
         return logsumexp(self.of_draws, axis=1) - np.log(self.of_draws.shape[1])
@@ -52,16 +53,16 @@ class FoundOfRuns:
         Groups have the shares in the mixture that predicts rows best, with a prior of one row's worth each.
         """
         names, place, size = np.unique(groups, return_inverse=True, return_counts=True)
-        logs = np.array([logsumexp(self.left_out[groups == g], axis=0) - np.log((groups == g).sum()) for g in names])
+        logs = np.array([logsumexp(self.left_out[groups == g], axis=0) for g in names]) - np.log(size)[:, None]
         return (stack(np.exp(logs - logs.max(axis=0)).T) / size)[place]
 
-    @property
+    @cached_property
     def heaviest(self) -> np.ndarray:
         """(K,) bool, the runs of the kind that counts most."""
         shares = np.bincount(self.kinds, self.weights_of(self.kinds))
         return self.kinds == np.argmax(shares)
 
-    @property
+    @cached_property
     def mixing(self) -> Mixing:
         """Of the mean over rows of the log predictive of a row given the others, over runs of that kind."""
         return Mixing.of(self.of_draws[self.heaviest].mean(axis=2), "log density of rows", self.units)
