@@ -127,8 +127,7 @@ class SPNPosterior(TrainingRowSimilarity):
             saved = idata.attrs.get(SAVED)
             post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
             own = None if saved is None else read_draws(saved)
-        if saved is None:
-            post = post._weighted(weights)
+        post = post._weighted(weights) if saved is None else post
         return post._with(states.some(_draws_of_chain(max_draws, states, None if own else post._mixing, own)))
 
     def _with(self, states: RecordedStates) -> "SPNPosterior":
@@ -224,7 +223,7 @@ class SPNPosterior(TrainingRowSimilarity):
         found = self._states.found_of_runs
         if (found is None or not found.mixing.is_known) and self._mixing is not None:
             self._mixing.warn(self.name)
-        if found is None or (found.mixing.has_met and self._states.n_kinds == 1):
+        if found is None or (found.mixing.has_met and not found.kinds.any()):
             return self
         post, so = self, ""
         if asked == "auto":

@@ -147,3 +147,7 @@ def test_chains_through_pm_sample_are_reproducible():
     states = post._with_all_draws._states  # with cells, gaps and leaves over several columns
     some, every = (states.leave_one_out(np.array([1, 5]), rows) for rows in (np.array([7, 2]), None))
     np.testing.assert_allclose(some, every[:, [7, 2]], rtol=1e-9)  # rounding of sums, from which rows are taken
+    few = ps.SPNPosterior.from_idata(found[0], max_draws=2)  # of each chain one, and one of the run that it is not of
+    assert len(few._states.record.draws) == 2 and set(few._states.record.runs[0]) == {0, 1}
+    np.testing.assert_allclose(few.run_weights, post.run_weights)
+    np.testing.assert_allclose(few._with_all_draws.run_weights, post.run_weights)

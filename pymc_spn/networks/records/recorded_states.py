@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.gibbs.chain_runs import kinds_of_runs
 from pymc_spn.gibbs.joint_leaves import build_joint_scratch
 from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
 from pymc_spn.gibbs.occupancy import rebuild
@@ -123,11 +122,13 @@ class RecordedStates:
         return type(self), (self.record, self.whole, self.is_drawn)  # what is kept for the next query is made again
 
     def some(self, n: int) -> "RecordedStates":
-        """The states of n draws of each chain, taken evenly, which stand for all."""
+        """The states of n draws of each chain, taken evenly, and of one of each run at least: they stand for all."""
         length = len(self.record.draws)
         if n >= length:
             return self
         kept, record = even_choice(length, n), self.record
+        if any(np.setdiff1d(own, own[kept]).size for own in record.runs):
+            kept = np.union1d(kept, [np.flatnonzero(own == r)[0] for own in record.runs for r in np.unique(own)])
         chosen = replace(
             record,
             digits=record.digits[:, kept],
@@ -394,11 +395,6 @@ class RecordedStates:
     def taken(self) -> np.ndarray:
         """Palette entries (E,) whose centre was taken from their column."""
         return taken_centres(self.schema.columns, self.record.table, self.schema.palette, self.schema.resolution)
-
-    @cached_property
-    def n_kinds(self) -> int:
-        """Kinds of runs, which take turns."""
-        return len(kinds_of_runs(self.schema, self.record.table)) if self.record.runs.any() else 1
 
     @cached_property
     def found_of_runs(self) -> FoundOfRuns | None:

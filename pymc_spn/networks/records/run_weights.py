@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp
 
+from pymc_spn.gibbs.chain_runs import kinds_of_runs
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.draw_averages import even_choice, stack
 
@@ -104,5 +105,6 @@ def found_of_runs(states: "RecordedStates") -> FoundOfRuns | None:
     rows = seen[even_choice(seen.size, MOST_ROWS)]
     length = min(max(MOST_DRAWS // len(found), FEWEST), *map(len, found.values()))
     logs = [states.leave_one_out(own[even_choice(len(own), length)], rows) for own in found.values()]
-    kinds = np.array([run % states.n_kinds for _, run in found])
+    n_kinds = len(kinds_of_runs(states.schema, record.table))  # they take turns
+    kinds = np.array([run % n_kinds for _, run in found])
     return FoundOfRuns(np.array(logs), kinds, record.units)
