@@ -124,23 +124,18 @@ def draw_figure(idata, post, complete, hidden, tables, numeric, path):
     log_joint = idata.posterior["iris_log_joint"]
     for chain in log_joint.chain.to_numpy():
         axes[0].plot(log_joint.sel(chain=chain), lw=0.7, label=f"chain {chain}")
-    axes[0].set(title="log joint of data and assignments", xlabel="draw", ylabel="nats")
+    axes[0].set(title="log joint, in blocks of each chain's runs", xlabel="draw", ylabel="nats")
     axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, fontsize=7, frameon=False)
 
     grid = np.linspace(complete["petal_width"].min(), complete["petal_width"].max(), 200)
     for k, species in enumerate(complete[TARGET].cat.categories):
-        rows = pd.DataFrame(
-            {"petal_width": grid, TARGET: pd.Categorical([species] * 200, complete[TARGET].cat.categories)}
-        )
-        both = post.marginal(["petal_width", TARGET]).log_density(rows, per_draw=True)
-        given = post.marginal([TARGET]).log_density(rows[[TARGET]], per_draw=True)
-        density = np.exp(both - given).stack(sample=("chain", "draw"))
-        low, high = density.quantile([0.05, 0.95], "sample").to_numpy()
+        given = post.condition({TARGET: {species}}).marginal(["petal_width"])
+        density, low, high = np.exp(given.log_density(pd.DataFrame({"petal_width": grid}), interval=0.9))
         axes[1].fill_between(grid, low, high, alpha=0.25, color=f"C{k}")
-        axes[1].plot(grid, density.mean("sample"), color=f"C{k}", label=species)
+        axes[1].plot(grid, density, color=f"C{k}", label=species)
         seen = complete.loc[complete[TARGET] == species, "petal_width"]
         axes[1].plot(seen, np.full(len(seen), -0.15 * (k + 1)), "|", color=f"C{k}", ms=5)
-    axes[1].set(title="p(petal width | species), 90 % band over draws", xlabel="petal width (cm)", ylabel="density")
+    axes[1].set(title="p(petal width | species), 90 % intervals", xlabel="petal width (cm)", ylabel="density")
     axes[1].legend(title="species", fontsize=8)
 
     centre, scale = complete[numeric].mean().to_numpy(), complete[numeric].std().to_numpy()
