@@ -354,7 +354,7 @@ class AskedLaw(NotebookRepr):
 
         Masses of cells of rounded columns are integrals.
         """
-        off = max(tolerance, self._law.rounding, (self._law.cell_tolerance or 0.0) if cells else 0.0)
+        off = max(tolerance, (self._law.cell_tolerance or 0.0) if cells else 0.0)
         return {"exactness": "numerical", "tolerance": off} if off else {}
 
     def _by_chain(self, values: np.ndarray) -> np.ndarray:

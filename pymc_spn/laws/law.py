@@ -156,9 +156,6 @@ class Law(ABC):
         Error of densities of rows whose values stand for cells of rounding; None where all are points.
     known_tolerance : float
         How far answers may be off because of what is known; 0 where they are in closed form.
-    rounding : float
-        How far log densities may be off, next to the largest of their terms, where they are worked out in numbers of
-        less than double precision; else 0.
     takes_likelihoods : bool
         Whether `given` takes soft evidence.
     """
@@ -171,7 +168,6 @@ class Law(ABC):
     is_weighted: bool
     cell_tolerance: float | None = None
     known_tolerance: float = 0.0
-    rounding: float = 0.0
     takes_likelihoods = False
 
     # ---- circuits and columns

@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from pymc_spn.circuits.evaluation import tape as tape_module
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.density import BLOCKS, FEW, Evaluator, compile_circuit
-from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.density import MOST
+from pymc_spn.circuits.evaluation.leaf_forms import read_values
+from pymc_spn.circuits.evaluation.node_values import NOWHERE
+from pymc_spn.circuits.evaluation.passes import linear_values, log_values, make_block
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.numerics.kernel_options import kernel
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from tests.shared_circuits import (
     DENSITIES,
@@ -30,12 +33,28 @@ from tests.shared_circuits import (
 )
 
 
-def by_logs(circuit, values, log_weights, parameters):
-    """All rows on the log path."""
-    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
+@kernel
+def roots_of_rows(layout, log_weights, weight, coefficients, table, values, is_linear, out):
+    """Log densities in linear space alone, NaN where it loses a row, or in logs."""
+    block = make_block(layout, weight, coefficients, table, (values.shape[0] + 7) // 8 * 8)
+    read_values(values, 0, layout.input_column, layout.input_reading, block.u, block.base, block.present)
+    if is_linear:
+        linear_values(layout, block)
+    else:
+        log_values(layout, log_weights, block)
+    out[:] = block.roots[: out.size]
+
+
+def roots(circuit, values, log_weights, parameters, is_linear):
     out = np.empty(len(values))
-    evaluator._by_logs(np.asarray(values, float), np.arange(len(values)), out)
-    return out
+    given = Parameterised(circuit, log_weights, parameters)
+    roots_of_rows(*given.inputs(given.values(values)), is_linear, out)
+    return np.where(out < NOWHERE, -np.inf, out)
+
+
+def by_logs(circuit, values, log_weights, parameters):
+    """All rows in logs."""
+    return roots(circuit, values, log_weights, parameters, False)
 
 
 def probes(family, theta):
@@ -95,7 +114,7 @@ def test_moments_mode_and_draws_of_leaves(family):
         assert abs((np.abs(z) < 1).mean() - 0.63) < 0.1 and abs(np.median(z)) < 0.03
 
 
-@pytest.mark.parametrize("rows", [1, FEW - 1, FEW, FEW + 1, 40, BLOCKS[0] + 3])
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 40, MOST + 3])
 def test_shared_nodes_and_mixed_leaves(rows):
     """Crossed products, so that nodes have many parents, over columns of three families each."""
     for families in (("gaussian", "student_t"), ("log_normal", "exponential", "lomax"), ("poisson", "geometric")):
@@ -114,8 +133,7 @@ def test_shared_nodes_and_mixed_leaves(rows):
 
 @settings(deadline=None, max_examples=25)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 40), st.integers(0, 99))
-def test_wide_sums_come_in_portions(n_columns, n_sums, n_leaves, seed):
-    """More children than are held at a time, of sums and of shared leaves."""
+def test_wide_sums_and_shared_leaves(n_columns, n_sums, n_leaves, seed):
     rng = np.random.default_rng(seed)
     n_leaves = min(n_leaves, 40 if n_columns < 3 else 5)
     circuit = crossed_circuit(n_columns, n_sums, n_leaves) if n_columns > 1 else build(
@@ -128,68 +146,20 @@ def test_wide_sums_come_in_portions(n_columns, n_sums, n_leaves, seed):
     np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
 
 
-def sums_over_the_same(n_products, groups, rng):
-    """Mixture of sums at two depths, the i-th ``groups[i]`` of them over one set of shared products, in any order."""
-    sets = [rng.choice(n_products, rng.integers(1, n_products + 1), replace=False) for _ in groups]
-    n_sums = sum(groups)
-    n_deep = n_sums // 2  # these hang below a sum of their own
-    product = 1 + n_deep + n_sums
-    leaf = product + n_products
-    sums = [("sum", rng.permutation(s) + product) for s, size in zip(sets, groups, strict=True) for _ in range(size)]
-    sums = [sums[i] for i in rng.permutation(n_sums)]
-    own = [("sum", [1 + n_deep + i]) for i in range(n_deep)]
-    top = [*range(1, 1 + n_deep), *range(1 + 2 * n_deep, 1 + n_deep + n_sums)]
-    spare = [p for p in range(n_products) if not any(p in s for s in sets)]
-    products = [("product", (leaf + 2 * i, leaf + 2 * i + 1)) for i in range(n_products)]
-    leaves = [("leaf", d, "gaussian") for _ in range(n_products) for d in range(2)]
-    nodes = [("sum", [*rng.permutation(top), *(product + p for p in spare)]), *own, *sums, *products, *leaves]
-    return build(nodes, ["a", "b"], ("gaussian",))
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.integers(1, 40), st.lists(st.integers(1, 10), min_size=1, max_size=4), st.integers(0, 99))
-def test_sums_over_the_same_children_are_evaluated_together(n_products, groups, seed):
-    rng = np.random.default_rng(seed)
-    circuit = sums_over_the_same(n_products, groups, rng)
-    log_weights, parameters = random_parameters(circuit, rng)
-    values = rng.normal(size=(9, 2))
-    got = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values[:2]]
-    np.testing.assert_allclose(got[:2], expected, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(got, by_logs(circuit, values, log_weights, parameters), rtol=0, atol=1e-12)
-    assert compile_circuit(circuit).tape.together.max() >= max(groups)
-
-
-def test_slots_of_dense_sums_do_not_grow_with_their_children():
-    """400 products in each region, and yet no more slots than a portion and the sums of regions that wait."""
-    tape = compile_circuit(crossed_circuit(16, 20, 20)).tape
-    assert tape.n_slots <= tape_module.PORTION + 20 * 5 + 2
-    assert np.array_equal(np.unique(tape.together), np.arange(1, 21))
-
-
-def test_slots_are_reused():
-    """The complete trees of the paper need a few slots, not one for each node."""
-    for n_children, limit in ((2, 12), (4, 22)):
-        tree = complete_tree([f"x{d}" for d in range(16)], n_children=n_children)
-        circuit = tree.circuit({name: ["gaussian"] for name in tree.names}, max_nodes=30_000)
-        assert compile_circuit(circuit).tape.n_slots <= limit
-
-
-def test_a_slot_that_is_freed_too_early_is_noticed(monkeypatch):
-    """The planted mistake: an operation writes into a slot that a later one still reads."""
+def test_a_node_that_is_read_too_early_is_noticed():
+    """The planted mistake: one edge leads to another node."""
     circuit = crossed_circuit(4, 3, 3)
     log_weights, parameters = random_parameters(circuit, np.random.default_rng(0))
-    values = np.random.default_rng(1).normal(size=(20, 4))
-    right = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
-    tape = evaluator.tape
-    wrong = 0
-    for op in range(tape.code.size - 1):
-        out = tape.out.copy()
-        out[op] = (out[op] + 1) % tape.n_slots
-        evaluator.tape = tape._replace(out=out)
-        wrong += not np.allclose(evaluator.log_density(values), right, rtol=0, atol=1e-9, equal_nan=True)
-    assert wrong > 0.9 * (tape.code.size - 1)
+    values = np.random.default_rng(1).normal(size=(16, 4))
+    given, out = Parameterised(circuit, log_weights, parameters), np.empty(16)
+    layout, *rest = given.inputs(values)
+    right, wrong = given.log_density(values), 0
+    for e in range(layout.children.size):
+        children = layout.children.copy()
+        children[e] = layout.node_of_leaf[-1] if children[e] != layout.node_of_leaf[-1] else layout.node_of_leaf[0]
+        roots_of_rows(layout._replace(children=read_only_view(children)), *rest, True, out)
+        wrong += not np.allclose(out, right, rtol=0, atol=1e-9)
+    assert wrong > 0.9 * layout.children.size
 
 
 @pytest.mark.parametrize("scale", [1.0, 10.0, 40.0, 400.0])
@@ -214,9 +184,7 @@ def test_rows_that_linear_space_loses_go_through_the_logs():
     circuit = build(nodes, ["a", "b"], ("gaussian",))
     log_weights, parameters = np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1], [100, 1], [0, 1], [100, 1]])}
     values = np.tile([[0.0, 100.0], [0.0, 0.0], [1.0, 103.0]], (4, 1))
-    evaluator = Evaluator(circuit, log_weights, flatten(circuit, parameters))
-    out = np.empty(len(values))
-    evaluator._in_blocks(values, np.float64, out)
+    out = roots(circuit, values, log_weights, parameters, True)
     assert np.isnan(out).tolist() == 4 * [True, False, True]
     expected = [reference_log_density(circuit, row, log_weights, parameters) for row in values]
     np.testing.assert_allclose(
@@ -257,49 +225,21 @@ def test_impossible_rows_and_zero_weights():
     )
 
 
-def test_float32_keeps_six_digits_and_says_what_it_cannot_do():
-    tree = complete_tree([f"x{d}" for d in range(8)], n_children=2)
-    circuit = tree.circuit({name: ["gaussian"] for name in tree.names})
-    rng = np.random.default_rng(0)
-    log_weights, parameters = random_parameters(circuit, rng)
-    values = rng.normal(size=(2_000, 8))
-    values[rng.random(values.shape) < 0.1] = np.nan
-    exact = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    for offset in (0.0, 1e4):  # a column far from zero is centred first
-        moved = {"gaussian": parameters["gaussian"] + [offset, 0.0]}
-        found = circuit.with_parameters(log_weights, moved).log_density(values + offset, dtype="float32").values
-        assert 1e-9 < np.abs(found - exact).max() < 2e-5
-    values[3] = 60.0  # lost in float32, found by logs
-    found = circuit.with_parameters(log_weights, parameters).log_density(values, dtype=np.float32).values
-    assert found[3] == pytest.approx(
-        circuit.with_parameters(log_weights, parameters).log_density(values[3:4]).values[0], rel=1e-12
-    )
-    with pytest.raises(ValueError, match="dtype must be float64 or float32, got int64"):
-        circuit.with_parameters(log_weights, parameters).log_density(values, dtype=np.int64)
-    heavy = build([("leaf", 0, "student_t")], ["a"], ("student_t",))
-    with pytest.raises(ValueError, match=r'dtype="float32" needs leaves among gaussian'):
-        heavy.with_parameters([], {"student_t": [[0.0, 1.0, 3.0]]}).log_density(np.zeros((9, 1)), dtype="float32")
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_are_exact_up_to_the_end_of_linear_space(dtype):
-    """From the bulk to where roots are too small: a row keeps all of its digits, or it is left to another path."""
+def test_rows_are_exact_up_to_the_end_of_linear_space():
+    """From the bulk to where roots are too small: a row keeps all of its digits, or its block is done in logs."""
     products = [("product", range(5 + 6 * k, 11 + 6 * k)) for k in range(4)]
     leaves = [("leaf", d, "gaussian") for _ in range(4) for d in range(6)]
     circuit = build([("sum", range(1, 5)), *products, *leaves], [f"x{d}" for d in range(6)], ("gaussian",))
     rng = np.random.default_rng(6)
     log_weights, parameters = random_parameters(circuit, rng)
-    spread = np.linspace(1.0, 15.0 if dtype == np.float32 else 50.0, 3_000)
-    values = rng.normal(size=(3_000, 6)) * spread[:, None]
+    values = rng.normal(size=(3_000, 6)) * np.linspace(1.0, 50.0, 3_000)[:, None]
     exact = by_logs(circuit, values, log_weights, parameters)
-    linear = np.empty(3_000)
-    Evaluator(circuit, log_weights, flatten(circuit, parameters))._in_blocks(values, dtype, linear)
+    linear = roots(circuit, values, log_weights, parameters, True)
     lost = np.isnan(linear)
     assert 0.05 < lost.mean() < 0.8
-    np.testing.assert_allclose(linear[~lost], exact[~lost], rtol=2e-6 if dtype == np.float32 else 1e-14)
-    found = circuit.with_parameters(log_weights, parameters).log_density(values, dtype=dtype).values
-    np.testing.assert_array_equal(found[~lost], linear[~lost])
-    np.testing.assert_allclose(found[lost], exact[lost], rtol=1e-14)  # of rows lost in float32 also in float64
+    np.testing.assert_allclose(linear[~lost], exact[~lost], rtol=1e-14)
+    found = circuit.with_parameters(log_weights, parameters).log_density(values).values
+    np.testing.assert_allclose(found, exact, rtol=1e-14)
 
 
 # -- draws, moments, best completions ------------------------------------------------------------------
@@ -509,9 +449,3 @@ def test_levels_of_a_frame_are_those_that_the_circuit_knows():
     )
     with pytest.raises(ValueError, match=r"column 'grade', row 1 .*unseen level \(known levels: 1, 2, 3\), got 0"):
         circuit.with_parameters(*given).log_density(frame[:2].assign(grade=[1, 0]))
-
-
-def test_portions_are_really_used():
-    circuit = crossed_circuit(2, 1, 10)
-    ops = compile_circuit(circuit).tape
-    assert (ops.end - ops.begin).max() <= tape_module.PORTION < 100

@@ -6,14 +6,12 @@ import pytest
 from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
-from pymc_spn.circuits.evaluation.tape import ALONE, COVERED, FIRST
 from tests.shared_circuits import (
     APART,
     APART_PARAMETERS,
     build,
     crossed_circuit,
     random_parameters,
-    reference_log_density,
 )
 
 BETWEEN = np.array([[-40.0, 40.0], [41.0, -39.0]])
@@ -63,20 +61,7 @@ def test_shares_in_logs_are_those_of_bayes_rule():
     assert gradient[1][4] == pytest.approx(0.5 * share[0] * 0.3, rel=1e-13)
 
 
-def test_fours_are_neighbouring_sums_over_the_same_children_in_the_same_order():
-    leaves = [("leaf", 0, "gaussian")] * 3
-    same, turned, fewer = ("sum", (13, 14, 15)), ("sum", (15, 14, 13)), ("sum", (13, 14))
-    sums = [same] * 3 + [turned] + [same] * 5 + [fewer] * 3
-    circuit = build([("sum", range(1, 13)), *sums, *leaves], ["a"], ("gaussian",))
-    four = compile_circuit(circuit).layout.four
-    assert four.tolist() == [ALONE] * 5 + [FIRST] + [COVERED] * 3 + [ALONE] * 7
-    log_weights, parameters = random_parameters(circuit, np.random.default_rng(3))
-    rows = np.random.default_rng(4).normal(size=(5, 1))
-    expected = [reference_log_density(circuit, row, log_weights, parameters) for row in rows]
-    np.testing.assert_allclose(gradients(circuit, log_weights, parameters, rows)[0], expected, rtol=1e-13)
-
-
-@pytest.mark.parametrize("n_sums", [3, 11])  # of 11 in a region, two fours are worked off together in linear space
+@pytest.mark.parametrize("n_sums", [3, 11])
 @pytest.mark.parametrize(
     "families", [("gaussian",), ("gaussian", "exponential", "student_t"), ("poisson", "geometric")]
 )

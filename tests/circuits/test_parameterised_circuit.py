@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.evaluation.linear_pass import linear_log_densities, tape_coefficients
-from pymc_spn.circuits.evaluation.node_values import sum_and_multiply_asked
-from pymc_spn.circuits.evaluation.row_pass import log_densities_of_few
+from pymc_spn.circuits.evaluation.node_values import node_coefficients, sum_and_multiply_asked
+from pymc_spn.circuits.evaluation.passes import log_densities_of_rows
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from tests.shared_circuits import build, crossed_circuit, random_parameters
@@ -32,7 +31,6 @@ def some_circuit(normal=False):
 QUESTIONS = {
     "density": lambda held, values: held.log_density(values),
     "one row": lambda held, values: held.log_density(values[:1]),
-    "float32": lambda held, values: held.log_density(values, dtype=np.float32),
     "frame": lambda held, values: held.log_density(pd.DataFrame(values[:, ::-1], columns=["x3", "x2", "x1", "x0"])),
     "mapping": lambda held, values: held.log_density({f"x{d}": values[:, d] for d in range(4)}),
     "sample": lambda held, values: held.sample(5, random_seed=1),
@@ -53,7 +51,7 @@ def test_answers_are_labelled_and_marked(question):
     held = circuit.with_parameters(*parameters)
     answer = QUESTIONS[question](held, values)
     np.testing.assert_array_equal(answer, QUESTIONS[question](ParameterisedCircuit(circuit, *parameters), values))
-    kind = {"sample": "simulation", "impute": "simulation", "mpe": "bound", "float32": "numerical"}
+    kind = {"sample": "simulation", "impute": "simulation", "mpe": "bound"}
     assert kind.get(question.split()[0], "exact") in answer.attrs["exactness"]
     if question in ("sample", "sample given", "impute"):
         assert list(answer.columns) == ["x0", "x1", "x2", "x3"]
@@ -64,24 +62,12 @@ def test_answers_are_labelled_and_marked(question):
         assert answer.dims == ("row", "column", "other") and answer["other"].values.tolist() == list(circuit.names)
 
 
-def test_single_precision_keeps_six_digits():
-    circuit, *parameters, values = some_circuit(normal=True)
-    held, rows = circuit.with_parameters(*parameters), np.tile(values, (2, 1))
-    found = held.log_density(rows, dtype=np.float32)
-    np.testing.assert_allclose(found, held.log_density(rows), rtol=1e-5)
-    assert found.attrs["exactness"] == "numerical" and found.attrs["tolerance"] == 6e-8
-
-
 def test_leaves_of_scipy_are_held_and_answer():
     leaf = ps.circuits.leaf("x", stats.skewnorm(4.0))
     mixed = ps.circuits.mixture_of([leaf, ps.circuits.leaf("x", stats.gumbel_r(1.0))], [0.3, 0.7])
     x = np.array([[0.3], [1.5]])
     expected = np.log(0.3 * stats.skewnorm(4.0).pdf(x[:, 0]) + 0.7 * stats.gumbel_r(1.0).pdf(x[:, 0]))
     np.testing.assert_allclose(mixed.log_density(x), expected, rtol=1e-13)
-    with pytest.raises(
-        ValueError, match="dtype must be float64 where leaves are distributions of SciPy or over several columns"
-    ):
-        mixed.log_density(x, dtype=np.float32)
     again = pickle.loads(pickle.dumps(mixed))
     np.testing.assert_array_equal(again.log_density(x), mixed.log_density(x))
 
@@ -157,7 +143,6 @@ def test_errors_of_questions_name_the_argument():
     held = ParameterisedCircuit(circuit, log_weights, parameters)
     for question, message in (
         (lambda: held.log_density(values[0]), r"df must have shape \(rows, 4\), got \(4,\)"),
-        (lambda: held.log_density(values, dtype="int8"), "dtype must be float64 or float32, got int8"),
         (lambda: held.sample(-1), "n must be an integer of at least 0, got -1"),
         (lambda: held.probability({"y": 0.0}), "'y'"),
     ):
@@ -339,7 +324,7 @@ def test_a_table_of_columns_that_are_names_only_is_read_as_codes_by_all_question
 
 
 def test_arrays_that_are_held_read_only_compile_no_kernel_again():
-    kernels = (linear_log_densities, log_densities_of_few, sum_and_multiply_asked, tape_coefficients)
+    kernels = (log_densities_of_rows, sum_and_multiply_asked, node_coefficients)
     circuit, log_weights, parameters, values = some_circuit()
     event, rows = {"x0": (0.0, 1.0)}, np.tile(values, (2, 1))
     for given in (values[:1], rows):

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.density import Evaluator, checked_dtype, compile_circuit
-from pymc_spn.circuits.evaluation.gradient import log_densities_of_rows
-from pymc_spn.circuits.evaluation.node_values import sum_and_multiply
+from pymc_spn.circuits.evaluation.density import compile_circuit, rows_at_a_time
+from pymc_spn.circuits.evaluation.node_values import node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
     check_support,
@@ -17,6 +16,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
+from pymc_spn.circuits.evaluation.passes import log_densities_of_rows
 from pymc_spn.circuits.evaluation.row_draws import draw_leaves
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, logs_of_parts, moments_of_parts
@@ -49,9 +49,10 @@ class Parameterised:
         self.circuit = circuit
         self.log_weights = checked_weights(circuit, log_weights)
         self.parameters = checked_parameters(circuit, leaf_parameters)
+        self.layout, self.wide = compile_circuit(circuit)
         self.flat: FlatParameters = flatten(circuit, self.parameters)
-        self.layout, _, self.wide = compile_circuit(circuit)
-        self._arrays = self.layout, *map(read_only_view, (self.log_weights, *self.flat))
+        leaves = node_coefficients(self.layout, *map(read_only_view, self.flat))
+        self._arrays = self.layout, *map(read_only_view, (self.log_weights, np.exp(self.log_weights), *leaves))
         # leaves without kernels, in the order in which the layout reads their logs; parts of leaves stand behind them
         self._tabulated = np.flatnonzero((self.layout.leaf_code == TABULATED) & (self.wide.number < 0))
 
@@ -61,11 +62,6 @@ class Parameterised:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-    @cached_property
-    def evaluator(self) -> Evaluator:
-        """For log densities of rows, of leaves that have kernels."""
-        return Evaluator(self.circuit, self.log_weights, self.flat)
 
     @cached_property
     def blank_logs(self) -> np.ndarray:
@@ -80,7 +76,7 @@ class Parameterised:
         return self._tabulated.size + self.wide.nodes.size > 0
 
     def inputs(self, values: np.ndarray) -> tuple[Any, ...]:
-        """What the kernels read: layout, log weights, leaf parameters with their begins and widths, rows.
+        """What the kernels read: layout, log weights, weights, coefficients and table of leaves, rows.
 
         Behind the columns of the rows stand the logs of the leaves without kernels.
         """
@@ -95,19 +91,11 @@ class Parameterised:
         own = self.parameters[family][self.layout.leaf_row[k]]
         return EXPLICIT[family].log_density(own, values[:, self.layout.leaf_column[k]])
 
-    def log_density(self, values: Any, dtype: Any = np.float64) -> np.ndarray:
-        """Log densities (n,) of rows; with leaves that have no kernels by all nodes."""
-        if dtype is not np.float64:
-            dtype = checked_dtype(dtype)
+    def log_density(self, values: Any) -> np.ndarray:
+        """Log densities (n,) of rows."""
         values = self.values(values)
-        if not self.is_tabulated:
-            return self.evaluator.log_density(values, dtype)
-        if dtype != np.float64:
-            raise ValueError(
-                "dtype must be float64 where leaves are distributions of SciPy or over several columns, got float32"
-            )
         out = np.empty(len(values))
-        log_densities_of_rows(*self.inputs(values), ROWS, out)
+        log_densities_of_rows(*self.inputs(values), rows_at_a_time(self.layout.kind.size, len(values)), out)
         return out
 
     def values(self, values: Any) -> np.ndarray:

@@ -4,24 +4,13 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, pass_block, values_of_block, weighted_moments
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT
 from pymc_spn.circuits.evaluation.leaf_forms import add_parameter_gradient, value_derivative
-from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, copy_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
+from pymc_spn.circuits.evaluation.passes import SMALLEST, make_block, pass_block, weighted_moments
 from pymc_spn.leaves.family_codes import BERNOULLI, CATEGORICAL, GAUSSIAN, LOG_NORMAL
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
-
-
-@kernel
-def log_densities_of_rows(layout, log_weights, theta, family_begin, family_width, values, block, out):
-    """Log densities (N,) of all rows."""
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
-    for first in range(0, values.shape[0], block):
-        values_of_block(layout, log_weights, at, values, first)
-        for i in range(min(block, values.shape[0] - first)):
-            out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf
 
 
 @kernel
@@ -51,7 +40,8 @@ def log_densities_and_gradient(
     out : (N,) float64
         Out: log densities.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
+    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+    at = make_block(layout, np.exp(log_weights), coefficients, table, block)
     flow = np.empty((layout.kind.size, block))
     for first in range(0, values.shape[0], block):
         n, is_linear = pass_block(layout, log_weights, at, values, first, cotangent, flow, grad_weights, out)
@@ -181,6 +171,12 @@ def pass_derivatives(layout, log_weights, block, is_linear, part, down):
                 w = layout.edge_weight[e]
                 of_edge = weight[w] if is_linear else max(log_weights[w], IMPOSSIBLE)
                 add_scaled(of_edge, down[v], is_linear, down[layout.children[e]])
+
+
+@bare_inner_kernel
+def copy_values(a, out):
+    for i in range(out.size):
+        out[i] = a[i]
 
 
 @bare_inner_kernel

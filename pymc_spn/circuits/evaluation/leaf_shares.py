@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, pass_block
+from pymc_spn.circuits.evaluation.passes import make_block, pass_block
 from pymc_spn.numerics.kernel_options import kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
 @kernel
-def shares_of_rows(layout, log_weights, theta, family_begin, family_width, values, leaves, block, shares, out):
+def shares_of_rows(layout, log_weights, weight, coefficients, table, values, leaves, block, shares, out):
     """Probabilities of leaves given what is observed of rows, 0 in rows of density 0.
 
     Parameters
@@ -22,7 +22,7 @@ def shares_of_rows(layout, log_weights, theta, family_begin, family_width, value
     out : (N,) float64
         Out: log densities of what is observed.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
+    at = make_block(layout, weight, coefficients, table, block)
     flow, edge_flow = np.empty((layout.kind.size, block)), np.empty(log_weights.size)
     ones = read_only_view(np.ones(values.shape[0]))
     for first in range(0, values.shape[0], block):

@@ -1,23 +1,24 @@
 """Logs of the leaves and of all nodes of a circuit for a block of rows.
 
-Density alone needs neither logs nor all nodes at once (`linear_pass`); gradients, draws and moments need all nodes, and
-their logs where linear space would lose a row (`flows`).
+They serve where linear space would lose a row (`passes`), and where some nodes alone are asked for.
 """
 
 import math
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT
 from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, QUADRATIC, TABLE
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.lane_functions import sub
+from pymc_spn.numerics.lanes import LANES, add, load, mul, splat, store
 
 NOWHERE = 0.5 * IMPOSSIBLE
 
 
-@inner_kernel
+@kernel
 def node_coefficients(layout, theta, family_begin, family_width):
     """(4, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
     out = np.zeros((4, layout.leaf_row.size))
@@ -44,17 +45,18 @@ def fill_coefficients(layout, theta, family_begin, family_width, one, out, table
                 table[v] = math.log(theta[v]) if theta[v] > 0.0 else IMPOSSIBLE
 
 
-@bare_inner_kernel
-def leaf_logs(layout, coefficients, table, u, base, present, out):
-    """Log densities of the leaves (V, B); 0 where a cell is missing."""
-    for k in range(layout.node_of_leaf.size):
+@bare_called_kernel
+def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
+    """Log densities (V, B) of some leaves; 0 where a cell is missing."""
+    for k in leaves:
         j, form = layout.leaf_input[k], layout.leaf_form[k]
         lead, a, b, c = coefficients[0, k], coefficients[1, k], coefficients[2, k], coefficients[3, k]
         row = out[layout.node_of_leaf[k]]
         if form == QUADRATIC:
-            for i in range(row.size):
-                t = (u[j, i] - a) * b
-                row[i] = present[j, i] * (lead - t * t) + base[j, i]
+            for g in range(row.size // LANES):
+                t = mul(sub(load(u[j], g), splat(a)), splat(b))
+                log = mul(load(present[j], g), sub(splat(lead), mul(t, t)))
+                store(row, g, add(log, load(base[j], g)))
             continue
         own = table[int(a) :] if form == TABLE else table
         for i in range(row.size):

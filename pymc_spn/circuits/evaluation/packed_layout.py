@@ -5,11 +5,14 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient, log_densities_of_rows
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.circuits.evaluation.node_values import node_coefficients
+from pymc_spn.circuits.evaluation.passes import log_densities_of_rows
 from pymc_spn.leaves.explicit_leaves import KERNELS
 from pymc_spn.leaves.leaf_dispatch import by_family
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
+from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
 
 TOLERANCE = 1e-5  # how far weights may be from adding up to 1
@@ -63,9 +66,9 @@ def unpack(packed):
     layout = Layout(
         field(packed, 0), field(packed, 1), field(packed, 2), field(packed, 3), field(packed, 4), field(packed, 5),
         field(packed, 6), field(packed, 7), field(packed, 8), field(packed, 9), field(packed, 10), field(packed, 11),
-        field(packed, 12), field(packed, 13), field(packed, 14),
+        field(packed, 12), field(packed, 13), field(packed, 14), field(packed, 15),
     )  # fmt: skip
-    return layout, field(packed, 15), field(packed, 16)
+    return layout, field(packed, 16), field(packed, 17)
 
 
 @inner_kernel
@@ -110,8 +113,9 @@ def _rows_of(packed, values, log_weights, theta):
     out = np.full(values.shape[0], -math.inf)
     if not is_valid(layout, begin, width, log_weights, theta):
         return out
-    block = min(32, max(1, values.shape[0]))
-    log_densities_of_rows(layout, log_weights, theta, begin, width, values, block, out)
+    block = LANES * min(4, (values.shape[0] + LANES - 1) // LANES)
+    leaves = node_coefficients(layout, theta, begin, width)
+    log_densities_of_rows(layout, log_weights, np.exp(log_weights), *leaves, values, block, out)
     return out
 
 
@@ -135,7 +139,7 @@ def _rows_and_gradient_of(packed, values, log_weights, theta, cotangent):
     grad_values = np.zeros(values.shape)
     if not is_valid(layout, begin, width, log_weights, theta):
         return out, grad_weights, grad_theta, grad_values
-    block = min(32, max(1, values.shape[0]))
+    block = LANES * min(4, (values.shape[0] + LANES - 1) // LANES)
     log_densities_and_gradient(
         layout, log_weights, theta, begin, width, values, cotangent, block, grad_weights, grad_theta, grad_values,
         out,

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, values_of_block
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT
 from pymc_spn.circuits.evaluation.node_values import NOWHERE
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT
+from pymc_spn.circuits.evaluation.passes import make_block, values_of_block
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
 @kernel
-def draw_leaves(rng, layout, log_weights, theta, family_begin, family_width, values, block, leaf, out):
+def draw_leaves(rng, layout, log_weights, weight, coefficients, table, values, block, leaf, out):
     """Leaf of each column (N, D) on an induced tree of each row, drawn given the observed cells.
 
     Parameters
@@ -24,7 +24,7 @@ def draw_leaves(rng, layout, log_weights, theta, family_begin, family_width, val
     out : (N,) float64
         Out: log density of what is observed.
     """
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
+    at = make_block(layout, weight, coefficients, table, block)
     stack = np.empty(layout.kind.size, np.int64)
     is_prior = False  # what the nodes hold
     for first in range(0, values.shape[0], block):

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.flows import make_block, pass_block
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.passes import make_block, pass_block
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel
@@ -18,9 +18,9 @@ NEGLIGIBLE = 1e-295  # linear value of a node through which less than 1e-15 of a
 def moments_of_rows(
     layout,
     log_weights,
-    theta,
-    family_begin,
-    family_width,
+    weight,
+    coefficients,
+    table,
     values,
     scope_ptr,
     scope_column,
@@ -60,7 +60,7 @@ def moments_of_rows(
         Out: log densities of what is observed.
     """
     n_nodes, n_columns, n_alone = layout.kind.size, numeric.size, leaf_mean.size - part_mean.shape[0]
-    at = make_block(layout, log_weights, theta, family_begin, family_width, block)
+    at = make_block(layout, weight, coefficients, table, block)
     flow, edge_flow = np.empty((n_nodes, block)), np.empty(log_weights.size)
     ones = read_only_view(np.ones(values.shape[0]))
     n_pairs, n_held = (n_columns, scope_column.size) if with_covariance else (0, 0)

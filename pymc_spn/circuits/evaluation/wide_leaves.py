@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.tape import LEAF, PRODUCT, Layout, make_layout
+from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, Layout, make_layout
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.leaf_family import LeafFamily
 

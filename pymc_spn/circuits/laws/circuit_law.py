@@ -7,7 +7,6 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete, moments
-from pymc_spn.circuits.evaluation.density import checked_dtype
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.circuits.laws.circuit_columns import CircuitColumn
 from pymc_spn.circuits.laws.circuit_events import (
@@ -32,7 +31,6 @@ from pymc_spn.leaves.scipy_leaves import SCIPY
 from pymc_spn.maxima.row_boxes import RowBox
 from pymc_spn.tables import Column
 
-SINGLE = 6e-8  # relative error of numbers in float32
 QUADRATURE = 1e-10  # relative error of moments of leaves within intervals
 
 
@@ -69,7 +67,6 @@ class CircuitLaw(Law):
         self.is_density = ~masses_of(whole.circuit)[list(self.kept)]
         self.resolution = self.grid_points = np.zeros(len(self.kept))
         self._columns: dict[int, CircuitColumn] = {}
-        self._precision: Any = np.float64
 
     @property
     def has_density(self) -> np.ndarray:
@@ -173,14 +170,6 @@ class CircuitLaw(Law):
 
         return CircuitUnion([part for part in parts if isinstance(part, CircuitLaw)])
 
-    def in_precision(self, dtype: Any) -> "CircuitLaw":
-        """The law with log densities in numbers of float64 or float32."""
-        if checked_dtype(dtype) == self._precision:
-            return self
-        law = self._changed()
-        law._precision, law.rounding = checked_dtype(dtype), SINGLE
-        return law
-
     @cached_property
     def is_wide(self) -> bool:
         """Whether some leaves are over several columns.
@@ -206,11 +195,11 @@ class CircuitLaw(Law):
     def log_density(self, rows: np.ndarray, cells: bool = False) -> np.ndarray:
         """See `Law`."""
         if not self.is_wide:
-            return self.inner.log_density(rows, self._precision)[None]
+            return self.inner.log_density(rows)[None]
         whole = self._whole_rows(rows)
         spread = _column_events(spread_of(self.evidence))
         if not spread:
-            return (self.whole.log_density(whole, self._precision) - self.log_weights)[None]
+            return (self.whole.log_density(whole) - self.log_weights)[None]
         at_values = {
             d: ColumnEvent(whole[:, d], None) for d in range(len(self.schema)) if not np.isnan(whole[:, d]).all()
         }

@@ -146,7 +146,6 @@ class ParameterisedCircuit(Answers):
         *,
         interval: float | None = None,
         unseen: str = "error",
-        dtype: npt.DTypeLike = np.float64,
     ) -> "xr.DataArray":
         """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
 
@@ -154,11 +153,6 @@ class ParameterisedCircuit(Answers):
         ----------
         df, per_draw, cells, interval, unseen
             As for a posterior; there is one draw, and so no interval.
-        dtype : {float64, float32}
-            float32 is about twice as fast from eight rows on. Its error is some 1e-6 in the log density of rows within
-            a few standard deviations of Gaussian leaves of one place and size. In general it is 6e-8 of the largest
-            term of a leaf's log density. That is 1e-3 for Poisson leaves of a mean of 1,000, and more if a column has
-            leaves a million standard deviations apart. Not with distributions of SciPy.
 
         Returns
         -------
@@ -170,8 +164,7 @@ class ParameterisedCircuit(Answers):
         >>> law.log_density(pd.DataFrame({"x": [0.0], "y": [None]})).round(3).values
         array([-1.207])
         """
-        asked = AskedLaw(self._law.in_precision(dtype))
-        return log_density(asked, self._table(df, unseen), per_draw, cells, interval=interval)
+        return log_density(AskedLaw(self._law), self._table(df, unseen), per_draw, cells, interval=interval)
 
     def log_probability_of_rows(self, event: EventLike, given: EventLike | None = None) -> "xr.DataArray":
         """Log of `probability` for many rows in one pass, each with values and intervals of its own.

@@ -1,8 +1,8 @@
-"""Values of all nodes up and flows from the root down, a block of rows at a time.
+"""The passes over a circuit, a block of rows at a time: values of all nodes up, flows from the root down.
 
-Both run in linear space with each column's leaves divided by the largest of them, as in `linear_pass`. This costs a
-multiplication and an addition for each edge and row in place of two exponentials. A block in which some root comes out
-too small for that runs again in logs, which lose no row.
+Both run in linear space with each column's leaves divided by the largest of them. Every induced tree has one leaf for
+each column, so this multiplies the root by a known factor. A block in which some root comes out too small for that
+runs again in logs, which lose no row.
 """
 
 import math
@@ -10,13 +10,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.layout import PRODUCT, SUM
 from pymc_spn.circuits.evaluation.leaf_forms import read_values
-from pymc_spn.circuits.evaluation.linear_pass import SMALLEST, TINY, add_to_four, add_weighted, multiply
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, node_coefficients, sum_and_multiply
-from pymc_spn.circuits.evaluation.tape import COVERED, FIRST, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, sum_and_multiply
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.elementary import exp_or_zero
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_inner_reduction, inner_kernel
+from pymc_spn.numerics.kernel_options import (
+    bare_called_kernel,
+    bare_inner_kernel,
+    bare_inner_reduction,
+    inner_kernel,
+    kernel,
+)
+from pymc_spn.numerics.lane_functions import choose, power_of_2, sub
+from pymc_spn.numerics.lanes import LANES, larger, load, mul, multiply_add, splat, store, unless_below
+
+SMALLEST = 1e-280  # a root above it has lost less than 1e-27 of itself below each product of an induced tree
+TINY = 1e-307  # products below it are 0: numbers smaller than the normal ones take the processor many times as long
+LOG2_E = 1.0 / math.log(2.0)
 
 
 class Block(NamedTuple):
@@ -29,25 +40,27 @@ class Block(NamedTuple):
     base: np.ndarray  # (I, B)
     present: np.ndarray  # (I, B)
     nodes: np.ndarray  # (V, B) values of all nodes: linear, up to a factor for each column and row, or logs
+    flat: np.ndarray  # (V B,) the same array
     shift: np.ndarray  # (D, B) log of that factor
     scratch: np.ndarray  # (4, B)
     roots: np.ndarray  # (B,) log densities, hugely negative where a row is impossible
 
 
 @inner_kernel
-def make_block(layout, log_weights, theta, family_begin, family_width, size):
-    """Arrays for blocks of ``size`` rows, and the parameters in the forms that the passes read."""
-    coefficients, table = node_coefficients(layout, theta, family_begin, family_width)
+def make_block(layout, weight, coefficients, table, size):
+    """Arrays for blocks of ``size`` rows, a multiple of eight."""
     n_inputs = layout.input_column.size
+    flat = np.empty(layout.kind.size * size)
     return Block(
         coefficients,
         table,
-        np.exp(log_weights),
+        weight,
         np.empty((n_inputs, size)),
         np.empty((n_inputs, size)),
         np.empty((n_inputs, size)),
-        np.empty((layout.kind.size, size)),
-        np.empty((layout.leaf_column.max() + 1, size)),
+        flat.reshape((layout.kind.size, size)),
+        flat,
+        np.empty((layout.column_ptr.size - 1, size)),
         np.empty((4, size)),
         np.empty(size),
     )
@@ -62,46 +75,93 @@ def values_of_block(layout, log_weights, block, table_rows, first):
     bool
         Whether the values are in linear space.
     """
-    coefficients, table, weight, u, base, present, values, shift, scratch, out = block
-    read_values(table_rows, first, layout.input_column, layout.input_reading, u, base, present)
-    leaf_logs(layout, coefficients, table, u, base, present, values)
-    shift[:] = -math.inf
-    for k in range(layout.node_of_leaf.size):
-        raise_to(values[layout.node_of_leaf[k]], shift[layout.leaf_column[k]])
-    for k in range(layout.node_of_leaf.size):
-        divide_and_exponentiate(shift[layout.leaf_column[k]], values[layout.node_of_leaf[k]])
-    pass_up(layout, weight, values)
-    smallest = math.inf
-    for i in range(out.size):
-        smallest = min(smallest, values[0, i])
-    if smallest >= SMALLEST:
-        for i in range(out.size):
-            out[i] = math.log(values[0, i])
-        for d in range(shift.shape[0]):
-            add_row(shift[d], out)
+    read_values(table_rows, first, layout.input_column, layout.input_reading, block.u, block.base, block.present)
+    linear_values(layout, block)
+    if is_safe(block.roots):
         return True
-    leaf_logs(layout, coefficients, table, u, base, present, values)
-    sum_and_multiply(layout, log_weights, values, scratch[0], scratch[1])
-    out[:] = values[0]
+    log_values(layout, log_weights, block)
     return False
 
 
+@bare_called_kernel
+def linear_values(layout, block):
+    """Values of all nodes for rows that are read; roots are NaN where linear space has lost a row."""
+    flat, shift, roots = block.flat, block.shift, block.roots
+    n = roots.size // LANES
+    shift[:] = -math.inf
+    for d in range(shift.shape[0]):
+        leaves, top = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]], shift[d]
+        leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
+        for k in leaves:
+            for g in range(n):
+                store(top, g, larger(load(flat, layout.node_of_leaf[k] * n + g), load(top, g)))
+        for k in leaves:
+            row = layout.node_of_leaf[k] * n
+            for g in range(n):
+                store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
+    pass_up(layout, block.weight, flat, n)
+    for i in range(roots.size):
+        roots[i] = math.log(flat[i]) if flat[i] >= SMALLEST else math.nan
+    for d in range(shift.shape[0]):
+        add_row(shift[d], roots)
+
+
+@inner_kernel
+def log_values(layout, log_weights, block):
+    """As `linear_values`, in logs."""
+    leaves = layout.by_column
+    leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
+    sum_and_multiply(layout, log_weights, block.nodes, block.scratch[0], block.scratch[1])
+    block.roots[:] = block.nodes[0]
+
+
 @bare_inner_kernel
-def pass_up(layout, weight, values):
-    """Values (V, B) of sums and products from those of the leaves, which are in place."""
+def exponential(x):
+    """exp of eight logs of at most 0; 0 below -708 and of NaN.
+
+    A leaf that excludes a value is 0, so that no flow reaches it: one of 1e-308, small as it is, would be multiplied by
+    moments that may be larger than its inverse. So are all leaves of a column that logs of ``-inf`` have.
+    """
+    return choose(splat(-708.0), x, power_of_2(mul(x, splat(LOG2_E))), splat(0.0))
+
+
+@bare_called_kernel
+def pass_up(layout, weight, flat, n):
+    """Values of sums and products from those of the leaves, which are in place, for n groups of eight rows."""
     for v in range(layout.kind.size - 1, -1, -1):
         begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:
-            multiply(layout.children[begin:end], values, TINY, values[v], True)
-        elif layout.four[v] == FIRST:
-            n, w = end - begin, weight[layout.edge_weight[begin] :]
-            add_to_four(
-                layout.children[begin:end], w, w[n:], w[2 * n :], w[3 * n :], values, True,
-                values[v], values[v + 1], values[v + 2], values[v + 3],
-            )  # fmt: skip
-        elif layout.kind[v] == SUM and layout.four[v] != COVERED:
-            values[v] = 0.0
-            add_weighted(layout.children[begin:end], weight[layout.edge_weight[begin] :], values, values[v])
+            for g in range(n):
+                value = load(flat, layout.children[begin] * n + g)
+                for e in range(begin + 1, end):
+                    value = unless_below(mul(value, load(flat, layout.children[e] * n + g)), splat(TINY))
+                store(flat, v * n + g, value)
+        elif layout.kind[v] == SUM:
+            first = layout.edge_weight[begin] - begin
+            for g in range(n):
+                value = mul(splat(weight[first + begin]), load(flat, layout.children[begin] * n + g))
+                for e in range(begin + 1, end):
+                    value = multiply_add(splat(weight[first + e]), load(flat, layout.children[e] * n + g), value)
+                store(flat, v * n + g, value)
+
+
+@inner_kernel
+def is_safe(roots):
+    """Whether linear space has lost no row."""
+    for i in range(roots.size):
+        if math.isnan(roots[i]):
+            return False
+    return True
+
+
+@kernel
+def log_densities_of_rows(layout, log_weights, weight, coefficients, table, values, size, out):
+    """Log densities (N,) of all rows, ``size`` of them at a time, a multiple of eight."""
+    block = make_block(layout, weight, coefficients, table, size)
+    for first in range(0, values.shape[0], size):
+        values_of_block(layout, log_weights, block, values, first)
+        for i in range(min(size, values.shape[0] - first)):
+            out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
 
 
 @inner_kernel
@@ -136,9 +196,7 @@ def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
         if layout.kind[v] == PRODUCT:
             for e in range(begin, end):
                 add_row(flow[v], flow[layout.children[e]])
-        elif is_linear and layout.four[v] == FIRST:
-            pass_shares_of_four(layout, weight, values, v, block.scratch, flow, edge_flow)
-        elif layout.kind[v] == SUM and not (is_linear and layout.four[v] == COVERED):
+        elif layout.kind[v] == SUM:
             if is_linear:
                 divide_rows(flow[v], values[v], rate)
             for e in range(begin, end):
@@ -149,53 +207,6 @@ def send_flows(layout, log_weights, block, is_linear, flow, edge_flow):
                     edge_flow[w] += pass_share_of_logs(
                         max(log_weights[w], IMPOSSIBLE), values[c], values[v], flow[v], flow[c]
                     )
-
-
-@bare_inner_kernel
-def raise_to(row, top):
-    for i in range(top.size):
-        top[i] = max(top[i], row[i])
-
-
-@bare_inner_kernel
-def divide_and_exponentiate(shift, row):
-    """Leaves that exclude a value are 0, so that no flow reaches them. A leaf of 1e-308, small as it is, would be
-    multiplied by moments that may be larger than its inverse. So are all leaves of a column that logs of ``-inf`` have.
-    """
-    for i in range(row.size):
-        row[i] = exp_or_zero(row[i] - shift[i])
-
-
-@bare_inner_kernel
-def pass_shares_of_four(layout, weight, values, v, rate, flow, edge_flow):
-    """As `pass_share`, of node v and the three behind it, all over the same children."""
-    for i in range(4):
-        divide_rows(flow[v + i], values[v + i], rate[i])
-    begin, n = layout.child_ptr[v], layout.child_ptr[v + 1] - layout.child_ptr[v]
-    first = layout.edge_weight[begin]
-    for j in range(n):
-        child = layout.children[begin + j]
-        w, x, y, z = first + j, first + j + n, first + j + 2 * n, first + j + 3 * n
-        a, b, c, d = pass_four_shares(
-            weight[w], weight[x], weight[y], weight[z], values[child], rate[0], rate[1], rate[2], rate[3], flow[child]
-        )
-        edge_flow[w] += weight[w] * a
-        edge_flow[x] += weight[x] * b
-        edge_flow[y] += weight[y] * c
-        edge_flow[z] += weight[z] * d
-
-
-@bare_inner_reduction
-def pass_four_shares(w, x, y, z, child, r, s, t, u, below):
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for i in range(below.size):
-        value = child[i]
-        below[i] += value * ((w * r[i] + x * s[i]) + (y * t[i] + z * u[i]))
-        a += value * r[i]
-        b += value * s[i]
-        c += value * t[i]
-        d += value * u[i]
-    return a, b, c, d
 
 
 @bare_inner_kernel
