@@ -1,7 +1,6 @@
 """Rows completed by a circuit with given parameters: at random, or by their moments."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
-from pymc_spn.circuits.evaluation.passes import log_densities_of_rows
+from pymc_spn.circuits.evaluation.passes import log_densities_of_rows, log_values_of_logs
 from pymc_spn.circuits.evaluation.row_draws import draw_leaves
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, logs_of_parts, moments_of_parts
@@ -63,12 +62,19 @@ class Parameterised:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
-    @cached_property
-    def blank_logs(self) -> np.ndarray:
-        """Logs (V,) of the nodes where nothing is observed: 0 except for how far weights are from adding up to 1."""
-        logs = np.zeros((self.layout.kind.size, 1))
-        sum_and_multiply(self.layout, read_only_view(self.log_weights), logs, np.empty(1), np.empty(1))
-        return logs[:, 0].copy()
+    def log_values(self, logs: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Log values (n,) of the root from logs (K, n) of the leaves, see `log_values_of_logs`."""
+        out = np.empty(logs.shape[1])
+        size = rows_at_a_time(self.layout.kind.size, out.size)
+        log_values_of_logs(*self._arrays[:3], read_only_view(logs), read_only_view(place), size, out)
+        return out
+
+    def node_logs(self, logs: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Logs (V,) of all nodes of the layout from those of the leaves (K, 1)."""
+        out = np.zeros((self.layout.kind.size, 1))
+        out[self.layout.node_of_leaf[place >= 0]] = logs[place[place >= 0]]
+        sum_and_multiply(self.layout, self._arrays[1], out, np.empty(1), np.empty(1))
+        return out[:, 0].copy()
 
     @property
     def is_tabulated(self) -> bool:

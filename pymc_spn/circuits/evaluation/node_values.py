@@ -76,34 +76,6 @@ def sum_and_multiply(layout, log_weights, values, top, mass):
             add_up_logs(layout, log_weights, v, values, top, mass)
 
 
-@kernel
-def sum_and_multiply_asked(layout, log_weights, nodes, is_asked, blank, values, top, mass):
-    """The same of some nodes alone, from the last to the first.
-
-    Parameters
-    ----------
-    nodes : (n,) int64
-        Inner nodes that are asked for; of a sum all children are.
-    is_asked : (V,) bool
-        Nodes with values, leaves among them.
-    blank : (V,) float64
-        Logs of the other nodes, in every row.
-    """
-    for v in nodes:
-        if layout.kind[v] == PRODUCT:
-            values[v, :] = 0.0
-            rest = 0.0
-            for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
-                c = layout.children[e]
-                if is_asked[c]:
-                    add_row(values[c], values[v])
-                else:
-                    rest += blank[c]
-            values[v] += rest
-        else:
-            add_up_logs(layout, log_weights, v, values, top, mass)
-
-
 @inner_kernel
 def add_up_logs(layout, log_weights, v, values, top, mass):
     """Logs of one sum from its children's."""

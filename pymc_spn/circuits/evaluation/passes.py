@@ -86,24 +86,57 @@ def values_of_block(layout, log_weights, block, table_rows, first):
 @bare_called_kernel
 def linear_values(layout, block):
     """Values of all nodes for rows that are read; roots are NaN where linear space has lost a row."""
-    flat, shift, roots = block.flat, block.shift, block.roots
-    n = roots.size // LANES
-    shift[:] = -math.inf
-    for d in range(shift.shape[0]):
-        leaves, top = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]], shift[d]
+    for d in range(block.shift.shape[0]):
+        leaves = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]]
         leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
-        for k in leaves:
-            for g in range(n):
-                store(top, g, larger(load(flat, layout.node_of_leaf[k] * n + g), load(top, g)))
-        for k in leaves:
-            row = layout.node_of_leaf[k] * n
-            for g in range(n):
-                store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
-    pass_up(layout, block.weight, flat, n)
+        divide_by_largest(layout, leaves, block.flat, block.shift[d])
+    finish(layout, block)
+
+
+@bare_called_kernel
+def linear_values_of_logs(layout, logs, place, first, block):
+    """As `linear_values`, of leaves whose logs are given, see `log_values_of_logs`."""
+    n_rows = min(block.roots.size, logs.shape[1] - first)
+    for d in range(block.shift.shape[0]):
+        leaves = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]]
+        copy_logs(layout, leaves, logs, place, first, n_rows, block.nodes)
+        divide_by_largest(layout, leaves, block.flat, block.shift[d])
+    finish(layout, block)
+
+
+@bare_inner_kernel
+def copy_logs(layout, leaves, logs, place, first, n_rows, nodes):
+    """Logs (V, B) of some leaves for the rows from ``first`` on; 0 of leaves without, and behind the last row."""
+    for k in leaves:
+        row = nodes[layout.node_of_leaf[k]]
+        for i in range(row.size):
+            row[i] = logs[place[k], first + i] if place[k] >= 0 and i < n_rows else 0.0
+
+
+@bare_inner_kernel
+def divide_by_largest(layout, leaves, flat, top):
+    """Values of a column's leaves from their logs, divided by the largest in each row, whose log is ``top`` (B,)."""
+    n = top.size // LANES
+    for g in range(n):
+        store(top, g, splat(-math.inf if leaves.size > 0 else 0.0))
+    for k in leaves:
+        for g in range(n):
+            store(top, g, larger(load(flat, layout.node_of_leaf[k] * n + g), load(top, g)))
+    for k in leaves:
+        row = layout.node_of_leaf[k] * n
+        for g in range(n):
+            store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
+
+
+@bare_inner_kernel
+def finish(layout, block):
+    """Values of all other nodes, and the logs of the roots."""
+    roots, root = block.roots, block.nodes[0]
+    pass_up(layout, block.weight, block.flat, roots.size // LANES)
     for i in range(roots.size):
-        roots[i] = math.log(flat[i]) if flat[i] >= SMALLEST else math.nan
-    for d in range(shift.shape[0]):
-        add_row(shift[d], roots)
+        roots[i] = math.log(root[i]) if root[i] >= SMALLEST else math.nan
+    for d in range(block.shift.shape[0]):
+        add_row(block.shift[d], roots)
 
 
 @inner_kernel
@@ -161,6 +194,30 @@ def log_densities_of_rows(layout, log_weights, weight, coefficients, table, valu
     for first in range(0, values.shape[0], size):
         values_of_block(layout, log_weights, block, values, first)
         for i in range(min(size, values.shape[0] - first)):
+            out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
+
+
+@kernel
+def log_values_of_logs(layout, log_weights, weight, logs, place, size, out):
+    """Log values (N,) of the root from logs of the leaves, whatever is known or asked of their columns.
+
+    Parameters
+    ----------
+    logs : (K, N) float64
+    place : (L,) int64
+        Row of each leaf in the logs; -1 of leaves whose columns nothing is known of.
+    size : int
+        Rows at a time, a multiple of eight.
+    """
+    block = make_block(layout, weight, np.empty((4, 0)), weight, size)
+    for first in range(0, out.size, size):
+        linear_values_of_logs(layout, logs, place, first, block)
+        n_rows = min(size, out.size - first)
+        if not is_safe(block.roots):
+            copy_logs(layout, layout.by_column, logs, place, first, n_rows, block.nodes)
+            sum_and_multiply(layout, log_weights, block.nodes, block.scratch[0], block.scratch[1])
+            block.roots[:] = block.nodes[0]
+        for i in range(n_rows):
             out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
 
 

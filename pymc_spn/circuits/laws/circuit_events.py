@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.layout import LEAF
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, sum_and_multiply_asked
+from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.events.events import Event, Interval, end_of, read_events, refuse_point
 from pymc_spn.events.unions import (
@@ -23,7 +22,6 @@ from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.intervals import Likelihood
 from pymc_spn.leaves.leaf_events import log_box, log_interval
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 from pymc_spn.tables.column import NOMINAL_KINDS, by_name
@@ -129,41 +127,31 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     out = np.empty(n)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        logs, _ = node_logs(given, events, rows)
-        out[rows] = np.where(logs[0] > NOWHERE, logs[0], -np.inf)
+        out[rows] = given.log_values(*leaf_logs(given, events, rows))
     return out
 
 
-def node_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-    """Logs (V, n_rows) of nodes of the layout given some rows' events, and (V,) bool which: the root, and those with an
-    asked column, but not the parts of leaves.
+def leaf_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    """Logs (K, n_rows) of the leaves of asked columns, and (L,) the row of each leaf of the layout there, or -1.
 
-    The others are not written; in every row they are `Parameterised.blank_logs`.
+    The first part of a leaf over several columns has the log of the leaf, the others 0.
     """
     circuit, layout, n_rows = given.circuit, given.layout, rows.stop - rows.start
-    is_asked = np.zeros(layout.kind.size, np.bool_)
-    for d in events:
-        is_asked[: circuit.n_nodes] |= (circuit.scope_bits[:, d >> 6] >> np.uint64(d & 63)) & np.uint64(1) > 0
-    logs = np.empty((layout.kind.size, n_rows))
-    if not is_asked[0]:
-        is_asked[0], logs[0] = True, given.blank_logs[0]
-        return logs, is_asked
+    asked = np.flatnonzero(np.isin(layout.leaf_column, list(events)) & (given.wide.number < 0))
+    wide = [w for w, columns in enumerate(given.wide.columns) if not events.keys().isdisjoint(columns.tolist())]
+    place = np.full(layout.leaf_column.size, -1)
+    place[asked] = np.arange(asked.size)
+    place[given.wide.first[wide]] = asked.size + np.arange(len(wide))
+    logs = np.empty((asked.size + len(wide), n_rows))
     for f, name in enumerate(circuit.families):
-        for d, event in events.items():
+        for d, event in events.items() if name in EXPLICIT else ():
             which = np.flatnonzero((layout.leaf_family == f) & (layout.leaf_column == d))
-            if which.size and name in EXPLICIT:
+            if which.size:
                 own = given.parameters[name][layout.leaf_row[which]]
-                found = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
-                logs[layout.node_of_leaf[which]] = np.maximum(found, 2.0 * NOWHERE)
-    wide = given.wide.nodes[is_asked[given.wide.nodes]]
-    for node in wide.tolist():
-        logs[node] = np.maximum(_log_of_wide(given, node, events, rows), 2.0 * NOWHERE)
-    is_inner = layout.kind != LEAF
-    is_inner[wide] = False
-    nodes = np.flatnonzero(is_asked & is_inner)[::-1].copy()
-    scratch = np.empty(n_rows), np.empty(n_rows)
-    sum_and_multiply_asked(layout, read_only_view(given.log_weights), nodes, is_asked, given.blank_logs, logs, *scratch)
-    return logs, is_asked
+                logs[place[which]] = _leaf_logs(name, own, _of_rows(event, rows), n_rows)
+    for k, w in enumerate(wide):
+        logs[asked.size + k] = _log_of_wide(given, int(given.wide.nodes[w]), events, rows)
+    return np.maximum(logs, 2.0 * NOWHERE), place
 
 
 def _of_rows(event: ColumnEvent, rows: slice) -> ColumnEvent:

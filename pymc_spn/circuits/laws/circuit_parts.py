@@ -23,8 +23,8 @@ from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvents,
     boxes_of_leaf,
     contains,
+    leaf_logs,
     log_mass,
-    node_logs,
     refuse_impossible_evidence,
 )
 from pymc_spn.circuits.laws.joined_circuits import Part, joined, stacked
@@ -85,10 +85,8 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
         If the event has density zero.
     """
     circuit = given.circuit
-    found, is_asked = node_logs(given, events, slice(0, 1))
-    found, is_asked = found[: circuit.n_nodes], is_asked[: circuit.n_nodes]
-    logs = np.zeros(circuit.n_nodes)
-    logs[is_asked] = np.where(found[is_asked, 0] > NOWHERE, found[is_asked, 0], -np.inf)
+    found = given.node_logs(*leaf_logs(given, events, slice(0, 1)))[: circuit.n_nodes]
+    logs = np.where(found > NOWHERE, found, -np.inf)
     refuse_impossible_evidence(known, logs[:1], is_single=True)
     logs[np.abs(logs) < 1e-13] = 0.0  # what rounding leaves of weights that add up to 1
     leaf_of = {int(node): k for k, node in enumerate(circuit.leaves)}
