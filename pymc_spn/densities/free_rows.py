@@ -60,7 +60,7 @@ def positive_columns(circuit: Circuit) -> np.ndarray:
 
 def typical_row(circuit: Circuit, theta: Any) -> Any:
     """Mean over each column's leaves of their location, as a start for a sampler; of no use for columns of masses."""
-    layout, _, wide = compile_circuit(circuit)
+    layout, wide = compile_circuit(circuit)
     total = pt.zeros(len(circuit.columns))
     n_leaves = [circuit.leaves_of(name).size for name in circuit.families]
     widths: list[int | None] = [getattr(LEAF_FAMILIES[name], "n_parameters", None) for name in circuit.families]
