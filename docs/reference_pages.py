@@ -87,7 +87,7 @@ TOPICS = {
         "Use and save": "with_parameters to_json from_json to_networkx",
         "Size": "n_nodes n_edges n_sum n_sum_edges n_product n_leaf names steps",
         "Nodes": "children_of columns_of leaves leaves_of leaf_row scope scope_bits",
-        "Checks": "check_smooth check_decomposable check_deterministic",
+        "Checks": "check_smooth check_decomposable",
     },
     "PaletteEntry": {
         "Constants": "code completed fitted constants coded_constants refuse_column relative_scale largest mean",

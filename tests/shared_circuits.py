@@ -13,7 +13,7 @@ from pymc_spn.leaves.scipy_leaves import SCIPY as DISTRIBUTIONS
 from pymc_spn.tables import Table
 
 
-def build(nodes, columns, families, leaf_support=None):
+def build(nodes, columns, families):
     """Circuit from (kind, children) and ("leaf", column, family) entries, given from the root down."""
     kind, ptr, children, column, family = [], [0], [], [], []
     for node in nodes:
@@ -24,7 +24,7 @@ def build(nodes, columns, families, leaf_support=None):
         column.append(node[1] if is_leaf else -1)
         family.append(families.index(node[2]) if is_leaf else -1)
     arrays = (np.array(a, np.int64) for a in (kind, ptr, children, column, family))
-    return Circuit(*arrays, families, columns, leaf_support)
+    return Circuit(*arrays, families, columns)
 
 
 def coded(circuit, rows):
@@ -207,13 +207,13 @@ def mixture(families, n_components=2):
 ARRAYS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
 
 
-def circuit_of(nodes, columns, families=("categorical",), leaf_support=None):
+def circuit_of(nodes, columns, families=("categorical",)):
     """As `build`, from a list in which leaves are (name of the column, family)."""
     inner = "sum", "product"
     numbered = [(what, detail) if what in inner else ("leaf", columns.index(what), detail) for what, detail in nodes]
-    return build(numbered, tuple(columns), families, leaf_support)
+    return build(numbered, tuple(columns), families)
 
 
 def changed(circuit, **arrays):
-    kept = {a: getattr(circuit, a) for a in (*ARRAYS, "families", "columns", "leaf_support")}
+    kept = {a: getattr(circuit, a) for a in (*ARRAYS, "families", "columns")}
     return Circuit(**(kept | arrays))

@@ -143,7 +143,6 @@ def _arranged(fg: Any, nodes: _CircuitNodes, root: int, log_z: float) -> FieldCi
         np.where(column >= 0, 0, -1),
         ("categorical",),
         tuple(Column(n, "categorical", s, f"category[{_dtype(s)}]") for n, s in zip(fg.names, fg.states, strict=True)),
-        tuple(1 << state for _, state in leaf),
     )
     indicators = np.zeros((len(leaf), width))
     indicators[np.arange(len(leaf)), [state for _, state in leaf]] = 1.0

@@ -321,10 +321,6 @@ def test_an_orphan_is_found():
         ),
         ({"families": ("gaussian", "gaussian")}, "families must be distinct"),
         ({"columns": ("a", "b", "c")}, "every column must occur in a leaf, 'c' occurs in none"),
-        ({"leaf_support": [None]}, r"leaf_support must have one entry per leaf \(8\), got 1"),
-        ({"leaf_support": [None] * 7 + [0]}, "must hold a level .* got 0 at leaf 14"),
-        ({"leaf_support": [None] * 7 + [(2.0, 1.0)]}, r"got \(2.0, 1.0\) at leaf 14"),
-        ({"leaf_support": [None] * 7 + ["all"]}, "got 'all' at leaf 14"),
     ],
 )
 def test_broken_arrays_are_refused(change, message):
@@ -368,92 +364,6 @@ SPLIT = [("sum", [1, 2]), ("product", [3, 4]), ("product", [5, 6])] + [
 ] * 2
 
 
-@pytest.mark.parametrize(
-    ("support", "apart"),
-    [
-        ((0b01, None, 0b10, None), True),
-        ((0b01, None, 0b11, None), False),
-        ((None, 0b0011, None, 0b1100), True),
-        (((0.0, 1.0), None, (1.5, np.inf), None), True),
-        (((0.0, 1.0), None, (1.0, 2.0), None), False),
-        (((1.0, 2.0), None, (0.0, 1.0), None), False),
-        ((0b1001, None, (1.0, 2.0), None), True),
-        (((1.0, 3.0), None, 0b1001, None), False),
-        ((0b01, None, None, 0b10), False),
-        (None, False),
-    ],
-)
-def test_disjoint_supports(support, apart):
-    circuit = circuit_of(SPLIT, ["a", "b"], leaf_support=support)
-    if apart:
-        circuit.check_deterministic()
-    else:
-        with pytest.raises(ValueError, match="not deterministic: children 1 and 2 of sum 0 overlap"):
-            circuit.check_deterministic()
-
-
-@given(st.integers(2, 4), st.data())
-def test_determinism_against_enumeration(n_levels, data):
-    """Boxes over two columns, some below a further sum: deterministic exactly if no two share a cell."""
-    masks = st.integers(1, 2**n_levels - 1)
-    boxes = data.draw(st.lists(st.tuples(masks, masks), min_size=3, max_size=4))
-    # sum 0 has children sum 1 (the first two boxes) and the other boxes
-    products = list(range(2, 2 + len(boxes)))
-    nodes = [("sum", [1, *products[2:]]), ("sum", products[:2])]
-    leaves = 2 + len(boxes)
-    nodes += [("product", [leaves + 2 * i, leaves + 2 * i + 1]) for i in range(len(boxes))]
-    nodes += [("a", "categorical"), ("b", "categorical")] * len(boxes)
-    circuit = circuit_of(nodes, ["a", "b"], leaf_support=[m for box in boxes for m in box])
-
-    def cells(box):
-        return {(i, j) for i in range(n_levels) for j in range(n_levels) if box[0] >> i & 1 and box[1] >> j & 1}
-
-    groups = [cells(boxes[0]) | cells(boxes[1]), *map(cells, boxes[2:])]
-    shared = any(x & y for x, y in itertools.combinations(groups, 2)) or bool(cells(boxes[0]) & cells(boxes[1]))
-    if shared:
-        with pytest.raises(ValueError, match="circuit is not deterministic: children"):
-            circuit.check_deterministic()
-    else:
-        circuit.check_deterministic()
-
-
-def test_determinism_of_a_deep_circuit():
-    """Deeper than the recursion limit: a decision list on 1,500 columns."""
-    n = 1_500
-    columns = [f"x{d}" for d in range(n)]
-    nodes, support, after = [], [], 0
-    for d in range(n - 1):
-        # sum -> product(level 0, rest), product(level 1, rest): the rest is shared
-        start = len(nodes)
-        nodes += [("sum", [start + 1, start + 2]), ("product", [start + 3, start + 5])]
-        nodes += [
-            ("product", [start + 4, start + 5]),
-            (columns[d], "categorical"),
-            (columns[d], "categorical"),
-        ]
-        support += [1, 2]
-        after = start + 5
-    assert after == len(nodes)
-    nodes += [("sum", [after + 1, after + 2]), (columns[-1], "categorical"), (columns[-1], "categorical")]
-    circuit_of(nodes, columns, leaf_support=[*support, 1, 2]).check_deterministic()
-    with pytest.raises(ValueError, match=f"children {after + 1} and {after + 2} of sum {after} overlap"):
-        circuit_of(nodes, columns, leaf_support=[*support, 1, 3]).check_deterministic()
-
-
-def test_parameters_must_agree_with_the_declared_support():
-    circuit = circuit_of([("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")], ["a"], leaf_support=[1, 2])
-    circuit.check_deterministic()
-    halves = np.log([0.5, 0.5])
-    values = np.array([[0.0], [1.0], [np.nan]])
-    got = circuit.with_parameters(halves, {"categorical": np.eye(2)}).log_density(values).values
-    np.testing.assert_allclose(got, np.log([0.5, 0.5, 1.0]), atol=1e-15)
-    with pytest.raises(ValueError, match=r"contradict leaf_support: leaf 1 of 'a' has positive density at 1.0"):
-        circuit.with_parameters(halves, {"categorical": np.full((2, 2), 0.5)}).log_density(values)
-    interval = circuit_of([("a", "gaussian")], ["a"], ("gaussian",), leaf_support=[(0.0, 1.0)])
-    with pytest.raises(ValueError, match=r"leaf 0 of 'a' has positive density at 1.5"):
-        interval.with_parameters([], {"gaussian": [[0.0, 1.0]]}).log_density([[1.5]])
-
-
 # -- the object ---------------------------------------------------------------------------------------
 
 
@@ -475,7 +385,7 @@ def test_frozen_and_copied():
     assert kept == MIXTURE
 
 
-LEAF_OF = circuit_of([("a", "gaussian")], ["a"], ("gaussian",), leaf_support=[(-math.inf, 0.1 + 0.2)])
+LEAF_OF = circuit_of([("a", "gaussian")], ["a"], ("gaussian",))
 TYPED = complete_tree([Column("a", "real", None, "float64"), Column("b", "categorical", ("x", "y"), "str")], 2)
 WRITTEN = {
     "names": MIXTURE,
@@ -484,7 +394,6 @@ WRITTEN = {
     "levels and none": circuit_of(
         [("sum", [1, 2]), ("a", "categorical"), ("a", "categorical")],
         ["a"],
-        leaf_support=[1 << 60, (math.inf, math.inf)],
     ),
 }
 
@@ -506,7 +415,6 @@ def test_json_round_trip(name):
         (lambda d: d | {"kind": [256]}, ValueError, r"kind must be within -128..127, got 256 at place 0"),
         (lambda d: d | {"families": "gaussian"}, TypeError, "families must be a list, got 'gaussian'"),
         (lambda d: d | {"columns": ["a", 1]}, ValueError, "columns must hold names .*, got 1 at place 1"),
-        (lambda d: d | {"leaf_support": [None, [1]]}, ValueError, r"leaf_support must hold .* got \[1\] at place 1"),
         (lambda d: d | {"leaf_family": [9] * len(d["kind"])}, ValueError, "leaf_family must be in 0"),
     ],
 )

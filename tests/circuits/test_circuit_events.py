@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.structures.circuit import LEAF, SUM, Circuit
 from pymc_spn.leaves.leaf_events import log_interval
 from tests.hand_made_records import posterior_of
 from tests.shared_circuits import (
@@ -223,17 +222,6 @@ def test_the_posterior_as_a_circuit_has_the_same_probabilities(name):
         expected = float(post.probability(event, given))
         found = learned.circuit.with_parameters(*parameters).probability(event, given=given)
         assert float(found) == pytest.approx(expected, rel=1e-8, abs=1e-300)
-
-
-def test_declared_supports_are_kept():
-    support = ((None, None), (0.0, 5.0))
-    circuit = Circuit(
-        np.array([SUM, LEAF, LEAF], np.int8), [0, 2, 2, 2], [1, 2], [-1, 0, 0], [-1, 0, 0], ("gaussian",), ("x",),
-        (None, support[1]),
-    )  # fmt: skip
-    arguments = np.log([0.5, 0.5]), {"gaussian": [[0.0, 1.0], [2.0, 1.0]]}
-    with pytest.raises(ValueError, match="contradict leaf_support"):
-        circuit.with_parameters(*arguments).probability({"x": 7.0})
 
 
 @pytest.mark.parametrize(

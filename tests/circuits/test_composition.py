@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
@@ -162,19 +161,6 @@ def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
     answer = found.moments(rows)
     np.testing.assert_allclose(answer["mean"], mean, rtol=1e-12)
     np.testing.assert_allclose(answer["covariance"], covariance, rtol=1e-10, atol=1e-11)
-
-
-def test_declared_supports_are_kept():
-    nodes = [("sum", [1, 2]), ("leaf", 0, "scipy_continuous"), ("leaf", 0, "scipy_continuous")]
-    plain = build(nodes, ["u"], ("scipy_continuous",))
-    circuit = ps.Circuit(*(getattr(plain, name) for name in ARGUMENTS), ((0.0, 1.0), (2.0, 3.0)))
-    part = circuit, np.log([0.5, 0.5]), {"scipy_continuous": [stats.uniform(0.0, 1.0), stats.uniform(2.0, 1.0)]}
-    found = ps.circuits.product_of([part, of_numbers(0)])
-    assert found.circuit.leaf_support == ((0.0, 1.0), (2.0, 3.0), *[None] * 6)
-    ps.circuits.product_of([part]).circuit.check_deterministic()
-    with pytest.raises(ValueError, match="not deterministic"):
-        ps.circuits.mixture_of([part, part]).circuit.check_deterministic()
-    assert ps.circuits.product_of([of_numbers(0)]).circuit.leaf_support is None
 
 
 def test_a_circuit_that_holds_its_parameters_is_a_part():

@@ -177,10 +177,8 @@ def test_what_cannot_be_is_named():
         ValueError, match=r"multivariate_gaussian\[3\] leaves are over 3 columns, leaf 0 is over 'x' and 'y'"
     ):
         circuit.with_parameters([], {TRIPLE: np.zeros((1, 12))})
-    with pytest.raises(ValueError, match="leaf_support must be None at leaves over several columns"):
-        Circuit([2], [0, 0], [], [0], [0], families, ("x", "y"), [(0.0, 1.0)], {0: [1]})
     with pytest.raises(ValueError, match=r"further_columns must be given for leaves, got 7"):
-        Circuit([2], [0, 0], [], [0], [0], families, ("x",), None, {7: [1]})
+        Circuit([2], [0, 0], [], [0], [0], families, ("x",), {7: [1]})
     model, _ = of_numbers()
     with (
         pm.Model(),

@@ -1,7 +1,6 @@
 """Circuits that hold their parameters: checked once and safe from later changes; their answers are labelled."""
 
 import copy
-import dataclasses
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -148,15 +147,6 @@ def test_errors_of_questions_name_the_argument():
     ):
         with pytest.raises(ValueError, match=message):
             question()
-
-
-def test_declared_supports_are_checked_at_every_row():
-    circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
-    circuit = dataclasses.replace(circuit, leaf_support=[None, (0.0, 1.0)])
-    held = ParameterisedCircuit(circuit, np.log([0.5, 0.5]), {"gaussian": np.array([[0.0, 1.0], [0.5, 1.0]])})
-    assert np.isfinite(held.log_density([[0.5]]))
-    with pytest.raises(ValueError, match="leaf_parameters contradict leaf_support: leaf 2 of 'a'"):
-        held.log_density([[2.0]])
 
 
 def test_threads_may_ask_one_object():

@@ -9,7 +9,6 @@ from pymc_spn.circuits.evaluation.density import compile_circuit, rows_at_a_time
 from pymc_spn.circuits.evaluation.node_values import node_coefficients, sum_and_multiply
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
-    check_support,
     checked_parameters,
     checked_values,
     checked_weights,
@@ -106,10 +105,7 @@ class Parameterised:
 
     def values(self, values: Any) -> np.ndarray:
         """Checked rows."""
-        values = checked_values(self.circuit, values)
-        if self.circuit.leaf_support is not None:
-            check_support(self.circuit, values, self.parameters)
-        return values
+        return checked_values(self.circuit, values)
 
     def of_leaves(self, question: str) -> np.ndarray:
         """A number for each leaf of the layout: "mean" or "variance"; 0 for parts of leaves."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
+from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.scipy_leaves import as_rows
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -230,28 +230,3 @@ def flatten(circuit: Any, parameters: Mapping[str, np.ndarray]) -> FlatParameter
     size = np.array([rows.size for rows in own], np.int64)
     width = np.array([rows.shape[1] for rows in own], np.int64)
     return FlatParameters(np.concatenate([rows.ravel() for rows in own]), np.cumsum(size) - size, width)
-
-
-def check_support(circuit: Any, values: np.ndarray, parameters: Mapping[str, np.ndarray]) -> None:
-    """Refuse parameters that give density outside a leaf's declared support, at one of the values."""
-    supports: Sequence[Any] = circuit.leaf_support or ()
-    for leaf, support in zip(circuit.leaves.tolist(), supports, strict=True):
-        if support is None:
-            continue
-        x = values[:, circuit.leaf_column[leaf]]
-        if isinstance(support, int):
-            allowed = np.array([bool(support >> k & 1) for k in range(max(support.bit_length(), 1))])
-            code = np.clip(np.nan_to_num(x), 0, allowed.size - 1).astype(np.int64)
-            inside = (code == x) & allowed[code]
-        else:
-            inside = (x >= support[0]) & (x <= support[1])
-        family = circuit.families[circuit.leaf_family[leaf]]
-        row = int(np.searchsorted(circuit.leaves_of(family), leaf))
-        density = EXPLICIT[family].log_density(parameters[family][row], np.where(np.isnan(x), 0.0, x))
-        wrong = ~inside & ~np.isnan(x) & (density > -np.inf)
-        if np.any(wrong):
-            raise ValueError(
-                f"leaf_parameters contradict leaf_support: leaf {leaf} of "
-                f"{circuit.names[circuit.leaf_column[leaf]]!r} has positive density at "
-                f"{x[int(np.argmax(wrong))]}"
-            )

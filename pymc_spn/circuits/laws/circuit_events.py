@@ -120,10 +120,6 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     A leaf has the mass of its column's event, and the circuit multiplies and adds as it does for densities. A leaf's
     distribution is that of its column alone, and columns are independent below a product.
     """
-    at_points = np.full((n, len(given.circuit.columns)), np.nan)
-    for d, event in events.items():
-        at_points[:, d] = event.point
-    given.values(at_points)  # refuses parameters that contradict leaf_support
     out = np.empty(n)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))

@@ -38,14 +38,13 @@ Own = tuple[str, Any]  # family and parameters of a leaf
 
 
 class _KeptNode(NamedTuple):
-    """A node that stays: its children by their new numbers, or its columns, law and declared support."""
+    """A node that stays: its children by their new numbers, or its columns and law."""
 
     kind: int
     children: np.ndarray = NOTHING
     log_weights: np.ndarray = np.zeros(0)
     columns: tuple[int, ...] = ()
     own: Own = ("", None)
-    support: Any = None
 
 
 def part_given_one_of(given: Parameterised, events: list[ColumnEvents], kept: list[int], known: Any) -> Part:
@@ -89,7 +88,6 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
     logs = np.where(found > NOWHERE, found, -np.inf)
     refuse_impossible_evidence(known, logs[:1], is_single=True)
     logs[np.abs(logs) < 1e-13] = 0.0  # what rounding leaves of weights that add up to 1
-    leaf_of = {int(node): k for k, node in enumerate(circuit.leaves)}
     weight = _edge_weights(given, logs)
     place = np.full(circuit.n_nodes, -1)  # of each node among those that stay; -1 for what is summed out
     stay: list[_KeptNode] = []
@@ -102,7 +100,7 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
                 if set(circuit.columns_of(node)) & set(kept):
                     place[node] = _add_wide_leaf(stay, given, node, events, kept)
             elif d in kept:
-                place[node] = _add_leaf(stay, given, node, leaf_of[node], events.get(d))
+                place[node] = _add_leaf(stay, given, node, events.get(d))
             continue
         edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
         children, log_weights = place[circuit.children[edges]], weight[edges]
@@ -141,15 +139,14 @@ def _add(stay: list[_KeptNode], node: _KeptNode) -> int:
     return len(stay) - 1
 
 
-def _add_leaf(stay: list[_KeptNode], given: Parameterised, node: int, k: int, event: ColumnEvent | None) -> int:
+def _add_leaf(stay: list[_KeptNode], given: Parameterised, node: int, event: ColumnEvent | None) -> int:
     """Number of the leaf given its column's event; of several intervals, of a sum over one leaf for each."""
     circuit = given.circuit
     family, d = circuit.families[circuit.leaf_family[node]], int(circuit.leaf_column[node])
     own = given.parameters[family][circuit.leaf_row[node]]
-    support = None if circuit.leaf_support is None else circuit.leaf_support[k]
     logs, laws = _laws_within(family, own, event)
     first = len(stay)
-    stay.extend(_KeptNode(LEAF, columns=(d,), own=law, support=support) for law in laws)
+    stay.extend(_KeptNode(LEAF, columns=(d,), own=law) for law in laws)
     return _add(stay, _KeptNode(SUM, np.arange(first, len(stay)), logs))
 
 
@@ -300,7 +297,6 @@ def _assembled(whole: Any, stay: list[_KeptNode], root: int, kept: list[int]) ->
         leaf_family=np.array([families.index(node.own[0]) if node.kind == LEAF else -1 for node in nodes]),
         families=families,
         columns=tuple(whole.columns[d] for d in kept),
-        leaf_support=None if all(node.support is None for node in leaves) else tuple(node.support for node in leaves),
         further_columns={
             k: [kept.index(d) for d in node.columns[1:]] for k, node in enumerate(nodes) if len(node.columns) > 1
         },

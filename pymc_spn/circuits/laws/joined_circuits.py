@@ -43,7 +43,6 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
         leaf_family=np.concatenate([[-1], *nodes["family"]]),
         families=families,
         columns=columns,
-        leaf_support=_supports(circuits),
         further_columns=further,
     )
     # edges of sums and leaves of a family are counted in the order of the nodes: part after part
@@ -51,13 +50,6 @@ def joined(kind: int, parts: list[Part], columns: tuple[Any, ...], log_shares: n
     rows = {f: [part.leaf_parameters[f] for part in parts if f in part.leaf_parameters] for f in families}
     leaf_parameters = {f: stacked(own) for f, own in rows.items() if own}
     return Part(composed, log_weights, leaf_parameters)
-
-
-def _supports(circuits: list[Any]) -> tuple[Any, ...] | None:
-    """Declared supports of all leaves; None where no circuit declares any."""
-    if all(circuit.leaf_support is None for circuit in circuits):
-        return None
-    return tuple(s for circuit in circuits for s in (circuit.leaf_support or (None,) * circuit.n_leaf))
 
 
 def stacked(rows: list[np.ndarray]) -> np.ndarray:

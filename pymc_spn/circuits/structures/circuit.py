@@ -10,7 +10,6 @@ import numpy as np
 from pymc_spn.circuits.structures.circuit_graph import graph_of
 from pymc_spn.circuits.structures.circuit_json import circuit_to_json, fields_from_json
 from pymc_spn.circuits.structures.further_columns import checked_further_columns
-from pymc_spn.circuits.structures.supports import checked_support, find_overlap
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
@@ -46,10 +45,6 @@ class Circuit(NotebookRepr):
     families : tuple of str
         Among the names in the table below.
     columns : tuple of str or Column
-    leaf_support : sequence, optional
-        One entry per leaf in node order, for `check_deterministic`: an int whose bit ``k`` says that level
-        ``k`` is possible, a closed interval ``(low, high)``, or None for no restriction. A declaration of
-        what the parameters will be: questions refuse parameters that contradict it.
     further_columns : mapping of int to sequence of int, optional
         Of each leaf over several columns, by its node, the columns behind `leaf_column`, in the order of its family.
 
@@ -102,7 +97,6 @@ class Circuit(NotebookRepr):
     leaf_family: np.ndarray
     families: tuple[str, ...]
     columns: tuple[Any, ...]
-    leaf_support: tuple[Any, ...] | None = None
     further_columns: Mapping[int, Sequence[int]] = field(default_factory=dict)
     edge_sum: np.ndarray = field(init=False)
     edge_child: np.ndarray = field(init=False)
@@ -120,8 +114,6 @@ class Circuit(NotebookRepr):
         weighted = self.kind[owner] == SUM
         put("edge_sum", read_only("edge_sum", owner[weighted]))
         put("edge_child", read_only("edge_child", self.children[weighted]))
-        if self.leaf_support is not None:
-            put("leaf_support", checked_support(self.leaf_support, self.leaves, self.further_columns))
         self.check_smooth()
         self.check_decomposable()
         covered = self.scope_bits[0]
@@ -196,7 +188,7 @@ class Circuit(NotebookRepr):
     def __reduce__(self) -> tuple[Any, ...]:
         return Circuit, (
             self.kind, self.child_ptr, self.children, self.leaf_column, self.leaf_family,
-            self.families, self.columns, self.leaf_support, dict(self.further_columns),
+            self.families, self.columns, dict(self.further_columns),
         )  # fmt: skip
 
     def with_parameters(
@@ -251,8 +243,8 @@ class Circuit(NotebookRepr):
         if not isinstance(other, Circuit):
             return NotImplemented
         arrays = ("kind", "child_ptr", "children", "leaf_column", "leaf_family")
-        others = other.columns, other.families, other.leaf_support, other.further_columns
-        return (self.columns, self.families, self.leaf_support, self.further_columns) == others and all(
+        others = other.columns, other.families, other.further_columns
+        return (self.columns, self.families, self.further_columns) == others and all(
             np.array_equal(getattr(self, a), getattr(other, a)) for a in arrays
         )
 
@@ -552,33 +544,6 @@ class Circuit(NotebookRepr):
                             f"of product {node} both contain {name!r}"
                         )
                     owner[name] = child
-
-    def check_deterministic(self) -> None:
-        """Check by `leaf_support` that the children of each sum have disjoint supports.
-
-        Two nodes are disjoint if every pair of alternatives of their sums differs in some column on which both depend.
-        The rule never calls overlapping supports disjoint.
-
-        Raises
-        ------
-        ValueError
-            Naming the sum and two children.
-
-        Examples
-        --------
-        >>> from dataclasses import replace
-        >>> apart = replace(law.circuit, leaf_support=[(-9.0, 2.0), None, (2.5, 9.0), None])
-        >>> apart.check_deterministic()  # raises ValueError if it is not
-        """
-        overlap = find_overlap(self)
-        if overlap is not None:
-            node, first, second = overlap
-            why = (
-                "no leaf_support is given" if self.leaf_support is None else "no column's leaf_support keeps them apart"
-            )
-            raise ValueError(
-                f"circuit is not deterministic: children {first} and {second} of sum {node} overlap, {why}"
-            )
 
     def to_networkx(self) -> "nx.DiGraph":
         """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``.
