@@ -17,7 +17,6 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.elliptical_parts import draw_wide_row, elliptical_families, with_parts
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack
 from pymc_spn.circuits.evaluation.parameters import (
@@ -26,6 +25,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     refuse_distributions,
 )
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.coded_rows import coded_rows
 from pymc_spn.densities.circuit_ops import rows_of_circuit
@@ -297,7 +297,7 @@ def _packed_inputs(circuit: Circuit, log_weights: Any, leaf_parameters: Mapping[
     else:
         weights = pt.as_tensor_variable(checked_weights(circuit, _numbers(weights)))
     theta = pt.concatenate([given[f].ravel() for f in circuit.families if f in given]).astype("float64")
-    layout = pack(compile_circuit(circuit).layout, len(circuit.columns), begin, width)
+    layout = pack(layout_of(circuit)[0], len(circuit.columns), begin, width)
     packed = pt.as_tensor_variable(with_parts(layout, circuit, begin, width))
     return packed, weights, theta
 

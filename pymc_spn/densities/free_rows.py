@@ -7,7 +7,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 
-from pymc_spn.circuits.evaluation.density import compile_circuit
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
@@ -60,7 +60,7 @@ def positive_columns(circuit: Circuit) -> np.ndarray:
 
 def typical_row(circuit: Circuit, theta: Any) -> Any:
     """Mean over each column's leaves of their location, as a start for a sampler; of no use for columns of masses."""
-    layout, wide = compile_circuit(circuit)
+    layout, wide = layout_of(circuit)
     total = pt.zeros(len(circuit.columns))
     n_leaves = [circuit.leaves_of(name).size for name in circuit.families]
     widths: list[int | None] = [getattr(LEAF_FAMILIES[name], "n_parameters", None) for name in circuit.families]

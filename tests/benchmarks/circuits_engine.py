@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.circuits.evaluation.completion import Parameterised, complete
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.numerics.elementary import VECTOR_MATH, fast_exp
@@ -96,7 +96,7 @@ def measure(name, circuit, n_rows, n_blocks):
         distance = np.abs(at.log_density(x) - exact)
         errors.append(float(distance.max() if x is not everywhere else (distance / np.abs(exact)).max()))
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, 16, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 16, flat.begin, flat.width)
     ones = np.ones(n_rows)
     event = {"x0": (values[:, 1], values[:, 1] + 1.0), "x5": (None, 0.5)}
     event["x0"] = tuple(np.nan_to_num(end) for end in event["x0"])

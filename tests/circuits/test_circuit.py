@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pymc_spn.circuits.evaluation import density
+from pymc_spn.circuits.evaluation import completion
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.region_trees import complete_tree, skewed_tree
 from pymc_spn.leaves.families import Bernoulli, Gaussian
@@ -106,7 +106,7 @@ def test_paper_size_is_built_and_evaluated():
     log_weights, parameters = random_parameters(circuit, rng)
     values = rng.normal(size=(300, 14))  # more than one block
     got = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    assert density.MOST < 300
+    assert completion.MOST < 300
     assert got[200] == pytest.approx(
         circuit.with_parameters(log_weights, parameters).log_density(values[200:201]).values[0], rel=1e-13
     )

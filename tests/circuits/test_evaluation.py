@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.density import MOST
+from pymc_spn.circuits.evaluation.circuit_passes import NOWHERE, linear_values, log_values, make_block
+from pymc_spn.circuits.evaluation.completion import MOST, Parameterised
 from pymc_spn.circuits.evaluation.leaf_forms import read_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
-from pymc_spn.circuits.evaluation.passes import linear_values, log_values, make_block
 from pymc_spn.circuits.structures.circuit import LEAF, Circuit
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.leaves.explicit_leaves import EXPLICIT

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from tests.shared_circuits import (
     APART,
     APART_PARAMETERS,
@@ -19,7 +19,7 @@ BETWEEN = np.array([[-40.0, 40.0], [41.0, -39.0]])
 
 def gradients(circuit, log_weights, parameters, rows):
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, len(circuit.columns), flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], len(circuit.columns), flat.begin, flat.width)
     found = rows_and_gradient_of(packed, rows, log_weights, flat.theta, np.linspace(0.5, 2.0, len(rows)))
     np.testing.assert_array_equal(found[0], rows_of(packed, rows, log_weights, flat.theta))
     return found
@@ -30,7 +30,7 @@ def test_gradients_of_ordinary_rows_do_not_change_beside_rows_that_need_logs():
     together = gradients(APART, *APART_PARAMETERS, np.vstack([usual, BETWEEN]))  # in logs, all of them
     weights = np.linspace(0.5, 2.0, 22)
     flat = flatten(APART, APART_PARAMETERS[1])
-    packed = pack(compile_circuit(APART).layout, 2, flat.begin, flat.width)
+    packed = pack(layout_of(APART)[0], 2, flat.begin, flat.width)
     alone = rows_and_gradient_of(packed, usual, APART_PARAMETERS[0], flat.theta, weights[:20])  # in linear space
     between = rows_and_gradient_of(packed, BETWEEN, APART_PARAMETERS[0], flat.theta, weights[20:])
     np.testing.assert_allclose(together[0], np.concatenate([alone[0], between[0]]), rtol=1e-13)
@@ -74,7 +74,7 @@ def test_gradients_of_a_graph_agree_in_both_ways(families, n_sums):
     rows[rng.random(rows.shape) < 0.2] = np.nan
     lost = np.full((1, 4), np.inf if families == ("gaussian",) else -0.5)
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, 4, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 4, flat.begin, flat.width)
     alone = rows_and_gradient_of(packed, rows, log_weights, flat.theta, np.ones(9))
     both = rows_and_gradient_of(packed, np.vstack([rows, lost]), log_weights, flat.theta, np.ones(10))
     np.testing.assert_allclose(both[0][:9], alone[0], rtol=1e-13)

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.evaluation.node_values import node_coefficients
-from pymc_spn.circuits.evaluation.passes import log_densities_of_rows, log_values_of_logs
+from pymc_spn.circuits.evaluation.circuit_passes import log_densities_of_rows, log_values_of_logs, node_coefficients
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from tests.shared_circuits import build, crossed_circuit, random_parameters

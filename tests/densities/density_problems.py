@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import pack
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from tests.shared_circuits import DENSITIES, WITH_A_FORMULA, crossed_circuit, random_parameters
 
 MASSES = tuple(f for f in WITH_A_FORMULA if f not in DENSITIES)
@@ -16,7 +16,7 @@ def problem(families, seed=0, n_columns=3, n_rows=7):
     circuit = crossed_circuit(n_columns, 2, len(families), families)
     log_weights, parameters = random_parameters(circuit, rng)
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, n_columns, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], n_columns, flat.begin, flat.width)
     values = rng.gamma(2.0, 1.0, (n_rows, n_columns)) + 0.1
     if families[0] in MASSES:
         values = np.minimum(np.floor(values), 1.0 if "bernoulli" in families else 2.0)

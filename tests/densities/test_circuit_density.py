@@ -11,9 +11,9 @@ from pytensor.compile.mode import Mode
 from scipy.special import betaln, gammaln
 
 import pymc_spn as ps
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.packed_layout import draw_row, pack, rows_and_gradient_of, rows_of
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.densities.circuit_density import CircuitDensity
 from pymc_spn.densities.circuit_ops import CircuitRows, CircuitRowsAndGradient
@@ -76,7 +76,7 @@ def test_gradients_of_leaves_on_trials(family, theta):
     """Against differences of the formula, in which the number of trials need not be whole."""
     circuit = build([("leaf", 0, family)], ["a"], (family,))
     flat = flatten(circuit, {family: np.array([theta])})
-    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 1, flat.begin, flat.width)
     x = np.array([0.0, 2.0, 5.0, np.nan])
     rows, _, found, _ = rows_and_gradient_of(packed, x[:, None], np.zeros(0), flat.theta, np.ones(4))
 
@@ -159,7 +159,7 @@ def test_derivative_in_a_probability_of_zero_where_the_row_needs_logs():
     means = np.array([0.0, 1e3, 1e3, 0.0])
     parameters = {"gaussian": np.column_stack([means, np.ones(4)]), "bernoulli": np.array([[0.0], [0.3]])}
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, 3, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 3, flat.begin, flat.width)
     begin = flat.begin[circuit.families.index("bernoulli")]
     for _, found, _ in gradients_by_rows(packed, np.array([[0.0, 0.0, 1.0]]), np.log([0.5, 0.5]), flat.theta):
         np.testing.assert_allclose(found[begin : begin + 2], [0.5 / 0.15, 0.5 / 0.15], rtol=1e-9)
@@ -171,7 +171,7 @@ def test_leaves_that_exclude_a_value_have_no_part_in_the_gradient():
         [ps.circuits.leaf("a", "log_normal", (0.0, 1.0)), ps.circuits.leaf("a", "gaussian", (0.5, 1.0))]
     )
     flat = flatten(circuit.circuit, circuit.leaf_parameters)
-    packed = pack(compile_circuit(circuit.circuit).layout, 1, flat.begin, flat.width)
+    packed = pack(layout_of(circuit.circuit)[0], 1, flat.begin, flat.width)
     for _, of_theta, of_values in gradients_by_rows(packed, np.zeros((1, 1)), circuit.log_weights, flat.theta):
         assert of_values.item() == pytest.approx(0.5, rel=1e-12)
         assert of_theta.tolist() == pytest.approx([0.0, 0.0, -0.5, 0.25 - 1.0], rel=1e-12)
@@ -182,7 +182,7 @@ def test_a_row_whose_leaves_are_all_minus_infinity_adds_nothing(beyond):
     """Two exponential leaves at infinity, or where rate times value is: the gradient is that of the other row."""
     circuit = build([("sum", (1, 2)), ("leaf", 0, "exponential"), ("leaf", 0, "exponential")], ["a"], ("exponential",))
     flat = flatten(circuit, {"exponential": np.array([[20.0], [30.0]])})
-    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 1, flat.begin, flat.width)
     log_weights, values = np.log([0.5, 0.5]), np.array([[beyond], [0.1]])
     density = 0.5 * np.array([20.0, 30.0]) * np.exp([-2.0, -3.0])
     share = density / density.sum()
@@ -218,7 +218,7 @@ def test_compiled_draws_are_those_of_the_leaf(family):
     rng = np.random.default_rng(3)
     _, parameters = random_parameters(circuit, rng)
     flat = flatten(circuit, parameters)
-    packed = pack(compile_circuit(circuit).layout, 1, flat.begin, flat.width)
+    packed = pack(layout_of(circuit)[0], 1, flat.begin, flat.width)
     n = 20_000
     compiled = np.sort([draw_row(rng, packed, np.empty(0), flat.theta)[0] for _ in range(n)])
     drawn = np.sort(EXPLICIT[family].draw(np.repeat(parameters[family], n, axis=0), rng))

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.evaluation.density import compile_circuit
 from pymc_spn.circuits.evaluation.elliptical_parts import (
     wide_rows_and_gradient_of,
     wide_rows_of,
@@ -16,6 +15,7 @@ from pymc_spn.circuits.evaluation.elliptical_parts import (
 )
 from pymc_spn.circuits.evaluation.packed_layout import pack
 from pymc_spn.circuits.evaluation.parameters import flatten
+from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from tests.densities.density_problems import differences
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 
@@ -89,7 +89,7 @@ def problem():
     given, leaves = mixture()
     circuit = given.circuit
     flat = flatten(circuit, given.leaf_parameters)
-    layout = pack(compile_circuit(circuit).layout, 4, flat.begin, flat.width)
+    layout = pack(layout_of(circuit)[0], 4, flat.begin, flat.width)
     packed = with_parts(layout, circuit, flat.begin, flat.width)
     return given, leaves, flat, packed, rows_with_gaps(list(circuit.names))
 

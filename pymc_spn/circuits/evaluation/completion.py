@@ -5,8 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.density import compile_circuit, rows_at_a_time
-from pymc_spn.circuits.evaluation.node_values import node_coefficients, sum_and_multiply
+from pymc_spn.circuits.evaluation.circuit_passes import (
+    draw_leaves,
+    log_densities_of_rows,
+    log_values_of_logs,
+    node_coefficients,
+    sum_and_multiply,
+)
 from pymc_spn.circuits.evaluation.parameters import (
     FlatParameters,
     checked_parameters,
@@ -14,15 +19,16 @@ from pymc_spn.circuits.evaluation.parameters import (
     checked_weights,
     flatten,
 )
-from pymc_spn.circuits.evaluation.passes import log_densities_of_rows, log_values_of_logs
-from pymc_spn.circuits.evaluation.row_draws import draw_leaves
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
-from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, logs_of_parts, moments_of_parts
+from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, layout_of, logs_of_parts, moments_of_parts
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
+from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
 
 ROWS = 32  # at a time; the values of all nodes are held
+MOST = 128  # where all of these fit into the cache
+CACHE = 256 * 1024  # bytes: half of a second-level cache
 
 
 class RowMoments(NamedTuple):
@@ -47,7 +53,7 @@ class Parameterised:
         self.circuit = circuit
         self.log_weights = checked_weights(circuit, log_weights)
         self.parameters = checked_parameters(circuit, leaf_parameters)
-        self.layout, self.wide = compile_circuit(circuit)
+        self.layout, self.wide = layout_of(circuit)
         self.flat: FlatParameters = flatten(circuit, self.parameters)
         leaves = node_coefficients(self.layout, *map(read_only_view, self.flat))
         self._arrays = self.layout, *map(read_only_view, (self.log_weights, np.exp(self.log_weights), *leaves))
@@ -120,6 +126,12 @@ class Parameterised:
         leaf, out = np.empty(values.shape, np.int64), np.empty(len(values))
         draw_leaves(rng, *self.inputs(values), ROWS, leaf, out)
         return leaf, out
+
+
+def rows_at_a_time(n_nodes: int, n_rows: int) -> int:
+    """A multiple of eight, no more than there are rows."""
+    size = min(max(CACHE // (8 * n_nodes), ROWS), MOST, n_rows + LANES - 1)
+    return max(size // LANES, 1) * LANES
 
 
 def refuse_impossible(logs: np.ndarray) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import register_jitable
 
+from pymc_spn.circuits.evaluation.circuit_passes import descend_at_random
 from pymc_spn.circuits.evaluation.packed_layout import (
     HEADER,
     draw_leaf,
@@ -20,7 +21,6 @@ from pymc_spn.circuits.evaluation.packed_layout import (
     rows_of,
     unpack,
 )
-from pymc_spn.circuits.evaluation.row_draws import descend_at_random
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED

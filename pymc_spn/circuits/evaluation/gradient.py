@@ -4,10 +4,16 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT
+from pymc_spn.circuits.evaluation.circuit_passes import (
+    NOWHERE,
+    SMALLEST,
+    make_block,
+    node_coefficients,
+    pass_block,
+    weighted_moments,
+)
 from pymc_spn.circuits.evaluation.leaf_forms import add_parameter_gradient, value_derivative
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, node_coefficients
-from pymc_spn.circuits.evaluation.passes import SMALLEST, make_block, pass_block, weighted_moments
 from pymc_spn.leaves.family_codes import BERNOULLI, CATEGORICAL, GAUSSIAN, LOG_NORMAL
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel

@@ -5,10 +5,9 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM, Layout
+from pymc_spn.circuits.evaluation.circuit_passes import log_densities_of_rows, node_coefficients
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
-from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.circuits.evaluation.node_values import node_coefficients
-from pymc_spn.circuits.evaluation.passes import log_densities_of_rows
 from pymc_spn.leaves.explicit_leaves import KERNELS
 from pymc_spn.leaves.leaf_dispatch import by_family
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, SUM
-from pymc_spn.circuits.evaluation.passes import make_block, pass_block
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.circuit_passes import make_block, pass_block
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, inner_kernel, kernel

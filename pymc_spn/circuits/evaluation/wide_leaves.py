@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, Layout, make_layout
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, Layout, make_layout
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.leaf_family import LeafFamily
 
@@ -40,7 +40,16 @@ class WideLeaves(NamedTuple):
 
 
 def layout_of(circuit: Any) -> tuple[Layout, WideLeaves]:
-    """The layout of a circuit, and which of its leaves are parts of leaves over several columns: the last ones."""
+    """The layout of a circuit, and which of its leaves are parts of leaves over several columns: the last ones.
+
+    It is worked out once and kept with the circuit.
+    """
+    if "_layout" not in circuit.__dict__:
+        object.__setattr__(circuit, "_layout", _layout_of(circuit))
+    return circuit.__dict__["_layout"]
+
+
+def _layout_of(circuit: Any) -> tuple[Layout, WideLeaves]:
     wide = np.array(list(circuit.further_columns), np.int64)
     columns = [np.array(circuit.columns_of(int(v)), np.int64) for v in wide]
     size = np.array([own.size for own in columns], np.int64)

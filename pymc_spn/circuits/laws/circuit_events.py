@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from pymc_spn.circuits.evaluation.circuit_passes import NOWHERE
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.events.events import Event, Interval, end_of, read_events, refuse_point
 from pymc_spn.events.unions import (

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.circuit_passes import NOWHERE
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.layout import LEAF, PRODUCT, SUM
-from pymc_spn.circuits.evaluation.node_values import NOWHERE
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
 from pymc_spn.circuits.laws.circuit_events import (
     Box,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.circuit_passes import shares_of_rows
 from pymc_spn.circuits.evaluation.completion import ROWS, Parameterised
-from pymc_spn.circuits.evaluation.leaf_shares import shares_of_rows
 from pymc_spn.circuits.laws.column_mixtures import LeavesWithin, grouped
 from pymc_spn.laws.column_of_rows import LeavesInRows, finite_part
 from pymc_spn.laws.student_mixtures import StudentLaws

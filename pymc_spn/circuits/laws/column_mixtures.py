@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from pymc_spn.circuits.evaluation.layout import SUM
+from pymc_spn.circuits.evaluation.circuit_layout import SUM
 from pymc_spn.circuits.laws.circuit_parts import Part
 from pymc_spn.laws.column_grids import (
     BULK,

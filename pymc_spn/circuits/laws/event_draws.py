@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.circuit_passes import draw_leaves_of_logs
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.row_draws import draw_leaves_of_logs
 from pymc_spn.circuits.evaluation.wide_leaves import chosen_leaves, family_of_leaf
 from pymc_spn.circuits.laws.circuit_events import (
     Box,

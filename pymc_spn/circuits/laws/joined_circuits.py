@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.layout import LEAF
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF
 
 
 class Part(NamedTuple):

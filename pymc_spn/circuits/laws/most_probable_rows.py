@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, SUM
 from pymc_spn.circuits.evaluation.completion import Parameterised
-from pymc_spn.circuits.evaluation.layout import LEAF, SUM
 from pymc_spn.circuits.evaluation.parameters import families_in_use
 from pymc_spn.laws.law import BestTrees
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily

@@ -1,6 +1,6 @@
-"""The passes over a circuit, a block of rows at a time: values of all nodes up, flows from the root down.
+"""The passes over a circuit, a block of rows at a time: values of all nodes up, flows down, or a tree drawn at random.
 
-Both run in linear space with each column's leaves divided by the largest of them. Every induced tree has one leaf for
+They run in linear space with each column's leaves divided by the largest of them. Every induced tree has one leaf for
 each column, so this multiplies the root by a known factor. A block in which some root comes out too small for that
 runs again in logs, which lose no row.
 """
@@ -10,11 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.circuits.evaluation.layout import PRODUCT, SUM
-from pymc_spn.circuits.evaluation.leaf_forms import read_values
-from pymc_spn.circuits.evaluation.node_values import NOWHERE, add_row, leaf_logs, sum_and_multiply
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE
-from pymc_spn.numerics.elementary import exp_or_zero
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
+from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients, read_values
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, QUADRATIC, STUDENT, TABLE
+from pymc_spn.numerics.elementary import exp_or_zero, fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import (
     bare_called_kernel,
     bare_inner_kernel,
@@ -22,11 +21,15 @@ from pymc_spn.numerics.kernel_options import (
     inner_kernel,
     kernel,
 )
-from pymc_spn.numerics.lane_functions import choose, power_of_2, sub
-from pymc_spn.numerics.lanes import LANES, larger, load, mul, multiply_add, splat, store, unless_below
+from pymc_spn.numerics.lane_functions import choose, log2_of_1_plus, power_of_2, sub
+from pymc_spn.numerics.lanes import LANES, add, larger, load, mul, multiply_add, splat, store, unless_below
+from pymc_spn.numerics.read_only_views import read_only_view
 
-SMALLEST = 1e-280  # a root above it has lost less than 1e-27 of itself below each product of an induced tree
-TINY = 1e-307  # products below it are 0: numbers smaller than the normal ones take the processor many times as long
+NOWHERE = 0.5 * IMPOSSIBLE
+LOG_2 = math.log(2.0)
+SMALLEST = 1e-265  # a root above it has lost less than 1e-25 of itself below each node of an induced tree
+TINY = 1e-290  # leaves and products below it are 0; their weighted sums would take the processor many times as long
+LOG_TINY = math.log(TINY)
 LOG2_E = 1.0 / math.log(2.0)
 
 
@@ -150,12 +153,12 @@ def log_values(layout, log_weights, block):
 
 @bare_inner_kernel
 def exponential(x):
-    """exp of eight logs of at most 0; 0 below -708 and of NaN.
+    """exp of eight logs of at most 0; 0 below `LOG_TINY` and of NaN.
 
     A leaf that excludes a value is 0, so that no flow reaches it: one of 1e-308, small as it is, would be multiplied by
     moments that may be larger than its inverse. So are all leaves of a column that logs of ``-inf`` have.
     """
-    return choose(splat(-708.0), x, power_of_2(mul(x, splat(LOG2_E))), splat(0.0))
+    return choose(splat(LOG_TINY), x, power_of_2(mul(x, splat(LOG2_E))), splat(0.0))
 
 
 @bare_called_kernel
@@ -171,11 +174,25 @@ def pass_up(layout, weight, flat, n):
                 store(flat, v * n + g, value)
         elif layout.kind[v] == SUM:
             first = layout.edge_weight[begin] - begin
-            for g in range(n):
-                value = mul(splat(weight[first + begin]), load(flat, layout.children[begin] * n + g))
-                for e in range(begin + 1, end):
-                    value = multiply_add(splat(weight[first + e]), load(flat, layout.children[e] * n + g), value)
-                store(flat, v * n + g, value)
+            g = 0
+            while g + 3 < n:  # four sums at a time, so that none waits for the one before
+                a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                for e in range(begin, end):
+                    w, child = splat(weight[first + e]), layout.children[e] * n + g
+                    a = multiply_add(w, load(flat, child), a)
+                    b = multiply_add(w, load(flat, child + 1), b)
+                    c = multiply_add(w, load(flat, child + 2), c)
+                    d = multiply_add(w, load(flat, child + 3), d)
+                store(flat, v * n + g, a)
+                store(flat, v * n + g + 1, b)
+                store(flat, v * n + g + 2, c)
+                store(flat, v * n + g + 3, d)
+                g += 4
+            for h in range(g, n):
+                value = splat(0.0)
+                for e in range(begin, end):
+                    value = multiply_add(splat(weight[first + e]), load(flat, layout.children[e] * n + h), value)
+                store(flat, v * n + h, value)
 
 
 @inner_kernel
@@ -309,3 +326,218 @@ def weighted_moments(centre, scale, u, present, flow):
         total += weight * z
         squares += weight * z * z
     return mass, total, squares
+
+
+# ---- leaves, and inner nodes in logs
+
+
+@kernel
+def node_coefficients(layout, theta, family_begin, family_width):
+    """(4, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
+    out = np.zeros((4, layout.leaf_row.size))
+    table = np.zeros(theta.size)
+    fill_coefficients(layout, theta, family_begin, family_width, np.zeros(4), out, table)
+    return out, table
+
+
+@bare_inner_kernel
+def fill_coefficients(layout, theta, family_begin, family_width, one, out, table):
+    """As `node_coefficients`, in place; ``one`` (4,) is scratch."""
+    for k in range(layout.leaf_row.size):
+        f = layout.leaf_family[k]
+        width = family_width[f]
+        begin = family_begin[f] + layout.leaf_row[k] * width
+        for i in range(4):
+            one[i] = 0.0
+        leaf_coefficients(layout.leaf_code[k], theta[begin : begin + width], width, one)
+        for i in range(4):
+            out[i, k] = one[i]
+        if layout.leaf_form[k] == TABLE:
+            out[1, k] = begin
+            for v in range(begin, begin + width):
+                table[v] = math.log(theta[v]) if theta[v] > 0.0 else IMPOSSIBLE
+
+
+@bare_called_kernel
+def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
+    """Log densities (V, B) of some leaves; 0 where a cell is missing."""
+    for k in leaves:
+        j, form = layout.leaf_input[k], layout.leaf_form[k]
+        lead, a, b, c = coefficients[0, k], coefficients[1, k], coefficients[2, k], coefficients[3, k]
+        row = out[layout.node_of_leaf[k]]
+        if form == QUADRATIC or form == STUDENT:
+            for g in range(row.size // LANES):
+                t = mul(sub(load(u[j], g), splat(a)), splat(b))
+                square = mul(t, t)
+                if form == QUADRATIC:
+                    log = sub(splat(lead), square)
+                else:
+                    log = sub(splat(lead), mul(splat(c * LOG_2), log2_of_1_plus(square)))
+                    log = choose(square, splat(1e300), log, splat(IMPOSSIBLE))
+                store(row, g, add(mul(load(present[j], g), log), load(base[j], g)))
+            continue
+        own = table[int(a) :] if form == TABLE else table
+        for i in range(row.size):
+            inside = form_at(form, lead, a, b, c, own, u[j, i]) if present[j, i] != 0.0 else 0.0
+            row[i] = inside + base[j, i]
+
+
+@kernel
+def sum_and_multiply(layout, log_weights, values, top, mass):
+    """Inner nodes' logs (V, B) from the leaves'."""
+    for v in range(layout.kind.size - 1, -1, -1):
+        if layout.kind[v] == PRODUCT:
+            values[v, :] = 0.0
+            for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
+                add_row(values[layout.children[e]], values[v])
+        elif layout.kind[v] != LEAF:
+            add_up_logs(layout, log_weights, v, values, top, mass)
+
+
+@inner_kernel
+def add_up_logs(layout, log_weights, v, values, top, mass):
+    """Logs of one sum from its children's."""
+    row, begin, end = values[v], layout.child_ptr[v], layout.child_ptr[v + 1]
+    top[:] = IMPOSSIBLE
+    for e in range(begin, end):
+        raise_row(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top)
+    mass[:] = 0.0
+    for e in range(begin, end):
+        add_exponentials(max(log_weights[layout.edge_weight[e]], IMPOSSIBLE), values[layout.children[e]], top, mass)
+    for i in range(row.size):
+        row[i] = top[i] + fast_log(mass[i])
+
+
+@inner_kernel
+def add_row(v, out):
+    for i in range(out.size):
+        out[i] += v[i]
+
+
+@inner_kernel
+def raise_row(log_weight, v, top):
+    for i in range(top.size):
+        top[i] = max(top[i], log_weight + v[i])
+
+
+@inner_kernel
+def add_exponentials(log_weight, v, top, mass):
+    for i in range(mass.size):
+        mass[i] += fast_exp(log_weight + v[i] - top[i])
+
+
+# ---- shares and trees
+
+
+@kernel
+def shares_of_rows(layout, log_weights, weight, coefficients, table, values, leaves, block, shares, out):
+    """Probabilities of leaves given what is observed of rows, 0 in rows of density 0.
+
+    Parameters
+    ----------
+    leaves : (n,) int64
+        Numbers in the layout.
+    block : int
+        Rows at a time.
+    shares : (N, n) float64
+        Out.
+    out : (N,) float64
+        Out: log densities of what is observed.
+    """
+    at = make_block(layout, weight, coefficients, table, block)
+    flow, edge_flow = np.empty((layout.kind.size, block)), np.empty(log_weights.size)
+    ones = read_only_view(np.ones(values.shape[0]))
+    for first in range(0, values.shape[0], block):
+        n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
+        for j in range(leaves.size):
+            row = flow[layout.node_of_leaf[leaves[j]]]
+            for i in range(n):
+                shares[first + i, j] = row[i]
+
+
+@kernel
+def draw_leaves(rng, layout, log_weights, weight, coefficients, table, values, block, leaf, out):
+    """Leaf of each column (N, D) on an induced tree of each row, drawn given the observed cells.
+
+    Parameters
+    ----------
+    block : int
+        Rows at a time.
+    leaf : (N, D) int64
+        Out: leaf numbers in node order; not set for rows of density zero.
+    out : (N,) float64
+        Out: log density of what is observed.
+    """
+    at = make_block(layout, weight, coefficients, table, block)
+    stack = np.empty(layout.kind.size, np.int64)
+    is_prior = False  # what the nodes hold
+    for first in range(0, values.shape[0], block):
+        n = min(block, values.shape[0] - first)
+        is_linear = True
+        if not is_blank(values, first, n):
+            is_linear, is_prior = values_of_block(layout, log_weights, at, values, first), False
+        elif not is_prior:
+            at.nodes[:] = 1.0
+            at.roots[:] = 0.0
+            is_prior = True
+        for i in range(n):
+            out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf
+            if at.roots[i] > NOWHERE:
+                descend_at_random(
+                    rng, layout, log_weights, at.weight, at.nodes, is_linear, i, stack, leaf[first + i]
+                )  # fmt: skip
+
+
+@kernel
+def draw_leaves_of_logs(rng, layout, log_weights, logs, leaf):
+    """Leaf of each column (N, D) on induced trees drawn by the same logs (V, 1) of all nodes."""
+    stack = np.empty(layout.kind.size, np.int64)
+    for n in range(leaf.shape[0]):
+        descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf[n])
+
+
+@inner_kernel
+def is_blank(values, first, n):
+    """Whether some rows of a table have no observed cell."""
+    for i in range(first, first + n):
+        for d in range(values.shape[1]):
+            if not math.isnan(values[i, d]):
+                return False
+    return True
+
+
+@inner_kernel
+def descend_at_random(rng, layout, log_weights, weight, nodes, is_linear, i, stack, leaf):
+    """Leaves (D,) of the tree that is drawn for row i of a block: at each sum a child by its share in the value.
+
+    Nodes (V, B) hold values, in which ``weight`` are the edges' weights, or their logs.
+    """
+    stack[0], depth = 0, 1
+    while depth > 0:
+        depth -= 1
+        v = stack[depth]
+        begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+        if layout.kind[v] == LEAF:
+            k = layout.leaf_of_node[v]
+            leaf[layout.leaf_column[k]] = k
+        elif layout.kind[v] == PRODUCT:
+            for e in range(begin, end):
+                stack[depth] = layout.children[e]
+                depth += 1
+        else:
+            chosen, left = end - 1, rng.random()
+            if is_linear:
+                left *= nodes[v, i]
+            for e in range(begin, end):
+                if is_linear:
+                    share = weight[layout.edge_weight[e]] * nodes[layout.children[e], i]
+                else:
+                    log_weight = max(log_weights[layout.edge_weight[e]], IMPOSSIBLE)
+                    share = math.exp(log_weight + nodes[layout.children[e], i] - nodes[v, i])
+                if share > 0.0:
+                    chosen = e  # rounding may leave the last possible child's share too small
+                    left -= share
+                    if left < 0.0:
+                        break
+            stack[depth] = layout.children[chosen]
+            depth += 1
