@@ -195,17 +195,6 @@ def test_questions_that_need_a_formula_are_refused(mixture):
         ps.CircuitDensity("rows", mixture.circuit, mixture.log_weights, mixture.leaf_parameters, rows())
 
 
-def test_declared_supports_hold_for_them():
-    one = ps.circuits.leaf("x", stats.uniform(0.0, 2.0))
-    arrays = (one.circuit.kind, one.circuit.child_ptr, one.circuit.children, one.circuit.leaf_column)
-    narrow = ps.Circuit(*arrays, one.circuit.leaf_family, one.circuit.families, ("x",), ((0.0, 1.0),))
-    with pytest.raises(ValueError, match=r"leaf 0 of 'x' has positive density at 1\.5"):
-        narrow.with_parameters(**one.parameters).log_density([[1.5]])
-    assert narrow.with_parameters(**one.parameters).log_density([[0.5]]).values[0] == pytest.approx(
-        -math.log(2.0), abs=1e-15
-    )
-
-
 @pytest.mark.parametrize(
     ("distribution", "low", "high"),
     [

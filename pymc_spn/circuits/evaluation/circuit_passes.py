@@ -22,7 +22,7 @@ from pymc_spn.numerics.kernel_options import (
     kernel,
 )
 from pymc_spn.numerics.lane_functions import choose, log2_of_1_plus, power_of_2, sub
-from pymc_spn.numerics.lanes import LANES, add, larger, load, mul, multiply_add, splat, store, unless_below
+from pymc_spn.numerics.lanes import LANES, add, lane_sum, larger, load, mul, multiply_add, splat, store, unless_below
 from pymc_spn.numerics.read_only_views import read_only_view
 
 NOWHERE = 0.5 * IMPOSSIBLE
@@ -290,15 +290,15 @@ def divide_rows(a, b, out):
         out[i] = a[i] / b[i] if b[i] > 0.0 else 0.0
 
 
-@bare_inner_reduction
+@bare_inner_kernel
 def pass_share(weight, child, rate, below):
     """Add the child's part of the parent's flow to its own; returns the sum over the rows."""
-    total = 0.0
-    for i in range(rate.size):
-        share = weight * child[i] * rate[i]
-        below[i] += share
-        total += share
-    return total
+    total = splat(0.0)
+    for g in range(rate.size // LANES):
+        share = mul(load(child, g), load(rate, g))
+        total = add(total, share)
+        store(below, g, multiply_add(splat(weight), share, load(below, g)))
+    return weight * lane_sum(total)
 
 
 @bare_inner_kernel  # no reduction, for the sake of `exp_or_zero`; see `kernel_options`
