@@ -14,10 +14,8 @@ nats a row:
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs.chain import Chain
@@ -31,34 +29,17 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.tuning import tune_leaf_priors
 from pymc_spn.tables import Table
-from pymc_spn.tables.resolution import resolution
+from tests.benchmarks.table_rules import dequantised, parted
 
-NUMERIC = ("continuous", "positive", "count")
 KEPT = 60  # draws that are averaged at most
 WARM_UP = 0.2  # share of the budget
 
 
 def read_splits(data, name, seed):
     """Training, validation and test table of dequantised rows."""
-    with np.load(Path(data) / f"{name}.npz") as file:
-        x, kinds, columns = (
-            file["X"].astype(np.float64),
-            [str(k) for k in file["kinds"]],
-            [str(c) for c in file["columns"]],
-        )
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(x))
-    keep = [d for d in range(x.shape[1]) if np.nanmax(x[:, d]) > np.nanmin(x[:, d])]
-    frame, declared = {}, {}
-    for d in keep:
-        numeric = kinds[d] in NUMERIC
-        grid = resolution(x[~np.isnan(x[:, d]), d]) if numeric else 0.0
-        frame[columns[d]] = x[:, d] + grid * (rng.random(len(x)) - 0.5) if numeric else x[:, d]
-        declared[columns[d]] = "real" if numeric else "binary" if kinds[d] == "binary" else "categorical"
-    frame = pd.DataFrame(frame)
-    table = Table.from_frame(frame, kinds=declared)
-    cuts = np.split(order, [int(0.8 * len(x)), int(0.9 * len(x))])
-    return [Table(table.columns, table.values[rows], pd.RangeIndex(rows.size)) for rows in cuts]
+    whole = dequantised(data, name)
+    order = np.random.default_rng(seed).permutation(len(whole.train.values))
+    return parted(whole, np.split(order, [int(0.8 * len(order)), int(0.9 * len(order))]))[:3]
 
 
 def sampled(train, structure, budget, seed, leaves=None, leaf_scale=None, sweeps=None):
@@ -129,6 +110,13 @@ def variational(train, structure, budget, seed):
     return best[1], f"{restarts} restarts"
 
 
+def runs(train, validation, structure, budget, seed):
+    """The three ways, one after the other."""
+    yield sampled(train, structure, budget, seed)
+    yield tuned(train, validation, structure, budget, seed)
+    yield variational(train, structure, budget, seed)
+
+
 def main():
     """Print one row for each table: differences to `sampled`, paired over seeds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -148,19 +136,11 @@ def main():
             structure = complete_tree(train.columns, n_children=width)
             if seed == options.seeds[0]:  # compile everything before the clock runs
                 small = [Table(t.columns, t.values[:40], t.index[:40]) for t in (train, validation)]
-                for warm, _ in (
-                    sampled(small[0], structure, 0.01, seed),
-                    tuned(*small, structure, 0.01, seed),
-                    variational(small[0], structure, 0.01, seed),
-                ):
+                for warm, _ in runs(*small, structure, 0.01, seed):
                     warm.log_density(test)
-            runs = (
-                sampled(train, structure, options.budget, seed),
-                tuned(train, validation, structure, options.budget, seed),
-                variational(train, structure, options.budget, seed),
-            )
-            results.append([float(post.log_density(test).mean()) for post, _ in runs])
-            work = "; ".join(done for _, done in runs)
+            found = list(runs(train, validation, structure, options.budget, seed))
+            results.append([float(post.log_density(test).mean()) for post, _ in found])
+            work = "; ".join(done for _, done in found)
         results = np.array(results)
         differences = results[:, 1:] - results[:, :1]
         error = differences.std(axis=0, ddof=1) / np.sqrt(len(results)) if len(results) > 1 else [np.nan] * 2

@@ -43,7 +43,7 @@ class Store:
         if self.path.exists() and self.path.stat().st_size and not self.path.read_bytes().endswith(b"\n"):
             begin = "\n"  # behind a line that was cut off
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(begin + json.dumps(record) + "\n")
+            file.write(begin + json.dumps(record, default=float) + "\n")
         self.records[tuple(key)] = record
 
 

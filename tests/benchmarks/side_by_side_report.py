@@ -6,11 +6,10 @@ import numpy as np
 
 from tests.benchmarks.report import markdown_table
 from tests.benchmarks.table_learners import LEARNERS, OURS
+from tests.benchmarks.table_peers import PACKAGES
 
 DEFAULT = OURS[0]  # that the others are compared with
-MIXTURES = ("mixture, full", "mixture, diagonal")
-SAID = (*OURS, "pylace", *MIXTURES)  # what they chose stands in the table of sets
-ABOVE_MIXTURES = ("abalone", "ailerons", "kin8nm", "wine", "wine_quality_white", "cpu_act")
+SAID = (*OURS, *PACKAGES, "mixture, full", "mixture, diagonal")  # what they chose stands in the table of sets
 
 
 class Results:
@@ -103,7 +102,6 @@ def report(records, sets, budgets):
     results = {n: Results([r for r in records if r["set"] == n]) for n in names}
     parts = [heading(records, budgets)]
     parts += section("Losses: where the default is not first within one standard error", losses(results))
-    parts += section("The default and the better mixture, nats a row", above_mixtures(results))
     for title, measure in MEASURES.items():
         parts += section(title, compared(results, measure))
     parts += section("CPU seconds to learn", seconds(results, "learn"))
@@ -165,17 +163,6 @@ def losses(results):
             rows.append([title, first, level, len(lost), "; ".join(lost) or "none"])
     header = ["measure", "sets: first", "within one standard error", "lost", "lost on (who is first, by how much)"]
     return markdown_table(header, rows) if rows else ""
-
-
-def above_mixtures(results):
-    rows = []
-    for name, result in results.items():
-        found = {m: lead for m, lead in leads(result, DENSITY).items() if m in MIXTURES}
-        if name in ABOVE_MIXTURES and found:
-            best = min(found, key=lambda m: found[m][0])
-            lead, error = found[best]
-            rows.append([name, best, f"{lead:+.3f} ± {error:.3f}", "met" if lead > error else "missed"])
-    return markdown_table(["set", "better mixture", "default − mixture", "demand"], rows) if rows else ""
 
 
 def compared(results, measure):

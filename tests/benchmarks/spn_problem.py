@@ -9,8 +9,7 @@ from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Table
-
-NUMERIC = ("continuous", "positive", "count")
+from tests.benchmarks.table_rules import NUMERIC
 
 
 def read_table(data, name):

@@ -3,12 +3,13 @@
 A learner is a function of a prepared set, the number of the target, CPU seconds and a seed. It gives None where it
 does not apply, or an object with some of these methods, of which each takes coded rows (M, D) with NaN for gaps:
 ``log_density`` (M,), ``fill`` (M, D) and ``levels`` (log probabilities (M, L) of the target's levels, or means (M,)).
+One with ``log_density`` and without ``fill`` takes complete rows only, and is asked for nothing else.
 """
 
 import time
 import warnings
 from contextlib import suppress
-from importlib.util import find_spec
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,14 +22,13 @@ from sklearn.ensemble import (
 from sklearn.exceptions import ConvergenceWarning
 
 from pymc_spn.tables import Table
-from tests.benchmarks.table_gaussians import copula, mixture, patterns
+from tests.benchmarks.table_gaussians import copula, mixture
+from tests.benchmarks.table_peers import by_flow, by_forests, by_pylace
 
 N_CHAINS = 4
 MOST_SWEEPS = 1000  # of tuning, and as many draws of a chain: the defaults of ``pm.sample``
 FEWEST_SWEEPS = 10
 PILOT = 0.1  # of the budget, at most, to find out how long a sweep takes
-STATES = 8  # of pylace
-DRAWS = 300  # of pylace, for the mean of a missing number
 ROUNDS = 10  # of iterated imputation
 TREES = 100
 LOWEST = 1e-12  # probability of a level that a classifier has not seen
@@ -61,11 +61,11 @@ class Posterior:
         return np.log(np.maximum(self.post.predict_proba(rows, name).values, LOWEST))
 
 
-def by_sampling(prepared, target, seconds, seed):
-    """The default of ``ps.SPN``, sampled by four chains."""
+def by_sampling(prepared, target, seconds, seed, **arguments):
+    """The default of ``ps.SPN``, or with arguments, sampled by four chains."""
     import pymc_spn as ps
 
-    idata, n_sweeps, used = default_draws(prepared.learning, seconds, seed)
+    idata, n_sweeps, used = default_draws(prepared.learning, seconds, seed, **arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # R-hat is in the report
         post = ps.SPNPosterior.from_idata(idata)
@@ -136,68 +136,6 @@ def by_variational_fit(prepared, target, seconds, seed):
         n_steps = int(np.clip((seconds / restarts - one) / step, 1, 500))
         post, used = fit(max_steps=n_steps, restarts=restarts)
     return Posterior(post, prepared.train.columns, f"{restarts} starts of at most {n_steps} steps", used)
-
-
-class CrossCategorised:
-    """Answers of pylace, for standardised numbers."""
-
-    def __init__(self, engine, prepared):
-        self.engine, self.columns, self.numeric = engine, prepared.train.columns, prepared.numeric
-        x = prepared.learning.values
-        self.centre = np.where(self.numeric, x.mean(axis=0), 0.0)
-        self.spread = np.where(self.numeric, x.std(axis=0), 1.0)
-
-    def frame(self, values):
-        return as_strings(pd.DataFrame((values - self.centre) / self.spread, columns=self.names()), self.numeric)
-
-    def names(self):
-        return [c.name for c in self.columns]
-
-    def log_density(self, values):
-        frame, logs = self.frame(values), np.empty(len(values))
-        for seen, rows in patterns(~np.isnan(values)):
-            part = frame.iloc[rows, np.flatnonzero(seen)]
-            logs[rows] = np.asarray(self.engine.logp(part)) - np.log(self.spread[seen]).sum() if seen.any() else 0.0
-        return logs
-
-    def fill(self, values):
-        filled, frame, names = values.copy(), self.frame(values), self.names()
-        for i, d in zip(*np.nonzero(np.isnan(values)), strict=True):
-            given = {names[e]: frame.iat[i, e] for e in np.flatnonzero(~np.isnan(values[i]))}
-            if self.numeric[d]:
-                draws = self.engine.simulate([names[d]], given=given or None, n=DRAWS)
-                filled[i, d] = self.centre[d] + self.spread[d] * np.mean(np.asarray(draws, float))
-            else:
-                filled[i, d] = int(self.engine.predict(names[d], given=given or None, with_uncertainty=False)[1:])
-        return filled
-
-
-def as_strings(frame, numeric):
-    """Levels as text, which pylace takes for categories."""
-    for name in frame.columns[~numeric]:
-        frame[name] = [None if np.isnan(v) else f"L{v:.0f}" for v in frame[name]]
-    return frame
-
-
-def by_pylace(prepared, target, seconds, seed):
-    """pylace's CrossCat, eight states; None where it is not installed."""
-    if not find_spec("lace"):
-        return None
-    import lace
-
-    found = CrossCategorised(None, prepared)
-    frame = found.frame(prepared.learning.values)
-    frame.index = pd.Index([f"r{i}" for i in range(len(frame))], name="ID")
-    begin = time.process_time()
-    found.engine = lace.Engine.from_df(frame, n_states=STATES, rng_seed=seed)
-    steps, n_steps = 1, 0
-    while (used := time.process_time() - begin) < seconds:
-        if n_steps:
-            steps = int(np.clip((seconds - used) * n_steps / used / 2, 1, n_steps))
-        found.engine.update(steps, quiet=True)
-        n_steps += steps
-    found.chosen = f"{n_steps} steps"
-    return found
 
 
 class Filler:
@@ -298,8 +236,11 @@ def by_boosting(prepared, target, seconds, seed):
 
 LEARNERS = {
     "sampling": by_sampling,
+    "sampling, one column": partial(by_sampling, joint_leaves=None),
     "variational": by_variational_fit,
     "pylace": by_pylace,
+    "arfpy": by_forests,
+    "zuko": by_flow,
     "mixture, full": lambda prepared, target, seconds, seed: mixture(prepared, seed, "full"),
     "mixture, diagonal": lambda prepared, target, seconds, seed: mixture(prepared, seed, "diag"),
     "copula": lambda prepared, target, seconds, seed: copula(prepared, seed),
@@ -308,4 +249,4 @@ LEARNERS = {
     "iterated trees": by_iterated_trees,
     "boosting": by_boosting,
 }
-OURS = ("sampling", "variational")
+OURS = ("sampling", "sampling, one column", "variational")

@@ -14,21 +14,25 @@ not worked out again, so that an interrupted command goes on where it stopped. T
 * The target is asked for given all other columns; sets without one take their last column.
 * CPU seconds are of all threads, without compilation. Those to learn include the choice by validation rows, those to
   answer are for the blanked cells, for 100 rows. The iterated ridge learns while it answers.
-* Mixtures and the copula take coded columns as independent: scikit-learn has no mixture with levels.
+* Mixtures, the copula and the spline flow take coded columns as independent: they have nothing else for levels.
+* Gaps of a row are left out of the densities of ``arfpy``. The flow has densities of complete rows, and no more.
 
-``pylace`` takes part where it can be imported (Python 3.12 or 3.13, ``pip install pylace``).
+``pylace`` (Python 3.12 or 3.13), ``arfpy`` and ``zuko`` take part where they can be imported:
+``pip install pylace arfpy zuko``.
 """
 
 import argparse
 import subprocess
 import time
 import zlib
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from tests.benchmarks.report import Store, processor
 from tests.benchmarks.table_learners import LEARNERS, OURS
+from tests.benchmarks.table_peers import PACKAGES
 from tests.benchmarks.table_rules import FOLDS, fold
 
 KEY = ("set", "fold", "method", "seconds")
@@ -82,12 +86,12 @@ def measure(model, prepared, target, mask):
     rows, found = values[: len(mask)], {}
     blanked, untold = np.where(mask, np.nan, rows), rows.copy()
     untold[:, target] = np.nan
-    joint = hasattr(model, "log_density")
+    joint, fills = hasattr(model, "log_density"), hasattr(model, "fill")
     if joint:
-        density = model.log_density(values)
-        found["density"] = density
-        found["cells"] = density[: len(mask)] - model.log_density(blanked)
-    if hasattr(model, "fill"):
+        found["density"] = model.log_density(values)
+    if joint and fills:
+        found["cells"] = found["density"][: len(mask)] - model.log_density(blanked)
+    if fills:
         model.fill(blanked[:2])  # compiles
         begin = time.process_time()
         filled = model.fill(blanked)
@@ -95,7 +99,7 @@ def measure(model, prepared, target, mask):
         wrong = np.where(mask & numeric, (filled - rows) / spread, 0.0)
         found["squares"] = np.square(wrong).sum(axis=1)
         found["hits"] = ((filled == rows) & mask & ~numeric).sum(axis=1)
-    if joint or not hasattr(model, "fill"):
+    if joint == fills:  # not of imputers, nor of densities that take complete rows
         found |= of_target(model, untold, rows[:, target], target, prepared, spread[target])
     return found
 
@@ -120,12 +124,14 @@ def of_target(model, untold, truth, target, prepared, spread):
 def carry_out(options, key):
     """The record of one method on one fold; with a reason where it does not apply."""
     name, k, method, seconds = key
+    if method in PACKAGES and not find_spec(PACKAGES[method]):
+        return {"skipped": "not installed"}
     prepared, target = read_fold(options.data, name, k)
     begin = time.process_time()
     model = LEARNERS[method](prepared, target, seconds, k)
     learned = time.process_time() - begin
     if model is None:
-        return {"skipped": "not installed" if method == "pylace" else "no numeric column"}
+        return {"skipped": "no numeric column"}
     mask = blanked_cells(name, k, prepared.test.values.shape)
     found = measure(model, prepared, target, mask)
     kept = {q: np.round(v, DIGITS).tolist() if isinstance(v, np.ndarray) else v for q, v in found.items()}
@@ -151,18 +157,6 @@ def budgets(options):
     return dict.fromkeys(OURS, options.seconds) | {"pylace": options.pylace_seconds or options.seconds}
 
 
-def results(options, keys):
-    """Keys and their results, one after the other, or as the workers of a cluster have them."""
-    if options.scheduler is None:
-        yield from ((key, carry_out(options, key)) for key in keys)
-        return
-    from distributed import Client, as_completed
-
-    with Client(options.scheduler) as client:
-        futures = {client.submit(carry_out, options, key, pure=False): key for key in keys}
-        yield from ((futures[future], future.result()) for future in as_completed(futures))
-
-
 def run(options):
     """Do what the store lacks, all methods of a fold together."""
     store, at = Store(options.out, KEY), commit()
@@ -172,7 +166,10 @@ def run(options):
         for k in options.splits
         for method in options.methods
     ]
-    for key, result in results(options, [key for key in asked if key not in store]):
+    for key in asked:
+        if key in store:
+            continue
+        result = carry_out(options, key)
         if result.get("skipped") == "not installed":  # may be installed next time
             print(*key, "not installed", flush=True)
             continue
@@ -190,7 +187,6 @@ def main():
     arguments.add_argument("--seconds", type=float, default=60.0, help="CPU seconds to learn, of ours and of pylace")
     arguments.add_argument("--pylace-seconds", type=float, help="of pylace, if others than ours")
     arguments.add_argument("--methods", nargs="+", default=list(LEARNERS), choices=list(LEARNERS))
-    arguments.add_argument("--scheduler", help="address of a Dask scheduler; workers have the folder and this code")
     arguments.add_argument("--report", action="store_true", help="print Markdown tables of what RESULTS holds")
     options = arguments.parse_args()
     options.sets = options.sets or table_sets(options.data)

@@ -1,6 +1,5 @@
 """Data, peers and one resumable file of results for the benchmarks of the decision trees."""
 
-import json
 import time
 import warnings
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import pymc_spn as ps
+from tests.benchmarks.report import Store
 
 PAPER = {"alpha": 5.0, "alpha_s": 0.95, "beta_s": 0.5}
 
@@ -71,26 +71,22 @@ def smoothed(tree, X, y, X_new, n_classes):
     return counts[place] / counts[place].sum(1, keepdims=True)
 
 
-class Results:
-    """Lines of JSON, one for each finished cell; a cell that is there is not run again."""
+class Results(Store):
+    """Cells by their keys; one that is there is not run again."""
 
     def __init__(self, path):
-        self.path = Path(path)
-        self.cells = {}
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                cell = json.loads(line)
-                self.cells[cell["key"]] = cell
+        super().__init__(path, ("key",))
+
+    @property
+    def cells(self):
+        return {key: cell for (key,), cell in self.records.items()}
 
     def run(self, key, make):
-        if key not in self.cells:
-            cell = {"key": key, **make()}
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(cell, default=float) + "\n")
-            self.cells[key] = cell
-        return self.cells[key]
+        if (key,) not in self:
+            self.add((key,), make())
+        return self.records[key,]
 
     def mean(self, keys, field):
         """Mean and standard deviation of a field over the cells that are there; None where there is none."""
-        values = [self.cells[k][field] for k in keys if k in self.cells and self.cells[k][field] is not None]
+        values = [c[field] for k, c in self.cells.items() if k in set(keys) and c[field] is not None]
         return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None

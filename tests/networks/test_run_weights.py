@@ -130,6 +130,7 @@ def test_a_run_that_is_stuck_loses_its_weight():
     # what is asked of each draw, and of runs, is of draws as they are
     np.testing.assert_array_equal(post.log_likelihood()["x"], equal.log_likelihood()["x"])
     np.testing.assert_array_equal(post.diagnose(max_rows=1), equal.diagnose(max_rows=1))
+    np.testing.assert_array_equal(post.diagnose(max_rows=0), equal.diagnose(max_rows=1)[:2])
 
 
 def sampled_two_groups(frame):

@@ -92,7 +92,7 @@ def by_run(values: np.ndarray, runs: np.ndarray) -> np.ndarray:
     """
     step = -(-values.shape[1] // runs.shape[1])
     found = members(np.repeat(runs, step, axis=1)[:, : values.shape[1]]).values()
-    length, flat = min(map(len, found)), values.reshape(-1, *values.shape[2:])
+    length, flat = min(map(len, found)), np.concatenate(values)
     return np.stack([flat[own[even_choice(len(own), length)]] for own in found])
 
 
