@@ -31,7 +31,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import pymc_spn as ps
-from tests.benchmarks.report import Store, markdown_table
+from tests.benchmarks.report import QUIET, Store, markdown_table
 
 CLUSTERS, BLOCK, GAPS = 12, 10, 0.1
 ROWS, COLUMNS, DRAWS = (1_000, 10_000, 100_000, 1_000_000), (5, 20, 80, 300), (10, 100, 1_000)
@@ -148,15 +148,7 @@ def sampled(frame, draws, tune=0, seed=1):
 
     with pm.Model():
         ps.SPN("rows", observed=frame)
-        return pm.sample(
-            draws,
-            tune=tune,
-            chains=1,
-            random_seed=seed,
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
-        )
+        return pm.sample(draws, tune=tune, chains=1, random_seed=seed, quiet=True, **QUIET)
 
 
 def a_posterior(n_columns, draws, n_rows=2_000):

@@ -25,7 +25,7 @@ import pymc_spn as ps
 from examples.convolutional.architecture import architecture_of
 from examples.convolutional.evidence import ArchitectureEvidence
 from examples.convolutional.ops import architecture_log_evidence
-from tests.benchmarks.report import finish, machine, markdown_table
+from tests.benchmarks.report import QUIET, finish, machine, markdown_table
 
 NUMBERS = {"alpha": 1.0, "gamma": 1.5, "phi": 5.0}
 NAMES = ("accuracy", "nodes", "degree", "width", "depth")
@@ -100,17 +100,7 @@ def sample(evidence, chain, draws, tune, max_nodes, **settings):
         )
         pm.Potential("evidence", architecture_log_evidence(g, evidence, "image", "label"))
         step = ps.steps.IndianChefsStep(repeats=3, parent_sets=1)
-        return pm.sample(
-            draws,
-            tune=tune,
-            chains=1,
-            cores=1,
-            step=step,
-            random_seed=[1000 + chain],
-            progressbar=False,
-            compute_convergence_checks=False,
-            **settings,
-        )
+        return pm.sample(draws, tune=tune, chains=1, step=step, random_seed=[1000 + chain], **QUIET, **settings)
 
 
 def merged(paths):

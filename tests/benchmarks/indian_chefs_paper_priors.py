@@ -27,7 +27,7 @@ from tests.benchmarks.indian_chefs_table import (
     joint_distance,
     marginal_distance,
 )
-from tests.benchmarks.report import finish, markdown_table
+from tests.benchmarks.report import QUIET, finish, markdown_table
 
 RUNS = {  # tuning draws, draws, sweeps for each
     "geyser": (200, 600, 4),
@@ -77,16 +77,7 @@ def one_set(options, name):
         step = ps.steps.NLGBNStep(
             start="warm_up", hidden_layers=LAYERS[name], race=[astuple(stage) for stage in RACE], sweeps=sweeps
         )
-        idata = pm.sample(
-            draws,
-            tune=tune,
-            chains=options.chains,
-            cores=1,
-            random_seed=1,
-            step=[step],
-            progressbar=False,
-            compute_convergence_checks=False,
-        )
+        idata = pm.sample(draws, tune=tune, chains=options.chains, random_seed=1, step=[step], **QUIET)
     seconds = time.process_time() - begin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of R-hat and of refused births, which the table shows

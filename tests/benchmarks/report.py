@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}  # of ``pm.sample``
+
 
 class Store:
     """Results as JSON lines, one for each key; the last line of a key counts.

@@ -16,7 +16,7 @@ import pymc_spn as ps
 from pymc_spn.gibbs.palette_warnings import shifted_step
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.tables.resolution import resolution
-from tests.benchmarks.report import finish, markdown_table, parser
+from tests.benchmarks.report import QUIET, finish, markdown_table, parser
 from tests.benchmarks.spn_problem import read_table
 
 HEADER = ["table", "in cells", "ms a draw", "R-hat, log joint", "R-hat, score", "score of each chain, nats", "of all"]
@@ -48,16 +48,7 @@ def compared(options, name, frame, rounded):
         test[column] += width * (rng.random(len(test)) - 0.5)
     with pm.Model():
         ps.SPN("x", observed=train, rounded=rounded)
-        idata = pm.sample(
-            options.draws,
-            tune=2 * options.draws,
-            chains=4,
-            cores=1,
-            random_seed=1,
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
-        )
+        idata = pm.sample(options.draws, tune=2 * options.draws, chains=4, random_seed=1, quiet=True, **QUIET)
     post = ps.SPNPosterior.from_idata(idata)
     logs = post.log_density(test, per_draw=True, cells=False)
     top = logs.max("draw")

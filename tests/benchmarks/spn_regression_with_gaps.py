@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from tests.benchmarks.report import markdown_table
+from tests.benchmarks.report import QUIET, markdown_table
 
 TRUTH = np.array([0.0, 1.0, 1.0])
 NAMES = ["intercept", "dose", "marker"]
@@ -58,10 +58,7 @@ def with_network(x, y, dose, seed, draws, tune, chains):
         beta = pm.Normal("beta", 0.0, 10.0, shape=3)
         noise = pm.HalfNormal("noise", 3.0)
         pm.Normal("y", beta[0] + beta[1] * columns["dose"] + beta[2] * columns["marker"], noise, observed=y)
-        idata = pm.sample(
-            draws, tune=tune, chains=chains, cores=1, random_seed=seed, progressbar=False, quiet=True,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+        idata = pm.sample(draws, tune=tune, chains=chains, random_seed=seed, quiet=True, **QUIET)
     found = idata.posterior["beta"].stack(sample=("chain", "draw")).to_numpy()
     cells = idata.posterior["x_missing"].stack(sample=("chain", "draw")).to_numpy()
     low, high = np.quantile(found, [0.05, 0.95], axis=1)

@@ -25,7 +25,7 @@ from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.tables.resolution import resolution
-from tests.benchmarks.report import finish, markdown_table, parser
+from tests.benchmarks.report import QUIET, finish, markdown_table, parser
 from tests.benchmarks.spn_problem import network_schema, read_table
 
 
@@ -111,10 +111,7 @@ def scored(options, train, test, scale, rounded):
             rounded=rounded,
             joint_leaves=None,
         )
-        idata = pm.sample(
-            options.draws, tune=options.tune, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+        idata = pm.sample(options.draws, tune=options.tune, chains=1, random_seed=1, quiet=True, **QUIET)
     post = ps.SPNPosterior.from_idata(idata)
     score = float(post.log_density(test).mean())
     if not rounded:

@@ -22,6 +22,7 @@ from sklearn.ensemble import (
 from sklearn.exceptions import ConvergenceWarning
 
 from pymc_spn.tables import Table
+from tests.benchmarks.report import QUIET
 from tests.benchmarks.table_gaussians import copula, mixture
 from tests.benchmarks.table_peers import by_flow, by_forests, by_pylace
 
@@ -82,7 +83,7 @@ def default_draws(table, seconds, seed, **arguments):
 
     import pymc_spn as ps
 
-    options = {"cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
+    options = {"quiet": True, **QUIET}
     begin = time.process_time()
     with pm.Model(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
