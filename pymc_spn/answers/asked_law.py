@@ -12,7 +12,7 @@ import pandas as pd
 
 from pymc_spn.events.disjoint_events import disjoint_events
 from pymc_spn.events.event_text import as_event, as_events
-from pymc_spn.events.events import Events, Interval, both_or_none, plain_event, points_of, read_events, refuse_point
+from pymc_spn.events.events import Events, Interval, both_or_none, points_of, read_events, refuse_point
 from pymc_spn.events.unions import (
     LARGEST_UNION,
     alternatives,
@@ -142,7 +142,7 @@ class AskedLaw(NotebookRepr):
     def _read(self, argument: str, event: Any, soft: bool = False) -> Events:
         """One event by the numbers of the columns."""
         columns, is_density = self._readable
-        event = as_event(argument, plain_event(event), columns, is_density)
+        event = as_event(argument, event, columns, is_density)
         read = read_events(argument, event, columns, range(len(columns)), is_density, soft)
         for d, what in read.items():
             if isinstance(what, Likelihood) and self._law.has_density[d]:
@@ -153,7 +153,7 @@ class AskedLaw(NotebookRepr):
 
     def _signed_events(self, argument: str, event: Any) -> list[tuple[float, Events]]:
         """Events whose probabilities with signs add up to that of the union that is asked, or given."""
-        several = alternatives(argument, plain_event(event), *self._readable)
+        several = alternatives(argument, event, *self._readable)
         soft = len(several) == 1
         asked = [part for place, one in several.items() for part in self._disjoint_parts(place, one, soft)]
         return [(1.0, part) for part in asked] if soft else signed_intersections(argument, asked, both_or_none)
@@ -189,7 +189,7 @@ class AskedLaw(NotebookRepr):
         """What is given as disjoint events; points of densities only where it is a single one."""
         if given is None:  # of questions it says that nothing is known
             raise TypeError("given must map column names to a value, (low, high) or a set, or be text, got None")
-        given = as_events("given", plain_event(given), *self._readable)
+        given = as_events("given", given, *self._readable)
         soft = self._law.takes_likelihoods
         if is_single_event(given):
             return [self._read("given", given, soft)]

@@ -23,7 +23,7 @@ import numpy as np
 
 from pymc_spn.events.disjoint_events import MOST_PARTS, complement, disjoint_events
 from pymc_spn.events.event_expressions import WHOLE, Intervals, Source, poles, preimage, value_of
-from pymc_spn.events.events import Event, Events, both_or_none, code_of, refuse_point
+from pymc_spn.events.events import Event, Events, both_or_none, code_of, plain_event, refuse_point
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
@@ -87,9 +87,9 @@ def events_of_text(argument: str, text: str, columns: Sequence[Column], is_densi
 
 
 def as_events(argument: str, event: Any, columns: Sequence[Column], is_density: Any) -> Any:
-    """Text as the mapping that says the same, or the list of mappings; everything else as it is."""
+    """Text as the mapping that says the same, or the list of mappings; everything else as `plain_event`."""
     if not isinstance(event, str):
-        return event
+        return plain_event(event)
     found = events_of_text(argument, event, columns, is_density)
     return found[0] if len(found) == 1 else found
 

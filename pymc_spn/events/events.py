@@ -1,7 +1,7 @@
 """What a user may know or ask of a row: points, intervals and sets, read by the schema of the columns."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +13,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 from pymc_spn.tables.column import by_name
+from pymc_spn.tables.frame_kinds import column_array
 
 RULES = {
     "real": "real, of finite numbers",
@@ -20,29 +21,34 @@ RULES = {
     "integer": "integer, of whole numbers",
     "count": "count, of whole numbers of at least 0",
 }
+ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)
+SEVERAL = tuple | set | frozenset | pd.Interval | slice  # what says more of a column than a value
 Event = float | Interval | Likelihood | frozenset
 Events = dict[int, Event]
 
 
-def plain_event(event: Any) -> Any:
+def plain_event(event: Any, by_row: bool = False) -> Any:
     """What pandas would take in place of sets and intervals as these; everything else as it is.
 
-    Of one column: values in a list or array, as for ``isin``, a `pandas.Interval` and a slice of labels.
+    Of one column: values in a list or array, as for ``isin``, a `pandas.Interval` and a slice of labels. With `by_row`
+    an array has something for each row, and a DataFrame is a mapping of such arrays.
     """
-    if isinstance(event, Mapping | pd.Series):
-        return {name: _plain(what) for name, what in event.items()}
-    return [plain_event(one) for one in event] if isinstance(event, list | tuple) else event
+    if isinstance(event, Mapping | pd.Series) or (by_row and isinstance(event, pd.DataFrame)):
+        return {name: _plain(what, by_row) for name, what in event.items()}
+    return [plain_event(one, by_row) for one in event] if isinstance(event, list | tuple) else event
 
 
-def _plain(what: Any) -> Any:
+def _plain(what: Any, by_row: bool) -> Any:
+    what = column_array(what)
     if isinstance(what, pd.Interval):
         ends = (what.left, what.closed_left, math.inf), (what.right, what.closed_right, -math.inf)
         return tuple(end if closed else math.nextafter(end, inner) for end, closed, inner in ends)
     if isinstance(what, slice) and what.step is None:
         return what.start, what.stop
-    if isinstance(what, list | np.ndarray | pd.Index | pd.Series):
-        parts = [_plain(part) for part in what]
-        return set(parts) if parts and all(np.ndim(part) == 0 for part in parts) else parts
+    if isinstance(what, list) or (isinstance(what, ARRAYS) and not by_row):
+        parts = [_plain(part, by_row) for part in what]
+        is_set = bool(parts) and all(np.ndim(part) == 0 and isinstance(part, Hashable) for part in parts)
+        return set(parts) if is_set else parts
     return what
 
 
@@ -96,6 +102,7 @@ def read_events(
 
 
 def _read(argument: str, column: Column, what: Any, is_density: bool) -> Event | None:
+    what = _plain(what, by_row=True)
     if isinstance(what, list) and column.levels is not None and column.holds_numbers:
         return _either(argument, column, what)
     if isinstance(what, set | frozenset):

@@ -8,14 +8,16 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from pymc_spn.events.event_text import events_of_text
-from pymc_spn.events.events import Events, Interval, both_or_none, checked_intervals
+from pymc_spn.events.events import Events, Interval, both_or_none, checked_intervals, plain_event
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
 LARGEST_UNION = 10_000  # intersections that are evaluated
 
 
-def alternatives(argument: str, event: Any, columns: Sequence[Column], is_density: Any) -> dict[str, Any]:
+def alternatives(
+    argument: str, event: Any, columns: Sequence[Column], is_density: Any, by_row: bool = False
+) -> dict[str, Any]:
     """The events, one of which must hold, by the name that messages give them: those of a list or text, or the only
     one.
 
@@ -28,6 +30,8 @@ def alternatives(argument: str, event: Any, columns: Sequence[Column], is_densit
         Columns that text may name.
     is_density : sequence of bool
         For each whether single values have probability zero.
+    by_row : bool
+        Whether arrays have something for each row, and are no sets.
 
     Returns
     -------
@@ -44,6 +48,7 @@ def alternatives(argument: str, event: Any, columns: Sequence[Column], is_densit
     if isinstance(event, str):
         found = events_of_text(argument, event, columns, is_density)
         return {argument: found[0]} if len(found) == 1 else {f"{argument}[{k}]": one for k, one in enumerate(found)}
+    event = plain_event(event, by_row)
     if not isinstance(event, Sequence):
         return {argument: event}
     if len(event) > LARGEST_UNION:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.events.event_text import as_event
-from pymc_spn.events.events import describe, read_events
+from pymc_spn.events.events import SEVERAL, describe, read_events
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
@@ -21,7 +21,8 @@ def known_columns(given: Any, columns: tuple[str, ...], is_binary: bool) -> dict
     """
     kinds = [Column(c, *(("binary", (0, 1), "int64") if is_binary else ("real", None, "float64"))) for c in columns]
     is_density = np.full(len(columns), not is_binary)
-    given = as_event("given", given, kinds, is_density)
+    if isinstance(given, str):
+        given = as_event("given", given, kinds, is_density)
     if not isinstance(given, Mapping | pd.DataFrame):
         raise TypeError(
             f"given must map column names to numbers, or be a DataFrame of them or a text; got {quoted(given)}"
@@ -31,7 +32,7 @@ def known_columns(given: Any, columns: tuple[str, ...], is_binary: bool) -> dict
     if unknown:
         raise ValueError(f"given names {unknown[0]!r}; the columns are {quoted(list(columns))}")
     for d, column in enumerate(kinds):
-        if isinstance(found.get(column.name), tuple | set | frozenset):
+        if isinstance(found.get(column.name), SEVERAL):
             found[column.name] = _only_value(column, d, found[column.name], kinds, is_density)
     return found
 

@@ -236,7 +236,9 @@ def test_the_posterior_as_a_circuit_has_the_same_probabilities(name):
         ({"real": {1.0}}, None, ValueError, "column 'real' is continuous, a set of values has probability zero"),
         ({"count": set()}, None, ValueError, "the set of column 'count' is empty"),
         ({"real": []}, None, ValueError, "the list of intervals of column 'real' is empty"),
-        ({"real": [1.0]}, None, TypeError, "a list holds intervals .* column 'real' has 1.0"),
+        ({"real": [1.0]}, None, ValueError, "column 'real' is continuous, a set of values has probability zero"),
+        ({"real": [1.0, (0, 1)]}, None, TypeError, "a list holds intervals .* column 'real' has 1.0"),
+        ({"count": pd.Series([1, {1.5, "a"}])}, None, TypeError, "event in row 1: column 'count' cannot be 'a'"),
         ({"real": [(0, 1), (3, 2)]}, None, ValueError, "low must not exceed high, column 'real' has"),
         ({"real": ([0, 1], [1, 0.5])}, None, ValueError, r"column 'real' has \(1.0, 0.5\) in row 1"),
         ({"real": ([0, 1], [1, 2, 3])}, None, ValueError, "column 'real' has 2 lower and 3 upper ends"),
@@ -292,6 +294,22 @@ def test_arrays_of_pandas_are_values_of_rows():
     levels = [0, 1, None]
     found = np.exp(learned.log_probability_of_rows({"x1": pd.Categorical(levels)}))
     np.testing.assert_allclose(found, [float(learned.probability({"x1": level})) for level in levels], rtol=1e-14)
+
+
+def test_cells_are_intervals_and_sets_of_their_rows():
+    """As pandas has them: what cut makes, frames of events, and what holds in all rows beside."""
+    circuit, *parameters = mixed_circuit()
+    held = circuit.with_parameters(*parameters)
+    real = pd.cut(np.random.default_rng(0).normal(size=7), 3)
+    count = [1.0, {1, 2}, None, pd.Interval(0, 2), slice(1, None), [(0, 1), slice(3, 5)], [2, 4]]
+    events, known = pd.DataFrame({"real": real, "count": count}), {"level": [0, 1]}
+    found = held.log_probability_of_rows(events, pd.Series(known)).values
+    alone = [held.log_probability(event, known).item() for event in events.to_dict("records")]
+    np.testing.assert_allclose(found, alone, rtol=1e-13)
+    ends = np.arange(3.0)
+    for ours, same in ((pd.Interval(0, 1, "both"), (0, 1)), (slice(0, 1), (0, 1)), (slice(None, ends), (None, ends))):
+        found, expected = (held.log_probability_of_rows({"real": e, "count": ends}, known) for e in (ours, same))
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_bad_parameters_are_refused():

@@ -451,6 +451,7 @@ def test_conditions_as_pandas_has_them():
         ({"x0": [pd.Interval(-1, 0), slice(1, 2)]}, {"x0": [(-1, 0), (1, 2)]}),
         ([{"x2": [1]}, {"x0": slice(0, 1)}], [{"x2": {1}}, {"x0": (0, 1)}]),
         (pd.Series({"x1": 1}), {"x1": 1}),
+        ({"x1": pd.Series([1, 1]).astype("category").unique()}, {"x1": {1}}),
     ]
     for ours, same in pairs:
         assert float(post.probability(ours)) == pytest.approx(float(post.probability(same)), rel=1e-12)

@@ -10,7 +10,7 @@ import pandas as pd
 from pymc_spn.circuits.evaluation.circuit_passes import NOWHERE
 from pymc_spn.circuits.evaluation.completion import Parameterised
 from pymc_spn.circuits.evaluation.wide_leaves import family_of_leaf
-from pymc_spn.events.events import Event, Interval, end_of, read_events, refuse_point
+from pymc_spn.events.events import ARRAYS, SEVERAL, Event, Interval, end_of, plain_event, read_events, refuse_point
 from pymc_spn.events.unions import (
     alternatives,
     both_unions,
@@ -25,10 +25,8 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 from pymc_spn.tables.coding import encode
 from pymc_spn.tables.column import NOMINAL_KINDS, by_name
-from pymc_spn.tables.frame_kinds import column_array
 
 ROWS = 256  # at a time; the values of all nodes are held
-ARRAYS = (np.ndarray, pd.Series, pd.Index, pd.api.extensions.ExtensionArray)  # of a value for each row
 Ends = tuple[np.ndarray, np.ndarray]
 Box = tuple[np.ndarray, np.ndarray, np.ndarray]  # points, lower ends, upper ends
 
@@ -82,6 +80,7 @@ def _columns_with(circuit: Any, is_density: bool) -> np.ndarray:
 
 def log_probability(given: Parameterised, event: Any, known: Any) -> float | np.ndarray:
     """Log probability of an event given another, see `ParameterisedCircuit.log_probability_of_rows`."""
+    known = plain_event(known, by_row=True)
     joint, base, is_single = log_joint_and_base(given, event, known)
     if known:
         refuse_impossible_evidence(known, base, is_single)
@@ -282,7 +281,7 @@ def read_union(circuit: Any, argument: str, event: Any) -> tuple[list[tuple[floa
 
 def read_alternatives(circuit: Any, argument: str, event: Any) -> tuple[list[ColumnEvents], set[int]]:
     """The events, one of which must hold, and lengths of the arrays."""
-    several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit))
+    several = alternatives(argument, event, columns_of(circuit), ~masses_of(circuit), by_row=True)
     read = {place: _read(circuit, place, one, soft=len(several) == 1) for place, one in several.items()}
     for place, (events, _) in read.items() if len(several) > 1 else ():
         for d, what in events.items():
@@ -310,7 +309,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
     for name, value in by_name(argument, what or {}).items():
         if name not in number:
             raise ValueError(f"{argument} names column {name!r}; the columns are {quoted(list(number))}")
-        d, value = number[name], column_array(value)
+        d = number[name]
         if isinstance(value, list) and (columns[d].levels is None or not columns[d].holds_numbers):
             out[d] = _union(argument, columns[d], value, bool(is_density[d]))
         elif isinstance(value, tuple) and len(value) == 2 and any(np.ndim(v) for v in value):
@@ -319,10 +318,7 @@ def _read(circuit: Any, argument: str, what: Mapping[str, Any] | None, soft: boo
         elif isinstance(value, ARRAYS) and np.ndim(value) > 0:
             if np.ndim(value) != 1:
                 raise ValueError(f"{argument}: values of column {name!r} must be one for each row, got {value.shape}")
-            try:
-                out[d] = ColumnEvent(encode(pd.Series(value), columns[d]), None)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{argument}: {error}") from error
+            out[d] = _event_of_cells(circuit, argument, d, pd.Series(value))
             rows.add(out[d].point.size)
         else:
             plain[name] = value
@@ -341,6 +337,26 @@ def _union(argument: str, column: Column, parts: list[Any], is_density: bool) ->
 
     joined = read_intervals(argument, column.name, parts, ends)
     return ColumnEvent(np.array([np.nan]), [(np.array([low]), np.array([high])) for low, high in joined])
+
+
+def _event_of_cells(circuit: Any, argument: str, d: int, cells: pd.Series) -> ColumnEvent:
+    """What each row says of a column: a value, an interval, a set or several intervals; nothing where it is missing."""
+    column = columns_of(circuit)[d]
+    if cells.dtype.kind != "O" or not any(isinstance(cell, list | SEVERAL) for cell in cells):
+        try:
+            return ColumnEvent(encode(cells, column), None)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{argument}: {error}") from error
+    points, parts = np.full(len(cells), np.nan), []
+    for row, cell in enumerate(cells):
+        is_missing = pd.api.types.is_scalar(cell) and pd.isna(cell)
+        event = {} if is_missing else plain_event({column.name: cell}, by_row=True)
+        told, _ = _read(circuit, f"{argument} in row {row}", event, soft=False)
+        (points[row],), own, _ = told.get(d, ColumnEvent(np.array([np.nan]), None))
+        parts.append([(-np.inf, np.inf)] if own is None else [(low.item(), high.item()) for low, high in own])
+    nothing = (np.inf, -np.inf)  # where others have more intervals
+    padded = np.array([[*own, *[nothing] * (max(map(len, parts)) - len(own))] for own in parts])
+    return ColumnEvent(points, [(ends[:, 0], ends[:, 1]) for ends in np.moveaxis(padded, 1, 0)])
 
 
 def _interval_of_rows(argument: str, column: Column, ends: tuple[Any, Any]) -> ColumnEvent:

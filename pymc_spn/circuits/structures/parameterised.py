@@ -173,7 +173,8 @@ class ParameterisedCircuit(Answers):
         ----------
         event, given : mapping, sequence of mappings or str
             As for `probability`. An array of values, or an interval with arrays (n_rows,) as ends, asks for n_rows rows
-            at once; missing values among them say nothing, as in a table.
+            at once; missing values among them say nothing, as in a table. An array may also hold intervals and sets,
+            as `pandas.cut` makes them; a DataFrame is a mapping of arrays.
 
         Returns
         -------
