@@ -342,7 +342,7 @@ def SPN(
     rv.tag.spn_start = stored
     keep_data(model, f"{name}_schema", write_schema(schema))
     if missing == "draw":
-        rv.tag.spn_completed = (schema.columns, np.array(table.values), gaps)
+        rv.tag.spn_completed = (schema, np.array(table.values), gaps)
     report_choices(schema, chosen, rounded, joint_leaves)
     return rv
 
@@ -370,7 +370,8 @@ def _missing_cells(
         raise ValueError('missing="draw" needs a missing cell, and observed has none: leave it at "marginal"')
     start = first_guess(table)[places]
     labels = [f"{table.index[n]}: {table.names[d]}" for n, d in zip(rows, places, strict=True)]
-    cells = MissingCells(f"{name}_missing", start, dims=own_dimension(model, f"{name}_cell", labels))
+    dims = own_dimension(model, f"{name}_cell", labels)
+    cells = MissingCells(f"{name}_missing", start, schema.lowest[places], dims=dims)
     cells.tag.spn_owner = name
     completed = np.array(table.values)
     completed[rows, places] = start

@@ -24,20 +24,20 @@ NO_PRIOR_DRAWS = (
 
 
 class MissingCellsVariable(RandomVariable):
-    """The missing cells in declared order, given where they start."""
+    """The missing cells in declared order, given where they start and their lowest values."""
 
-    name, signature, dtype = "spn_missing", "(m)->(m)", "float64"
+    name, signature, dtype = "spn_missing", "(m),(m)->(m)", "float64"
     _print_name = ("SPNMissing", "\\operatorname{SPNMissing}")
 
     @classmethod
-    def rng_fn(cls, rng, start, size):
+    def rng_fn(cls, rng, start, lowest, size):
         return np.full(start.shape, np.nan)  # PyMC's pictures of a model evaluate its variables for their shapes
 
 
 @numba_core_rv_funcify.register(MissingCellsVariable)
 def _(op, node):
     @numba_njit
-    def cells(rng, start):
+    def cells(rng, start, lowest):
         if start.size >= 0:
             raise NotImplementedError(NO_PRIOR_DRAWS)
         return start
@@ -46,19 +46,19 @@ def _(op, node):
 
 
 class MissingCells(Distribution):
-    """Flat: the network's own density of the completed table counts the cells."""
+    """Flat down to the lowest values: the network's own density of the completed table counts the cells."""
 
     rv_op = MissingCellsVariable()
 
     @classmethod
-    def dist(cls, start, **kwargs):
-        return super().dist([pt.as_tensor_variable(start)], **kwargs)
+    def dist(cls, start, lowest, **kwargs):
+        return super().dist([pt.as_tensor_variable(start), pt.as_tensor_variable(lowest)], **kwargs)
 
-    def support_point(rv, size, start):
+    def support_point(rv, size, start, lowest):
         return start
 
-    def logp(value, start):
-        return flat_log_density(value[0])
+    def logp(value, start, lowest):
+        return pt.switch(pt.all(value >= lowest), flat_log_density(value[0]), -np.inf)
 
 
 def leaves_of_drawn(table: Table, leaves: dict | None) -> dict:
@@ -100,7 +100,7 @@ def refuse_impossible(schema: NetworkSchema, missing_columns: np.ndarray, missin
     """Refuse cells (m,) that are no values of their columns or leaves; only ``initvals`` can bring them."""
     for d, x in zip(missing_columns, missing, strict=True):
         column = schema.columns[d]
-        if not schema.possible(d, x):
+        if not schema.possible(d, x) or x < schema.lowest[d]:
             raise ValueError(f"a missing cell of column {column.name!r} ({column.kind}) cannot start at {x}")
 
 
@@ -116,7 +116,7 @@ def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
     -------
     dict of str to (N,) tensor
         In the units of the data; levels of categorical columns as integers in the order of the schema, binary
-        ones as 0 and 1.
+        ones as 0 and 1. What counts as 0 in a column without negative values is 0.
 
     Raises
     ------
@@ -133,11 +133,14 @@ def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
     found = getattr(found, "spn_completed", None)
     if found is None:
         raise TypeError(f'variable must be a ps.SPN with missing="draw"; got {quoted(variable)}')
-    columns, values, missing = found
+    schema, values, missing = found
     rows, places = np.nonzero(np.isnan(values))
     out = {}
-    for d, column in enumerate(columns):
+    for d, column in enumerate(schema.columns):
         own = np.flatnonzero(places == d)
         tensor = pt.constant(np.ascontiguousarray(values[:, d]))
-        out[column.name] = pt.set_subtensor(tensor[rows[own]], missing[own]) if own.size else tensor
+        cells = missing[own]
+        if d in schema.zero_widths:
+            cells = pt.switch(cells <= schema.zero_widths[d], 0.0, cells)
+        out[column.name] = pt.set_subtensor(tensor[rows[own]], cells) if own.size else tensor
     return out

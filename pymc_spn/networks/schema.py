@@ -227,6 +227,11 @@ class NetworkSchema:
         return {number[c]: width or 0.0 for c, width in self.nonnegative.items()}
 
     @cached_property
+    def lowest(self) -> np.ndarray:
+        """(D,) float64: what counts as 0 in columns without negative values, -inf in others."""
+        return -np.array([self.zero_widths.get(d, np.inf) for d in range(len(self.columns))])
+
+    @cached_property
     def cut_at_zero(self) -> dict[int, float]:
         """`zero_widths` of the columns whose distributions are cut at 0.
 

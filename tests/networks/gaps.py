@@ -47,15 +47,18 @@ def exact_expectations(problem, grids, log_rest, functions):
     return np.array([weights @ [f(c) for c in points] for f in functions] + [weights @ together])
 
 
+def schema_of(sampler, n):
+    """What moves of cells read of the schema of n columns."""
+    named = {"columns": range(n), "lowest": np.full(n, -np.inf)}
+    return SimpleNamespace(compiled=sampler.compiled, structure=sampler.structure, **named)
+
+
 def draw_cells(problem, start, log_rest, functions, draws, seed, moves=CellMoves):
     """(draws, n) of the same functions along a chain."""
     rng = np.random.default_rng(seed)
     sampler = tiny_sampler(completed(problem, start))
     rows, columns = np.nonzero(np.isnan(problem.X))
-    schema = SimpleNamespace(
-        compiled=sampler.compiled, structure=sampler.structure, columns=range(len(problem.palettes))
-    )
-    move, missing = moves(schema, rows, columns), np.array(start, float)
+    move, missing = moves(schema_of(sampler, len(problem.palettes)), rows, columns), np.array(start, float)
     out = np.empty((draws, len(functions) + 1))
     for i in range(draws):
         sampler.sweep(rng)

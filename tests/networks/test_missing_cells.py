@@ -5,7 +5,6 @@ statistics of the value that a cell had.
 """
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from pymc_spn.networks.records import cell_moves
 from pymc_spn.networks.records.cell_moves import CellMoves, settle_row
 from pymc_spn.networks.records.record import read_record
 from tests.network_problems import reference_problem
-from tests.networks.gaps import completed, draw_cells, exact_expectations, z_scores
+from tests.networks.gaps import completed, draw_cells, exact_expectations, schema_of, z_scores
 from tests.networks.tiny import tiny_sampler
 from tests.reference import (
     CATEGORICAL,
@@ -137,7 +136,7 @@ def check_statistics(name):
     start = np.where(np.isnan(X) | gaps, 1.0, X)
     sampler = tiny_sampler(replace(problem, X=start))
     rows, columns = np.nonzero(gaps)
-    schema = SimpleNamespace(compiled=sampler.compiled, structure=sampler.structure, columns=range(X.shape[1]))
+    schema = schema_of(sampler, X.shape[1])
     moves, missing, rng = CellMoves(schema, rows, columns), np.ones(rows.size), np.random.default_rng(1)
     sampler.hyperparameters = (np.ones(2), *np.ones((4, X.shape[1])))
     for i in range(60):
@@ -223,7 +222,7 @@ def geweke_z(draws, seed, sign=1.0):
     X, digits = simulate(PRIOR, len(GAPS), rng)
     y = response(X[GAPS], rng)
     sampler = tiny_sampler(replace(PRIOR, X=X), digits)
-    schema = SimpleNamespace(compiled=sampler.compiled, structure=sampler.structure, columns=range(2))
+    schema = schema_of(sampler, 2)
     moves, chain = CellMoves(schema, *np.nonzero(GAPS)), []
     for _ in range(draws):
         sampler.coded[:] = X

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from scipy import stats
 from scipy.integrate import quad
 
 import pymc_spn as ps
@@ -82,6 +83,30 @@ def test_zeros_have_a_mass_and_nothing_is_below():
     assert (drawn.fare == 0).mean() == pytest.approx(ask("fare <= 0"), abs=5.0 * np.sqrt(share / 4_000))
     gaps = frame.mask(np.random.default_rng(1).random(frame.shape) < 0.3)
     assert post.impute(gaps, random_seed=1, on_grid=False).to_numpy().min() == 0.0
+
+
+def test_drawn_cells_are_of_the_law_above_zero():
+    """All rows are in one leaf, whose law of a new row is that of the gap."""
+    frame = pd.DataFrame(
+        {"age": np.abs(np.random.default_rng(1).normal(4.0, 5.0, 60)), "height": np.linspace(1, 9, 60)}
+    )
+    fixed = {"concentration": 1.0, "leaf_scale": 1.0, "leaf_shape": 2.0, "precision_ratio": 0.2, "joint_leaves": None}
+
+    def run(table, draws, **missing):
+        with pm.Model() as model:
+            x = ps.SPN("x", ps.circuits.complete_tree(list(frame), 1), observed=table, **missing, **fixed)
+            if missing:
+                pm.Deterministic("age", ps.completed_columns(x)["age"][0])
+            return model, pm.sample(draws=draws, tune=0, chains=1, cores=1, random_seed=1, progressbar=False)
+
+    post = ps.SPNPosterior.from_idata(run(frame[1:], 4)[1])
+    model, idata = run(frame.assign(age=frame.age.where(frame.index > 0)), 2_000, missing="draw")
+    found = idata.posterior["age"].values.ravel()
+    assert found.min() >= 0.0 and float(post.probability("age < 1")) > 0.05
+    found = np.unique(found)  # a proposal below 0 leaves the cell as it was
+    assert stats.kstest(found, lambda x: post.cdf(x, "age").values).pvalue > 1e-3 and found.size > 1_000
+    below, above = (pm.logp(model["x_missing"], np.array([x])).eval() for x in (-1.0, 1.0))
+    assert below == -np.inf < above
 
 
 def test_draws_of_chains_are_not_negative(tmp_path):

@@ -3,7 +3,8 @@
 The state is the completed table with its assignments. A row with gaps is taken out of the network. Then an induced tree
 and the cells are drawn from the network's conditional given the row's observed cells and all other rows (`anew`). Or
 the cells alone are drawn from the predictives of the row's own leaves. Both are exact conditionals of the network, so
-what remains of the Metropolis-Hastings ratio is the rest of the model. The first kind jumps between clusters, the
+what remains of the Metropolis-Hastings ratio is the rest of the model, and whether cells of columns without negative
+values are not below 0, as in all answers. The first kind jumps between clusters, the
 second is accepted more often where the rest of the model says much about the cells; sweeps take turns.
 """
 
@@ -120,7 +121,7 @@ class CellMoves:
 
     def __init__(self, schema: Any, rows: np.ndarray, columns: np.ndarray) -> None:
         self.rows, self.columns = rows, columns
-        self.centre, self.scale = schema.compiled.centre, schema.compiled.scale
+        self.centre, self.scale, self.lowest = schema.compiled.centre, schema.compiled.scale, schema.lowest[columns]
         self.places = [np.flatnonzero(schema.structure.leaf_column == d) for d in range(len(schema.columns))]
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         self.cells = [slice(a, b) for a, b in zip(starts, [*starts[1:], rows.size], strict=True)]
@@ -174,8 +175,9 @@ class CellMoves:
             propose_cells(rng, *sampler.net.of_columns, y, seen, slots, anew, *drawn)
             proposed = missing.copy()
             proposed[cells] = self._in_data_units(rng, self.columns[cells])
-            log_new = log_rest(proposed) if log_rest else 0.0
-            take = log_new >= log_now or math.log(1.0 - rng.random()) < log_new - log_now
+            is_inside = bool(np.all(proposed[cells] >= self.lowest[cells]))
+            log_new = -math.inf if not is_inside else log_rest(proposed) if log_rest else 0.0
+            take = is_inside and (log_new >= log_now or math.log(1.0 - rng.random()) < log_new - log_now)
             if take:
                 missing, log_now = proposed, log_new
                 self._write(y, cells, missing)
