@@ -27,6 +27,7 @@ from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables import Column, Table
+from pymc_spn.tables.column import DENSITY_KINDS, by_name
 from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
 from pymc_spn.tables.partitioned_tables import (
     PartitionedTable,
@@ -36,6 +37,8 @@ from pymc_spn.tables.partitioned_tables import (
     read_partitions,
 )
 from pymc_spn.tables.reading import report_guesses
+from pymc_spn.tables.resolution import are_clumped
+from pymc_spn.tables.table import warn_of_identifiers
 
 if TYPE_CHECKING:
     import distributed
@@ -44,6 +47,7 @@ STARTS = {"concentration": 1.0, "leaf_scale": 0.3, **UNUSED}  # centres of the p
 
 RESTARTS, FEW_ROWS = 3, 10_000  # starts of a table of few rows
 MAX_STEPS, MIN_STEPS, ROW_VISITS = 500, 40, 15_000_000  # of a restart
+ROWS_LOOKED_AT = 20_000  # for values that come again and again
 SAMPLE_ROWS, PASSES = 100_000, 6  # of partitions: rows from which a fit starts, passes over all rows
 
 
@@ -208,6 +212,9 @@ def fit_variational(
     cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, only_gaussian=True)
     palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
     centre, scale = choose_coding(palette, table.values, table.columns)
+    some = table.values[:: max(1, len(table.values) // ROWS_LOOKED_AT)]
+    repeats = are_clumped(np.where(some == 0.0, np.nan, some), grids)  # a 0 that repeats has leaves of its own
+    repeats &= np.isin([column.kind for column in table.columns], DENSITY_KINDS)
     draft = NetworkSchema(
         name=name,
         structure=structure,
@@ -221,6 +228,7 @@ def fit_variational(
         grid_points=cells.grid_points,
         learned=is_learned,
         nonnegative=nonnegative,
+        clumped=tuple(np.array(table.names)[repeats].tolist()),
         joint=joint_columns(table.columns, table.values, palette, joint_leaves),
     )
     draft = draft.with_joint_leaves(joint_leaves)
@@ -284,6 +292,7 @@ def _read(
         return whole, whole.sample, kinds  # the structure has its kinds; others are refused
     table = Table.from_frame(whole.sample, schema=whole.columns)
     report_guesses(table.columns, kinds, name)
+    warn_of_identifiers(whole.sample, table.columns, by_name("kinds", kinds or {}))
     for d, column in enumerate(table.names):
         if np.isnan(table.values[:, d]).all():
             raise ValueError(

@@ -65,6 +65,8 @@ class NetworkSchema:
         Columns that leaves over several columns may have.
     nonnegative : dict of str to float or None
         Columns without negative values, and how far from 0 values count as 0. See `leaves_near_zero`.
+    clumped : tuple of str
+        Of a variational fit the columns of real numbers whose values come again and again.
     n_rows : int, optional
         Rows of the table, by which a record is read; None where it was not written down.
     data : str, optional
@@ -86,6 +88,7 @@ class NetworkSchema:
     learned: bool = False
     joint: tuple = ()
     nonnegative: dict = field(default_factory=dict)
+    clumped: tuple = ()
     n_rows: int | None = None
     data: str | None = None
 
@@ -109,6 +112,7 @@ class NetworkSchema:
                 "learned": self.learned,
                 "joint": list(self.joint),
                 "nonnegative": self.nonnegative,
+                "clumped": list(self.clumped),
                 "n_rows": self.n_rows,
                 "data": self.data,
             }
@@ -145,6 +149,7 @@ class NetworkSchema:
                 learned=fields.get("learned", False),
                 joint=tuple(fields.get("joint", ())),
                 nonnegative=dict(fields.get("nonnegative", {})),
+                clumped=tuple(fields.get("clumped", ())),
                 n_rows=fields.get("n_rows"),
                 data=fields.get("data"),
             )
@@ -183,8 +188,9 @@ class NetworkSchema:
         wide = [c.name for c, width in zip(self.columns, self.cell_widths, strict=True) if width > 0.0]
         if any(name not in wide for name in self.rounded):
             refuse("rounded", f"name columns with cells, {wide}", self.rounded)
-        if not set(self.nonnegative) <= set(names):
-            refuse("nonnegative", f"name columns of {names}", list(self.nonnegative))
+        for what, named in (("nonnegative", self.nonnegative), ("clumped", self.clumped)):
+            if not set(named) <= set(names):
+                refuse(what, f"name columns of {names}", list(named))
         widths = [width for width in self.nonnegative.values() if width is not None]
         checked("the widths of nonnegative columns", widths, (len(widths),), 0.0)
         if not isinstance(self.name, str) or not (self.n_rows is None or type(self.n_rows) is int):

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.networks.records.fitted_states import QUERY, FittedStates, read_fit, write_fit
 from pymc_spn.networks.row_similarity import RowSimilarity
 from pymc_spn.networks.stored_queries import read_law, written_law
-from pymc_spn.numerics.html_repr import Facts
+from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.saved_files import save_tree
@@ -80,7 +80,10 @@ class VariationalPosterior(RowSimilarity):
 
     def _facts(self) -> Facts:
         ended = "" if self.converged else ", converged=False: more max_steps raise it"
-        return self._said({"fit": f"bound {self.bound:.1f} nats{ended}"})
+        names = [column.name for column in self.columns if column.name in self._first.schema.clumped]
+        repeat = f"{elided(names, most=4)} repeat{'s' * (len(names) == 1)} values"
+        better = f"{repeat}: chains fit better (2 to 20 nats a row in tests)" if names else ""
+        return self._said({"fit": f"bound {self.bound:.1f} nats{ended}", "repeats": better})
 
     @property
     def bound(self) -> float:

@@ -142,21 +142,24 @@ def is_nearly_unique(series, column):
     """Whether text looks like names or identifiers: more levels than half of the cells."""
     if column.levels is None or not isinstance(column.levels[0], str) or isinstance(series.dtype, pd.CategoricalDtype):
         return False
-    return len(column.levels) > max(FEW_LEVELS, series.notna().sum() / 2)
+    return series.nunique() > max(FEW_LEVELS, series.notna().sum() / 2)
 
 
 def is_identifier(series, column):
     """Whether whole numbers look like identifiers: by the column's name, or since none of many occurs twice.
 
     Of n values with the standard deviation s some n^2 / (4 sqrt(pi) s) pairs are equal if their density is smooth, and
-    that none is where ten are expected has a probability below 1e-4. Years may follow one another.
+    that none is where ten are expected has a probability below 1e-4. Years may follow one another. Integers with gaps
+    are floats in pandas, and count by the name.
     """
-    if column.kind not in WHOLE_KINDS or not pdt.is_integer_dtype(series.dtype):
+    is_float = column.kind == "real" and pdt.is_float_dtype(series.dtype) and series.hasnans
+    if not is_float and not (column.kind in WHOLE_KINDS and pdt.is_integer_dtype(series.dtype)):
         return False
     present = series[series.notna()].to_numpy(np.float64)
     n, distinct = present.size, np.unique(present).size
-    if distinct <= FEW_LEVELS or IDENTIFIERS.search(column.name):
-        return distinct > FEW_LEVELS
+    if distinct <= FEW_LEVELS or is_float or IDENTIFIERS.search(column.name):
+        is_whole = not is_float or (np.floor(present) == present).all()
+        return bool(distinct > FEW_LEVELS and is_whole and IDENTIFIERS.search(column.name))
     are_years = present.min() >= 1500.0 and present.max() <= 2200.0
     return distinct == n and not are_years and n * (n - 1.0) / (4.0 * math.sqrt(math.pi) * present.std()) >= 10.0
 

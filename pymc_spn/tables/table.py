@@ -355,6 +355,12 @@ def _infer_schema(frame, kinds, own_dtypes):
     if len(frame) == 0:
         raise ValueError(f"data has no rows (columns {some(list(frame.columns))})")
     schema = tuple(coding.infer_column(cells, name, kinds.get(name), own_dtypes) for name, cells in frame.items())
+    warn_of_identifiers(frame, schema, kinds)
+    return schema
+
+
+def warn_of_identifiers(frame, schema, kinds):
+    """Name the columns of a frame that look like identifiers, and whose kind is not given."""
     guessed = [(frame[column.name], column) for column in schema if column.name not in kinds]
     numbers = [column.name for cells, column in guessed if coding.is_identifier(cells, column)]
     if numbers:
@@ -375,7 +381,6 @@ def _infer_schema(frame, kinds, own_dtypes):
             UserWarning,
             skip_file_prefixes=OWN_FILES,
         )
-    return schema
 
 
 def with_gaps_marked(data, schema):

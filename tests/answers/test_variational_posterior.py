@@ -345,6 +345,21 @@ def test_a_limit_that_ends_a_fit_is_said_everywhere(tmp_path):
     assert whole.converged and "converged" not in repr(whole) and "converged" not in whole.mean().attrs
 
 
+def test_columns_whose_values_repeat_are_named(tmp_path):
+    rng, options = np.random.default_rng(0), {"restarts": 1, "random_seed": 0, "progressbar": False}
+    days = rng.choice(rng.normal(size=15), (300, 5)) + rng.normal(0.0, 1e-4, (300, 5))
+    frame = pd.DataFrame(days, columns=[f"day{i}" for i in range(5)])
+    frame["rain"], frame["cents"] = rng.gamma(2.0, 1.0, 300).round(2), rng.normal(size=300).round(1)
+    frame.loc[::12, "rain"] = 0.0
+    ps.fit_variational(frame, **options).save(tmp_path / "fit.nc")
+    said = ": chains fit better (2 to 20 nats a row in tests)"
+    post = ps.load(tmp_path / "fit.nc")
+    for shown in (repr(post), post._repr_html_()):
+        assert f"day0, day1, ..., day3, day4 repeat values{said}" in shown
+    assert f"day1 repeats values{said}" in repr(post.marginal(["day1", "rain"]))
+    assert said not in repr(post.marginal(["cents", "rain"])) and said not in repr(fitted())
+
+
 def test_a_level_of_one_row_in_a_thousand_has_a_start_of_its_own():
     rng = np.random.default_rng(0)
     y, group = rng.random(20_000) < 1e-3, rng.integers(0, 3, 20_000)

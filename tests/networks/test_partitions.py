@@ -147,6 +147,23 @@ def test_few_rows_of_a_file_are_a_table_like_others(tmp_path):
     np.testing.assert_array_equal(post.log_density(frame).values, expected.log_density(frame).values)
 
 
+@pytest.mark.parametrize("kind", ["files", "dask"])
+def test_identifiers_are_warned_of(in_parts, tmp_path, kind):
+    """Where some of the rows are looked at alone, before anything is learned."""
+    frame = mixed_rows().assign(number=np.arange(N_ROWS), name=[f"id {i}" for i in range(N_ROWS)])
+    if kind == "files":
+        df = write(frame, tmp_path / "table")
+    else:
+        df = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    numbers, text = "numbers that look like identifiers: 'number'", r"names or identifiers: 'name' \(250 levels in 250"
+    with pytest.warns(UserWarning, match=numbers), pytest.warns(UserWarning, match=text):
+        with pytest.raises(TypeError, match="leaves must be a dict"):
+            ps.fit_variational(df, leaves="none", progressbar=False)
+    with pytest.raises(TypeError, match="leaves must be a dict"):
+        kinds = {"number": "count", "name": "categorical"}
+        ps.fit_variational(df, leaves="none", kinds=kinds, progressbar=False)
+
+
 def test_ctrl_c_leaves_no_files(in_parts, monkeypatch, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()

@@ -149,6 +149,11 @@ def test_whole_numbers_that_look_like_identifiers_are_warned_of():
             Table.from_frame(frame)
         assert len(caught) == 1 and caught[0].filename == __file__
         Table.from_frame(frame, {frame.columns[0]: "categorical"})
+    gaps = np.where(np.arange(100) % 9 == 0, np.nan, zips)  # integers with gaps are floats in pandas
+    cells, pl, pa = pd.DataFrame({"zip": pd.array(gaps, "Int64")}), *map(pytest.importorskip, ("polars", "pyarrow"))
+    for rows in ({"zip": gaps}, {"zip": zips}, pl.from_pandas(cells), pa.Table.from_pandas(cells)):
+        with pytest.warns(UserWarning, match="look like identifiers: 'zip'"):
+            Table.from_frame(rows)
     for n in (10, 30, 100, 1_000):
         people = rng.lognormal(12.0, 2.0, n).astype(int)
         years = 1900 + np.arange(n) % 200
