@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.circuits.evaluation.circuit_passes import log_densities_of_rows, log_values_of_logs, node_coefficients
+from pymc_spn.circuits.evaluation.circuit_passes import log_densities_of_rows, node_coefficients
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from tests.shared_circuits import build, crossed_circuit, random_parameters
@@ -313,7 +313,7 @@ def test_a_table_of_columns_that_are_names_only_is_read_as_codes_by_all_question
 
 
 def test_arrays_that_are_held_read_only_compile_no_kernel_again():
-    kernels = (log_densities_of_rows, log_values_of_logs, node_coefficients)
+    kernels = (log_densities_of_rows, node_coefficients)
     circuit, log_weights, parameters, values = some_circuit()
     event, rows = {"x0": (0.0, 1.0)}, np.tile(values, (2, 1))
     for given in (values[:1], rows):

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients, read_values
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, QUADRATIC, STUDENT, TABLE
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, QUADRATIC, STUDENT, TABLE
 from pymc_spn.numerics.elementary import exp_or_zero, fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import (
     bare_called_kernel,
@@ -89,57 +89,25 @@ def values_of_block(layout, log_weights, block, table_rows, first):
 @bare_called_kernel
 def linear_values(layout, block):
     """Values of all nodes for rows that are read; roots are NaN where linear space has lost a row."""
-    for d in range(block.shift.shape[0]):
-        leaves = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]]
+    flat, shift, roots, root = block.flat, block.shift, block.roots, block.nodes[0]
+    n = roots.size // LANES
+    for d in range(shift.shape[0]):
+        leaves, top = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]], shift[d]
         leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
-        divide_by_largest(layout, leaves, block.flat, block.shift[d])
-    finish(layout, block)
-
-
-@bare_called_kernel
-def linear_values_of_logs(layout, logs, place, first, block):
-    """As `linear_values`, of leaves whose logs are given, see `log_values_of_logs`."""
-    n_rows = min(block.roots.size, logs.shape[1] - first)
-    for d in range(block.shift.shape[0]):
-        leaves = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]]
-        copy_logs(layout, leaves, logs, place, first, n_rows, block.nodes)
-        divide_by_largest(layout, leaves, block.flat, block.shift[d])
-    finish(layout, block)
-
-
-@bare_inner_kernel
-def copy_logs(layout, leaves, logs, place, first, n_rows, nodes):
-    """Logs (V, B) of some leaves for the rows from ``first`` on; 0 of leaves without, and behind the last row."""
-    for k in leaves:
-        row = nodes[layout.node_of_leaf[k]]
-        for i in range(row.size):
-            row[i] = logs[place[k], first + i] if place[k] >= 0 and i < n_rows else 0.0
-
-
-@bare_inner_kernel
-def divide_by_largest(layout, leaves, flat, top):
-    """Values of a column's leaves from their logs, divided by the largest in each row, whose log is ``top`` (B,)."""
-    n = top.size // LANES
-    for g in range(n):
-        store(top, g, splat(-math.inf if leaves.size > 0 else 0.0))
-    for k in leaves:
         for g in range(n):
-            store(top, g, larger(load(flat, layout.node_of_leaf[k] * n + g), load(top, g)))
-    for k in leaves:
-        row = layout.node_of_leaf[k] * n
-        for g in range(n):
-            store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
-
-
-@bare_inner_kernel
-def finish(layout, block):
-    """Values of all other nodes, and the logs of the roots."""
-    roots, root = block.roots, block.nodes[0]
-    pass_up(layout, block.weight, block.flat, roots.size // LANES)
+            store(top, g, splat(-math.inf if leaves.size > 0 else 0.0))
+        for k in leaves:
+            for g in range(n):
+                store(top, g, larger(load(flat, layout.node_of_leaf[k] * n + g), load(top, g)))
+        for k in leaves:
+            row = layout.node_of_leaf[k] * n
+            for g in range(n):
+                store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
+    pass_up(layout, block.weight, flat, n)
     for i in range(roots.size):
         roots[i] = math.log(root[i]) if root[i] >= SMALLEST else math.nan
-    for d in range(block.shift.shape[0]):
-        add_row(block.shift[d], roots)
+    for d in range(shift.shape[0]):
+        add_row(shift[d], roots)
 
 
 @inner_kernel
@@ -211,30 +179,6 @@ def log_densities_of_rows(layout, log_weights, weight, coefficients, table, valu
     for first in range(0, values.shape[0], size):
         values_of_block(layout, log_weights, block, values, first)
         for i in range(min(size, values.shape[0] - first)):
-            out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
-
-
-@kernel
-def log_values_of_logs(layout, log_weights, weight, logs, place, size, out):
-    """Log values (N,) of the root from logs of the leaves, whatever is known or asked of their columns.
-
-    Parameters
-    ----------
-    logs : (K, N) float64
-    place : (L,) int64
-        Row of each leaf in the logs; -1 of leaves whose columns nothing is known of.
-    size : int
-        Rows at a time, a multiple of eight.
-    """
-    block = make_block(layout, weight, np.empty((4, 0)), weight, size)
-    for first in range(0, out.size, size):
-        linear_values_of_logs(layout, logs, place, first, block)
-        n_rows = min(size, out.size - first)
-        if not is_safe(block.roots):
-            copy_logs(layout, layout.by_column, logs, place, first, n_rows, block.nodes)
-            sum_and_multiply(layout, log_weights, block.nodes, block.scratch[0], block.scratch[1])
-            block.roots[:] = block.nodes[0]
-        for i in range(n_rows):
             out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
 
 
@@ -365,11 +309,14 @@ def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
         j, form = layout.leaf_input[k], layout.leaf_form[k]
         lead, a, b, c = coefficients[0, k], coefficients[1, k], coefficients[2, k], coefficients[3, k]
         row = out[layout.node_of_leaf[k]]
-        if form == QUADRATIC or form == STUDENT:
+        if form == QUADRATIC or form == STUDENT or form == LINEAR:
             for g in range(row.size // LANES):
-                t = mul(sub(load(u[j], g), splat(a)), splat(b))
+                x = load(u[j], g)
+                t = mul(sub(x, splat(a)), splat(b))
                 square = mul(t, t)
-                if form == QUADRATIC:
+                if form == LINEAR:
+                    log = multiply_add(splat(a), x, splat(lead))
+                elif form == QUADRATIC:
                     log = sub(splat(lead), square)
                 else:
                     log = sub(splat(lead), mul(splat(c * LOG_2), log2_of_1_plus(square)))

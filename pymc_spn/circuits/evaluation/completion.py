@@ -8,7 +8,6 @@ import numpy as np
 from pymc_spn.circuits.evaluation.circuit_passes import (
     draw_leaves,
     log_densities_of_rows,
-    log_values_of_logs,
     node_coefficients,
     sum_and_multiply,
 )
@@ -23,6 +22,7 @@ from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, layout_of, logs_of_parts, moments_of_parts
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
+from pymc_spn.leaves.kernel_forms import LINEAR, REAL
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -68,10 +68,23 @@ class Parameterised:
         self.__init__(**state)  # type: ignore[misc]
 
     def log_values(self, logs: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Log values (n,) of the root from logs (K, n) of the leaves, see `log_values_of_logs`."""
-        out = np.empty(logs.shape[1])
-        size = rows_at_a_time(self.layout.kind.size, out.size)
-        log_values_of_logs(*self._arrays[:3], read_only_view(logs), read_only_view(place), size, out)
+        """Log values (n,) of the root from logs (K, n) of leaves, whatever is known or asked of their columns.
+
+        The leaves read their logs as columns of a table. ``place`` (L,) is the row of each leaf in the logs, or -1: it
+        reads a column without values.
+        """
+        n_leaves, (n_given, n) = place.size, logs.shape
+        inputs = {
+            "leaf_form": np.full(n_leaves, LINEAR),
+            "leaf_input": np.where(place >= 0, place, n_given),
+            "input_column": np.arange(n_given + 1),
+            "input_reading": np.full(n_given + 1, REAL),
+        }
+        layout = self.layout._replace(**{name: read_only_view(array) for name, array in inputs.items()})
+        coefficients = read_only_view(np.repeat([[0.0], [1.0], [0.0], [0.0]], n_leaves, axis=1))
+        table, out = read_only_view(np.column_stack([logs.T, np.full(n, np.nan)])), np.empty(n)
+        size = rows_at_a_time(layout.kind.size, n)
+        log_densities_of_rows(layout, *self._arrays[1:3], coefficients, self._arrays[4], table, size, out)
         return out
 
     def node_logs(self, logs: np.ndarray, place: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.circuits.evaluation.circuit_passes import log_densities_of_rows, node_coefficients
+from pymc_spn.circuits.evaluation.circuit_layout import SUM, Layout
+from pymc_spn.circuits.evaluation.circuit_passes import descend_at_random, log_densities_of_rows, node_coefficients
 from pymc_spn.circuits.evaluation.gradient import log_densities_and_gradient
 from pymc_spn.leaves.explicit_leaves import KERNELS
 from pymc_spn.leaves.leaf_dispatch import by_family
@@ -155,31 +155,12 @@ def draw_row(rng, packed, log_weights, theta):
 @kernel
 def _draw_row(rng, packed, log_weights, theta):
     layout, begin, width = unpack(packed)
-    out = np.empty(packed[0])
-    stack = np.empty(layout.kind.size, np.int64)
-    stack[0], depth = 0, 1
-    while depth > 0:
-        depth -= 1
-        v = stack[depth]
-        first, last = layout.child_ptr[v], layout.child_ptr[v + 1]
-        if layout.kind[v] == LEAF:
-            k = layout.leaf_of_node[v]
-            f = layout.leaf_family[k]
-            at = begin[f] + layout.leaf_row[k] * width[f]
-            out[layout.leaf_column[k]] = draw_leaf(layout.leaf_code[k], rng, theta[at : at + width[f]])
-        elif layout.kind[v] == PRODUCT:
-            for e in range(first, last):
-                stack[depth] = layout.children[e]
-                depth += 1
-        else:
-            left, chosen = rng.random(), first
-            for e in range(first, last):
-                share = math.exp(log_weights[layout.edge_weight[e]])
-                if share > 0.0:
-                    chosen = e  # what rounding leaves goes to the last possible child
-                    left -= share
-                    if left < 0.0:
-                        break
-            stack[depth] = layout.children[chosen]
-            depth += 1
+    out, n_nodes = np.empty(packed[0]), layout.kind.size
+    leaf, stack = np.empty(out.size, np.int64), np.empty(n_nodes, np.int64)
+    descend_at_random(rng, layout, log_weights, np.exp(log_weights), np.ones((n_nodes, 1)), True, 0, stack, leaf)
+    for d in range(out.size):
+        k = leaf[d]
+        f = layout.leaf_family[k]
+        at = begin[f] + layout.leaf_row[k] * width[f]
+        out[d] = draw_leaf(layout.leaf_code[k], rng, theta[at : at + width[f]])
     return out

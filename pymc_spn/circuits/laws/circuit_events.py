@@ -122,11 +122,11 @@ def log_mass(given: Parameterised, events: ColumnEvents, n: int = 1) -> np.ndarr
     out = np.empty(n)
     for start in range(0, n, ROWS):
         rows = slice(start, min(start + ROWS, n))
-        out[rows] = given.log_values(*leaf_logs(given, events, rows))
+        out[rows] = given.log_values(*event_logs(given, events, rows))
     return out
 
 
-def leaf_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+def event_logs(given: Parameterised, events: ColumnEvents, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     """Logs (K, n_rows) of the leaves of asked columns, and (L,) the row of each leaf of the layout there, or -1.
 
     The first part of a leaf over several columns has the log of the leaf, the others 0.

@@ -23,7 +23,7 @@ from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvents,
     boxes_of_leaf,
     contains,
-    leaf_logs,
+    event_logs,
     log_mass,
     refuse_impossible_evidence,
 )
@@ -84,7 +84,7 @@ def part_of(given: Parameterised, events: ColumnEvents, kept: list[int], known: 
         If the event has density zero.
     """
     circuit = given.circuit
-    found = given.node_logs(*leaf_logs(given, events, slice(0, 1)))[: circuit.n_nodes]
+    found = given.node_logs(*event_logs(given, events, slice(0, 1)))[: circuit.n_nodes]
     logs = np.where(found > NOWHERE, found, -np.inf)
     refuse_impossible_evidence(known, logs[:1], is_single=True)
     logs[np.abs(logs) < 1e-13] = 0.0  # what rounding leaves of weights that add up to 1

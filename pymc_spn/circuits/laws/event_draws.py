@@ -13,7 +13,7 @@ from pymc_spn.circuits.laws.circuit_events import (
     ColumnEvents,
     boxes_of_leaf,
     contains,
-    leaf_logs,
+    event_logs,
 )
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.leaf_events import log_box, log_interval
@@ -29,7 +29,7 @@ def draw_within(given: Parameterised, n: int, event: ColumnEvents, rng: np.rando
     """Rows (n, D) given one event."""
     circuit, layout = given.circuit, given.layout
     leaf = np.empty((n, len(circuit.columns)), np.int64)
-    logs = given.node_logs(*leaf_logs(given, event, slice(0, 1)))
+    logs = given.node_logs(*event_logs(given, event, slice(0, 1)))
     draw_leaves_of_logs(rng, layout, read_only_view(given.log_weights), read_only_view(logs[:, None]), leaf)
     out = np.empty(leaf.shape)
     for d in range(leaf.shape[1]):

@@ -175,9 +175,10 @@ class CellMoves:
             propose_cells(rng, *sampler.net.of_columns, y, seen, slots, anew, *drawn)
             proposed = missing.copy()
             proposed[cells] = self._in_data_units(rng, self.columns[cells])
-            is_inside = bool(np.all(proposed[cells] >= self.lowest[cells]))
-            log_new = -math.inf if not is_inside else log_rest(proposed) if log_rest else 0.0
-            take = is_inside and (log_new >= log_now or math.log(1.0 - rng.random()) < log_new - log_now)
+            take = bool(np.all(proposed[cells] >= self.lowest[cells]))
+            if take:
+                log_new = log_rest(proposed) if log_rest else 0.0
+                take = log_new >= log_now or math.log(1.0 - rng.random()) < log_new - log_now
             if take:
                 missing, log_now = proposed, log_new
                 self._write(y, cells, missing)
