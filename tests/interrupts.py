@@ -1,8 +1,11 @@
 """What comes of Ctrl-C: a task in a process of its own, which sends itself SIGINT while the task runs."""
 
+import faulthandler
+import gc
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from functools import partial
@@ -37,6 +40,9 @@ def outcomes_of_interrupts(task, delays, whole_group=False):
         process.join()
         raise AssertionError(f"after {outcomes} the process ended with exit code {process.exitcode}") from None
     finally:
+        if process.is_alive() and len(outcomes) < len(delays):
+            os.kill(process.pid, signal.SIGUSR1)  # its stacks stand in the captured standard error
+            time.sleep(1.0)
         process.kill()
         process.join()
     assert len(outcomes) == len(delays), f"no reaction within {PATIENCE} s after {outcomes}"
@@ -45,6 +51,8 @@ def outcomes_of_interrupts(task, delays, whole_group=False):
 
 def _run(task, delays, whole_group, send):
     os.setsid()
+    gc.callbacks.clear()  # Python ignores an exception in one of these, such as Hypothesis has: the signal would be lost
+    faulthandler.register(signal.SIGUSR1, file=sys.__stderr__)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for delay in delays:
         interrupt = partial(os.killpg, 0) if whole_group else partial(os.kill, os.getpid())
