@@ -51,7 +51,7 @@ def outcomes_of_interrupts(task, delays, whole_group=False):
 
 def _run(task, delays, whole_group, send):
     os.setsid()
-    gc.callbacks.clear()  # Python ignores an exception in one of these, such as Hypothesis has: the signal would be lost
+    gc.callbacks.clear()  # an exception in one of these (Hypothesis has one) is ignored: the signal would be lost
     faulthandler.register(signal.SIGUSR1, file=sys.__stderr__)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for delay in delays:
