@@ -8,6 +8,7 @@ import xarray as xr
 
 import pymc_spn as ps
 from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.gibbs.network import build_scratch
 from pymc_spn.gibbs.palette import choose_coding
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves import families
@@ -171,6 +172,12 @@ def enumerated_posterior(problem: Problem) -> SPNPosterior:
 def weighted_posterior(states, log_weights=None) -> SPNPosterior:
     """The posterior of recorded states, each of its own weight."""
     return SPNPosterior(RecordedLaw(states, chosen=log_weights))
+
+
+def with_scratch(net):
+    """A network of recorded states that the sampler's kernels can evaluate."""
+    sizes = net.edges.weight, net.nodes.n_data, net.leaves.entry, net.tree.parent, net.palette.source
+    return net._replace(scratch=build_scratch(*(own.size for own in sizes), net.palette.place_ptr.size - 1))
 
 
 @cache

@@ -34,6 +34,10 @@ class Leaves(NamedTuple):
     family: np.ndarray
     parameters: np.ndarray
 
+    def some(self, which: np.ndarray) -> "Leaves":
+        """Some of them."""
+        return Leaves(self.family[which], self.parameters[which])
+
 
 def by_family(leaves: Leaves) -> Any:
     """(code, which leaves, their posterior) for each family that occurs."""

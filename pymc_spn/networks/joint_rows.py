@@ -15,7 +15,6 @@ from pymc_spn.leaves.leaf_predictives import leaf_moments
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records.joint_events import column_given
 from pymc_spn.networks.records.joint_predictives import JointColumn
-from pymc_spn.networks.records.share_kernels import column_shares, regions_of
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.threads import for_each
 
@@ -38,9 +37,7 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
 
     def __init__(self, law: "RecordedLaw", d: int, rows: np.ndarray) -> None:
         super().__init__(law, d, rows)
-        states, column = law.states, law.kept[d]
-        self._path = regions_of(states.structure, column)
-        self.several = states.joint_leaves.column(column)
+        self.several = law.states.joint_leaves.column(law.kept[d])
         self._last: tuple[slice, Any] | None = None
 
     def all_shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -48,29 +45,9 @@ class LeavesOfOneInRows(RecordedLeavesInRows):
         last = self._last
         if last is not None and last[0] == rows:
             return last[1]
-        law, states, several = self._law, self._law.states, self.several
+        law = self._law
         question = self._question(rows, np.empty((int(self._begin[-1]), 0)))
-        values, events = question.values, question.events
-        logs, of_one, of_several = states.blocks.joint_shares(question, several)
-
-        def ask(s: int) -> None:
-            net, which = states.network(s), np.flatnonzero(np.isnan(logs[s]))
-            given = states.event_logs(s, net, events)
-            log, share = np.empty(which.size), np.zeros((which.size, self._begin[s + 1] - self._begin[s]))
-            slots = np.zeros((which.size, several.n_slots[s]))
-            if question.cells is None:
-                coded = states.rows_with_events(net, values[which], events, s)
-                column_shares(*net, coded, *given, self._path, log, share, slots)
-            else:
-                cells = question.cells.of_rows(which)
-                cells.shares(net, states.known_of_cells(net, cells, given, events), self._path, log, share, slots)
-            logs[s, which] = log
-            of_one[which, self._begin[s] : self._begin[s + 1]] = share
-            own = slice(several.begin[s], several.begin[s + 1])
-            of_several[which, own] = slots[:, several.slots[own]]
-
-        asked = np.flatnonzero(np.isnan(logs).any(axis=1)).tolist()
-        for_each(ask, asked, len(asked) * len(values) > 1_000)
+        logs, of_one, of_several = law.states.blocks.shares(question, self.several)
         found = np.where(law.possible(self._rows[rows]), logs, -np.inf) + law.chosen[:, None], of_one, of_several
         self._last = rows, found
         return found

@@ -21,8 +21,6 @@ from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.rounded_gaussian import cells_within, count_cells_within
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.column_leaves import leaves_at
-from pymc_spn.networks.records.draw_laws import shares_of
-from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws
@@ -147,12 +145,6 @@ class _Building:
     def __init__(self, states: RecordedStates, kept: Sequence[int]) -> None:
         self.states = states
         self.position = {d: i for i, d in enumerate(kept)}
-        net = states.network(0)
-        self.has_kept = np.zeros(net.tree.parent.size, np.bool_)
-        for r in net.tree.leaf_region[np.isin(net.palette.source, kept)].tolist():  # every place of a column
-            while r >= 0 and not self.has_kept[r]:
-                self.has_kept[r] = True
-                r = int(net.tree.parent[r])
         self.kind: list[int] = []
         self.below: list[list[int]] = []
         self.mass: list[Any] = []
@@ -166,54 +158,50 @@ class _Building:
         return len(self.kind) - 1
 
     def add_draw(self, s: int) -> int:
-        """Top node of one draw.
-
-        Each region has a node below every child of the region above, and one for all unoccupied children together,
-        which stands last in the rows of `shares_of`.
-        """
-        net = self.states.network(s)
-        n_places = net.palette.source.size
-        shares = shares_of(net, np.full(n_places, np.nan), np.zeros(n_places, np.bool_), np.zeros(1))
-        nodes: dict[int, list[int]] = {}
-        for r in np.flatnonzero(self.has_kept)[::-1].tolist():
-            share, d = shares[r], int(net.tree.column[r])
-            share = share if r > 0 else share[:1]
-            reached = share.any(axis=0)
-            if d >= 0:
-                leaves, column = leaves_at(net, self.states.compiled, d), int(net.palette.source[d])
-                below = [self.leaf_node(column, leaves, i) if on else -1 for i, on in enumerate(reached)]
+        """Top node of one draw; nodes with no column to keep are 1 and are left out."""
+        states = self.states
+        net, circuit = states.network(s), states.blocks.circuit(s)
+        layout, node = circuit.layout, np.full(circuit.layout.kind.size, -1)
+        places = [leaves_at(net, states.compiled, d) for d in range(net.palette.source.size)]
+        for d, leaf in enumerate(np.split(layout.node_of_leaf[: circuit.slot.size], self.ends_of_places(net))):
+            column = int(net.palette.source[d])
+            if column in self.position:
+                node[leaf] = [self.leaf_node(column, places[d], i) for i in range(leaf.size)]
+        for r, found in states.blocks.joints(slice(s, s + 1)):
+            node[circuit.children[r][found.slots]] = self.joint_nodes(found)
+        is_part = np.isin(np.arange(node.size), circuit.part_node)
+        for v in np.flatnonzero((layout.kind != LEAF) & ~is_part)[::-1].tolist():
+            edges = slice(layout.child_ptr[v], layout.child_ptr[v + 1])
+            below = node[layout.children[edges]].tolist()
+            if layout.kind[v] == SUM:
+                node[v] = self.sum_node(below, circuit.weight[layout.edge_weight[edges]])
             else:
-                joint = self.joint_nodes(net, r, reached)
-                below = [
-                    joint.get(i, -1) if i in joint or not on else self.product_node(net, nodes, r, i)
-                    for i, on in enumerate(reached.tolist())
-                ]
-            nodes[r] = [self.sum_node(below, row) for row in share]
-        return nodes[0][0]
+                node[v] = self.product_node([i for i in below if i >= 0])
+        return int(node[0])
+
+    @staticmethod
+    def ends_of_places(net: Any) -> np.ndarray:
+        """Where the leaves of each place but the last one end."""
+        return np.cumsum(net.edges.top[net.tree.leaf_region])[:-1]
 
     def sum_node(self, below: list[int], share: np.ndarray) -> int:
-        """Node over the children with a share; -1 where there are none. Children that are one node add their shares."""
+        """Node over the children; -1 where there are none. Children that are one node add their shares."""
         together: dict[int, float] = {}
-        for i in np.flatnonzero(share).tolist():
-            together[below[i]] = together.get(below[i], 0.0) + float(share[i])
+        for i, own in zip(below, share.tolist(), strict=True):
+            together[i] = together.get(i, 0.0) + own
         if len(together) < 2:
             return next(iter(together), -1)
         return self.add(SUM, list(together), list(together.values()))
 
-    def product_node(self, net: Any, nodes: dict[int, list[int]], r: int, i: int) -> int:
-        """Product below child i of a region: one node from each part of its split that has columns to keep."""
-        is_last = i == net.edges.top[r]  # unoccupied children, for which the first split stands
-        split = 0 if is_last or net.tree.n_splits[r] == 1 else int(net.edges.split[net.edges.begin[r] + i])
-        parts = net.tree.parts[net.tree.part_ptr[r] : net.tree.part_ptr[r + 1]]
-        below = [nodes[q][i] for q in parts.tolist() if net.tree.split[q] == split and self.has_kept[q]]
-        return below[0] if len(below) == 1 else self.add(PRODUCT, below)
+    def product_node(self, below: list[int]) -> int:
+        """Product of nodes."""
+        return self.add(PRODUCT, below) if len(below) > 1 else next(iter(below), -1)
 
-    def joint_nodes(self, net: Any, r: int, reached: np.ndarray) -> dict[int, int]:
-        """Predictives of the leaves over several columns of a region that are reached, by slot."""
-        if net.joints is None or net.joints.split[r] < 0:
-            return {}
-        found = joint_predictives(net, self.states.compiled, r)
+    def joint_nodes(self, found: Any) -> list[int]:
+        """Predictives of leaves over several columns."""
         own = [j for j, d in enumerate(found.columns.tolist()) if d in self.position]
+        if not own:
+            return [-1] * found.slots.size
         columns = [self.position[d] for d in found.columns[own].tolist()]
         of = found.family
         freedom, (location, scale) = of.dof_of(found.parameters), of.location_and_scale(found.parameters)
@@ -223,10 +211,7 @@ class _Building:
         else:
             part = of.over(len(own))
             name, rows = part.name, part.leaves_of(freedom, location, scale)
-        return {
-            slot: self.add(LEAF, leaf=(columns, name, row)) if reached[slot] else -1
-            for slot, row in zip(found.slots.tolist(), rows, strict=True)
-        }
+        return [self.add(LEAF, leaf=(columns, name, row)) for row in rows]
 
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from scipy.special import logsumexp
@@ -25,16 +25,14 @@ from pymc_spn.laws.law import BestTrees, Completed, Law
 from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.leaves.elliptical_boxes import TOLERANCE as BOX_TOLERANCE
 from pymc_spn.leaves.kernel_forms import LOGARITHM
-from pymc_spn.leaves.leaf_predictives import TOLERANCE
+from pymc_spn.leaves.leaf_predictives import TOLERANCE, Leaves
 from pymc_spn.maxima.row_boxes import RowBox
 from pymc_spn.networks.joint_rows import leaves_in_rows
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
-from pymc_spn.networks.records import share_kernels
 from pymc_spn.networks.records.best_trees import best_trees
-from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.draw_laws import law_of_column
+from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.joint_events import TOLERANCES, KnownOfDraws, known_in
+from pymc_spn.networks.records.joint_events import TOLERANCES, column_given, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.run_weights import members
@@ -242,11 +240,22 @@ class RecordedLaw(GridLaw):
 
     def column(self, d: int) -> ColumnLaw:
         """See `Law`."""
-        return law_of_column(self.states, self.kept[d], self._known_of_draws)
-
-    @cached_property
-    def _known_of_draws(self) -> KnownOfDraws:
-        return KnownOfDraws(self.states, self.row(self.evidence), spread_of(self.evidence))
+        states, d, row = self.states, self.kept[d], self.row(self.evidence)[None]
+        events, several = spread_of(self.evidence), states.joint_leaves.column(d)
+        leaves, begin = states.all_leaves(d)
+        question = LeafQuestion(Asked(row, events), d, begin, np.empty((0, 0)))
+        _, (shares,), (of_several,) = states.blocks.shares(question, several)
+        used, draw = shares > 0.0, np.repeat(np.arange(begin.size - 1), np.diff(begin))
+        parts = [(*leaves.some(used), shares[used], draw[used])]
+        used = np.flatnonzero(of_several > 0.0)
+        if used.size:
+            own, weights = column_given(several, d, used, 0 * used, row, events)
+            share = of_several[used, None] * weights
+            parts.append((*own, share.ravel(), np.repeat(several.circuit[used], weights.shape[1])))
+        family, parameters, share, draw = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(draw, kind="stable")
+        first = np.searchsorted(draw[order], np.arange(states.n_draws))
+        return ColumnLaw(Leaves(family[order], parameters[order]), share[order], first, events.get(d))
 
     def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
         """See `Law`."""
@@ -284,22 +293,11 @@ class RecordedLaw(GridLaw):
 
     def leaf_question(self, rows: np.ndarray, d: int, begin: np.ndarray, laws: np.ndarray) -> LeafQuestion:
         """Rows (M, D) in which the leaves of a column are asked for; ``begin`` and ``laws`` as of `LeafQuestion`."""
-        values = self.embedded(rows)
-        return LeafQuestion(values, spread_of(self.evidence), self.cells(values), self.kept[d], begin, laws)
+        return LeafQuestion(self.asked(self.embedded(rows)), self.kept[d], begin, laws)
 
-    def shares(self, values: np.ndarray, regions: np.ndarray) -> Any:
-        """A function that writes log density and `column_shares` of embedded rows under the network of a draw."""
-        cells, events, states = self.cells(values), spread_of(self.evidence), self.states
-        coded = states.coded_rows(values)
-
-        def ask(s: int, net: Any, log: np.ndarray, out: np.ndarray) -> None:
-            given = states.event_logs(s, net, events)
-            if cells is None:
-                share_kernels.column_shares(*net, coded, *given, regions, log, out, out[:, :0])
-            else:
-                cells.shares(net, states.known_of_cells(net, cells, given, events), regions, log, out, out[:, :0])
-
-        return ask
+    def asked(self, values: np.ndarray) -> Asked:
+        """Embedded rows with what else is known of them."""
+        return Asked(values, spread_of(self.evidence), self.cells(values))
 
     # ---- rows
 

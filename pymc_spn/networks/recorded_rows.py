@@ -42,8 +42,7 @@ class PredictiveLeaves(NamedTuple):
 
     def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> ColumnLaw:
         """See `LeavesOfColumn`: the same in all rows."""
-        own = Leaves(self.leaves.family[leaf], self.leaves.parameters[leaf])
-        return ColumnLaw(own, np.ones(leaf.size), np.zeros(1, np.int64), self.event)
+        return ColumnLaw(self.leaves.some(leaf), np.ones(leaf.size), np.zeros(1, np.int64), self.event)
 
     @property
     def students(self) -> StudentLaws | None:
@@ -75,11 +74,9 @@ class RecordedLeavesInRows(LeavesInRows):
         self._law, self._d, self._rows = law, d, rows
         self._possible = law.possible(rows)
         self._event = law.known(d)
-        each = [law.states.leaves(s, law.kept[d]) for s in range(law.states.n_draws)]
-        sizes = [one.family.size for one in each]
-        leaves = Leaves(*(np.concatenate(values) for values in zip(*each, strict=True)))
-        self._begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.leaves: PredictiveLeaves = PredictiveLeaves(leaves, np.repeat(np.arange(len(sizes)), sizes), self._event)
+        leaves, self._begin = law.states.all_leaves(law.kept[d])
+        circuit = np.repeat(np.arange(law.states.n_draws), np.diff(self._begin))
+        self.leaves: PredictiveLeaves = PredictiveLeaves(leaves, circuit, self._event)
 
     @cached_property
     def _moments(self) -> np.ndarray:

@@ -68,7 +68,7 @@ class NewRows:
         parts: Any = post._law.parts
         self._possible = [part.possible(values) for part in parts]
         post._refuse_rows(~np.any(self._possible, axis=0), values, index)
-        self._asked = [part.shares(part.embedded(values), np.zeros(1, np.int64)) for part in parts]
+        self._asked = [part.asked(part.embedded(values)) for part in parts]
         self._best = np.full(len(values), -np.inf)
 
     @classmethod
@@ -83,17 +83,13 @@ class NewRows:
 
     def shares(self, s: int) -> np.ndarray:
         """Probabilities (M, K) of the children that hold training rows, under draw s."""
-        states, n_rows = self._post._states, len(self.values)
-        net = states.network(s)
-        logs = np.empty((len(self._asked), n_rows))
-        found = np.zeros((len(self._asked), n_rows, int(net.edges.top[0]) + 1))
-        for j, ask in enumerate(self._asked):
-            ask(s, net, logs[j], found[j])
+        states = self._post._states
+        logs, found = map(np.stack, zip(*(states.blocks.child_shares(s, asked) for asked in self._asked), strict=True))
         logs = np.where(self._possible, logs, -np.inf)
         log = np.logaddexp.reduce(logs, axis=0)
         self._best = np.maximum(self._best, log)
         of_part = np.exp(logs - np.where(np.isfinite(log), log, 0.0))
-        return np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(net)]
+        return np.einsum("jm,jmk->mk", of_part, found)[:, states.children_with_rows(states.network(s))]
 
     def add_with_shares(self, shares: np.ndarray, s: int, weight: float, out: np.ndarray) -> None:
         """Add to (m, M) the probability under draw s that rows with such shares (m, K) are on the child of each."""

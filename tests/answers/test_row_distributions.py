@@ -188,8 +188,8 @@ def test_questions_that_are_refused(ask, message):
         ask(posterior_of("missing"), df)
 
 
-@pytest.mark.parametrize("far", [1e155, 1e300])
-def test_a_row_too_far_out_has_no_answer_and_the_others_have_theirs(far):
+@pytest.mark.parametrize("far", [-1.0, -1e300])
+def test_an_impossible_row_has_no_answer_and_the_others_have_theirs(far):
     """One such cell failed the whole batch."""
     post = posterior_of("missing")
     df = pd.DataFrame({"x0": [1.0, far, np.nan], "x1": [0, 1, None], "x2": [1, 2, None]}, index=["a", "b", "c"])
@@ -206,7 +206,7 @@ def test_a_row_too_far_out_has_no_answer_and_the_others_have_theirs(far):
     }
     assert post.log_density(df)[1] == -np.inf
     for name, ask in questions.items():
-        with pytest.warns(UserWarning, match=r"zero under every draw in 1 of 3 rows: 'b' .*column 'x0' is .*e\+"):
+        with pytest.warns(UserWarning, match=r"zero under every draw in 1 of 3 rows: 'b' .*column 'x0' is -"):
             found = ask(df)
         assert pd.isna(found.sel(row="b").values).all(), name
         expected = ask(good)  # warns of nothing

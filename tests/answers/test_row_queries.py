@@ -26,6 +26,7 @@ from tests.hand_made_records import (
     states_of,
     tree_of,
     two_groups,
+    with_scratch,
 )
 from tests.sampled_runs import draw
 
@@ -239,7 +240,7 @@ def _child_logs(states, s, values):
     from pymc_spn.gibbs.exact import evaluate_regions_by_logs
     from pymc_spn.networks.records import predictive_kernels
 
-    net = states.network(s)
+    net = with_scratch(states.network(s))
     coded = states.schema.code(values)[0]
     no = np.zeros(values.shape[1], np.bool_)
     total, logs = predictive_kernels.evaluate_row(*net.of_columns, coded, no, np.zeros(net.leaves.entry.size))

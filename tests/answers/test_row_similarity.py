@@ -8,7 +8,7 @@ import pymc_spn as ps
 from pymc_spn.networks import row_similarity
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from tests.answers.variational_fits import fitted, table
-from tests.hand_made_records import problem_of, sampled_tree, schema_of, states_of, tree_of
+from tests.hand_made_records import problem_of, sampled_tree, schema_of, states_of, tree_of, with_scratch
 
 NEW = pd.DataFrame({"x0": [1.2, 0.3, np.nan], "x1": [1, 0, None], "x2": [3, np.nan, 2]}, index=["a", "b", "c"])
 EMPTY = 2  # position of a training row without a cell
@@ -30,7 +30,7 @@ def posterior(**options):
 
 def children_of_rows(states, s, values):
     """Probability of each child of the top sum node in rows of one draw, one child's weight after the other."""
-    net = states.network(s)
+    net = with_scratch(states.network(s))
     no_event = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
     begin, top = int(net.edges.begin[0]), int(net.edges.top[0])
     out = np.empty((len(values), top))

@@ -1,13 +1,14 @@
-"""Answers for blocks of rows under packed draws, against one row and one draw at a time."""
+"""Passes over the circuits of draws, against the sampler's kernel for one row."""
 
 import numpy as np
 import pytest
 
+from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.networks.records import draw_blocks, predictive_kernels
-from pymc_spn.networks.records.draw_blocks import LeafQuestion
-from pymc_spn.networks.records.share_kernels import column_shares, regions_of
-from tests.hand_made_records import law_of
+from pymc_spn.networks.records import draw_blocks
+from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
+from pymc_spn.networks.records.predictive_kernels import evaluate_row
+from tests.hand_made_records import law_of, with_scratch
 from tests.reference import tiny_problems
 
 OTHERS = (
@@ -36,41 +37,52 @@ def rows_of(name, n=83):
     return states, values, events
 
 
-def row_by_row(states, values, events, d):
-    """Log densities (S, M), and probabilities of the leaves of column d (M, n) for each draw."""
-    coded, path = states.coded_rows(values), np.array(regions_of(states.structure, d))
-    logs, shares = np.empty((states.n_draws, len(values))), []
+def row_by_row(states, values, events):
+    """Log densities (S, M) by the sampler's own kernel."""
+    coded, out = states.coded_rows(values), np.empty((states.n_draws, len(values)))
     for s in range(states.n_draws):
-        net = states.network(s)
-        share = np.zeros((len(values), states.leaves(s, d).family.size))
-        column_shares(*net, coded, *states.event_logs(s, net, events), path, logs[s], share, share[:, :0])
-        predictive_kernels.log_density_of_rows(*net, coded, *states.event_logs(s, net, events), logs[s])
-        shares.append(share)
-    return logs, shares
+        net = with_scratch(states.network(s))
+        flags, logs = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
+        for d, event in events.items():
+            leaves, k = states.column_leaves(s, net)
+            circuit = states.blocks.circuit(s)
+            slots = circuit.slot[circuit.first_leaf[d] : circuit.first_leaf[d + 1]]
+            flags[net.palette.source == d], logs[slots] = True, leaves.log_event(k, d, event)
+        for m, row in enumerate(coded):
+            out[s, m] = evaluate_row(*net.of_columns, row, flags, logs)[0]
+    return out
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_blocks_answer_as_single_rows(name, monkeypatch):
+def test_passes_answer_as_the_kernel_of_single_rows(name, monkeypatch):
+    """Densities; leaves' probabilities by what they make of the densities of values of their column."""
     states, values, events = rows_of(name)
     monkeypatch.setattr(draw_blocks, "ROWS", 64)  # pieces of rows and of draws
     monkeypatch.setattr(draw_blocks, "DRAWS", 2)
     blocks = draw_blocks.DrawBlocks(states)
     for given in ({}, events):
+        np.testing.assert_allclose(
+            blocks.log_densities(Asked(values, given)), row_by_row(states, values, given), rtol=1e-12, atol=1e-12
+        )
         for d in range(values.shape[1]):
             asked = values.copy()
-            asked[:40, d] = np.nan
-            logs, shares = row_by_row(states, asked, given, d)
-            begin = np.concatenate([[0], np.cumsum([share.shape[1] for share in shares])])
+            asked[:, d] = np.nan
+            leaves, begin = states.all_leaves(d)
             laws = np.random.default_rng(2).normal(size=(begin[-1], 2))
-            question = LeafQuestion(asked, given, None, d, begin, laws)
-            found, each = blocks.shares(question)
-            np.testing.assert_allclose(found, logs, rtol=1e-12, atol=1e-12)
-            np.testing.assert_allclose(each, np.concatenate(shares, axis=1), rtol=1e-9, atol=1e-14)
+            rest = {c: event for c, event in given.items() if c != d}
+            question = LeafQuestion(Asked(asked, rest), d, begin, laws)
+            found, shares = blocks.shares(question)
             if not given:
                 np.testing.assert_array_equal(found[:, 5], 0.0)  # nothing is known
+            value = np.nanmin(PROBLEMS[name].X[:, d])
+            of_leaves = np.exp(ColumnLaw(leaves, np.ones(begin[-1]), begin[:-1]).leaf_log_density(np.array([value])))
+            whole = np.where(np.arange(values.shape[1]) == d, value, asked)
+            exact = np.exp(row_by_row(states, whole, rest) - found) / states.compiled.scale[d]
+            of_draws = np.add.reduceat(shares * of_leaves[:, 0], begin[:-1], axis=1).T
+            np.testing.assert_allclose(of_draws, exact, rtol=1e-9)
             _, mean = blocks.averages(question, variance=True)
-            for s, share in enumerate(shares):
-                own = laws[begin[s] : begin[s + 1]]
+            for s in range(states.n_draws):
+                share, own = shares[:, begin[s] : begin[s + 1]], laws[begin[s] : begin[s + 1]]
                 np.testing.assert_allclose(mean[s, :, :2], share @ own, rtol=1e-11, atol=1e-12)
                 spread = (share * (own[:, 0] - mean[s, :, :1]) ** 2).sum(axis=1)
                 np.testing.assert_allclose(mean[s, :, 2], spread, rtol=1e-9, atol=1e-12)

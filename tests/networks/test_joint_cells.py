@@ -18,7 +18,6 @@ from pymc_spn.leaves import normal_inverse_wishart as niw
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records import joint_cells
-from pymc_spn.networks.records.draw_blocks import DrawBlocks
 from pymc_spn.networks.records.joint_cells import TOLERANCE
 from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves
 from pymc_spn.networks.records.joint_predictives import RowsByGaps
@@ -26,6 +25,7 @@ from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import NetworkSchema
 from tests.called_kernels import called
+from tests.hand_made_records import with_scratch
 from tests.networks import joint_tables as plain
 from tests.sampled_runs import draw
 
@@ -263,7 +263,7 @@ def test_rows_are_cells_in_every_question(learned):
 
 @pytest.mark.parametrize("learned", ["sampled"], indirect=True)
 @pytest.mark.parametrize("event", [{}, {2: Interval(-1.0, 2.0)}])
-def test_blocks_weigh_cells_as_single_rows(learned, event, monkeypatch):
+def test_passes_weigh_cells_as_the_kernel_of_single_rows(learned, event):
     """With gaps, so that some leaves have no column of a row, and far away."""
     post, rows = learned
     states, rng = post._law.states, np.random.default_rng(2)
@@ -272,15 +272,15 @@ def test_blocks_weigh_cells_as_single_rows(learned, event, monkeypatch):
     values[:, list(event)] = np.nan
     values[0] = np.nan
 
-    def asked():
-        cells = states.cells_of(values, (), event)
-        shares = LeavesOfOneInRows(RecordedLaw(states, evidence=event), 1, np.where(np.arange(3) == 1, np.nan, values))
-        return states.log_densities(values, event, cells), *shares.all_shares(slice(0, len(values)))
-
-    blocks = asked()
-    monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs: logs.fill(np.nan))
-    for ours, theirs in zip(blocks, asked(), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+    cells = states.cells_of(values, (), event)
+    found = states.log_densities(values, event, cells)
+    if not event:
+        for s, logs in enumerate(found):
+            net = with_scratch(states.network(s))
+            np.testing.assert_allclose(logs, cells.log_densities(net, cells.known(net)), rtol=1e-10, atol=1e-10)
+    rows = np.where(np.arange(3) == 1, np.nan, values)
+    _, *shares = LeavesOfOneInRows(RecordedLaw(states, evidence=event), 1, rows).all_shares(slice(0, len(values)))
+    np.testing.assert_allclose(sum(share.sum(axis=1) for share in shares), states.n_draws, rtol=1e-9)
 
 
 @pytest.mark.parametrize("width", [0.2, 0.01, 0.0])
@@ -306,11 +306,8 @@ def test_a_column_is_left_out_as_if_it_were_missing(learned, width):
             np.testing.assert_allclose(without[:, j], logs_of(rest, cells.widths)[1], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["blocks", "rows"])
-def test_surprises_are_those_of_rows_without_the_cell(learned, alone, monkeypatch):
+def test_surprises_are_those_of_rows_without_the_cell(learned):
     post, rows = learned
-    if alone:
-        monkeypatch.setattr(DrawBlocks, "_ask", lambda self, ask, values, events, cells, logs, *more: logs.fill(np.nan))
     gaps = rows.assign(c=rows["c"].where(rows.index % 3 > 0))
     found = post.anomaly(gaps)
     for name in "abc":

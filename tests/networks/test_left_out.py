@@ -8,7 +8,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import predictive_kernels
-from tests.hand_made_records import law_of, states_of
+from tests.hand_made_records import law_of, states_of, with_scratch
 from tests.reference import tiny_problems
 from tests.rounded_networks import ROWS, narrow_leaves
 
@@ -60,9 +60,9 @@ def test_rows_whose_value_is_too_small_for_a_number():
     states = states_of(idata)
     values = np.where(np.arange(df.shape[1]) % 2, 0.0, 40.0) + np.array([[0.0], [0.3]])
     values[1, 5] = 1e9
-    no_event = states.event_logs(0, states.network(0), {})
-    _, logs = predictive_kernels.evaluate_row(*states.network(0).of_columns, states.coded_rows(values)[0], *no_event)
-    assert logs
+    net = with_scratch(states.network(0))
+    no_event = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
+    assert predictive_kernels.evaluate_row(*net.of_columns, states.coded_rows(values)[0], *no_event)[1]
     whole, without = states.log_densities_left_out(values, {})
     np.testing.assert_array_equal(whole, states.log_densities(values, {}))
     np.testing.assert_allclose(without, one_by_one(states, values, {}), rtol=1e-12)

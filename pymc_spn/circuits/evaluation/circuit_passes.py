@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients, read_values
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, QUADRATIC, STUDENT, TABLE
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, POWER, QUADRATIC, STUDENT, TABLE
 from pymc_spn.numerics.elementary import exp_or_zero, fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import (
     bare_called_kernel,
@@ -36,7 +36,7 @@ LOG2_E = 1.0 / math.log(2.0)
 class Block(NamedTuple):
     """What the passes over a block of B rows work with: made once, filled again by `values_of_block`."""
 
-    coefficients: np.ndarray  # (4, L) of the leaves
+    coefficients: np.ndarray  # (5, L) of the leaves
     table: np.ndarray  # (P,) logs of level probabilities
     weight: np.ndarray  # (n_sum_edges,) weights, not their logs
     u: np.ndarray  # (I, B) inputs of the leaves
@@ -182,6 +182,15 @@ def log_densities_of_rows(layout, log_weights, weight, coefficients, table, valu
             out[first + i] = block.roots[i] if block.roots[i] > NOWHERE else -math.inf
 
 
+@kernel
+def node_logs_of_row(layout, log_weights, weight, coefficients, table, values):
+    """Logs (V,) of all nodes for the one row of a table."""
+    block = make_block(layout, weight, coefficients, table, LANES)
+    read_values(values, 0, layout.input_column, layout.input_reading, block.u, block.base, block.present)
+    log_values(layout, log_weights, block)
+    return block.nodes[:, 0].copy()
+
+
 @inner_kernel
 def pass_block(layout, log_weights, block, table_rows, first, cotangent, flow, edge_flow, out):
     """Values up and flows down for the rows from ``first`` on; log densities go into ``out`` (N,), see `send_flows`.
@@ -277,8 +286,8 @@ def weighted_moments(centre, scale, u, present, flow):
 
 @kernel
 def node_coefficients(layout, theta, family_begin, family_width):
-    """(4, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
-    out = np.zeros((4, layout.leaf_row.size))
+    """(5, L) coefficients of the leaves in node order, and logs of `theta` where it holds level probabilities."""
+    out = np.zeros((5, layout.leaf_row.size))
     table = np.zeros(theta.size)
     fill_coefficients(layout, theta, family_begin, family_width, np.zeros(4), out, table)
     return out, table
@@ -304,16 +313,16 @@ def fill_coefficients(layout, theta, family_begin, family_width, one, out, table
 
 @bare_called_kernel
 def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
-    """Log densities (V, B) of some leaves; 0 where a cell is missing."""
+    """Log densities (V, B) of some leaves; where a cell is missing, the last coefficient: 0, or what else is known."""
     for k in leaves:
         j, form = layout.leaf_input[k], layout.leaf_form[k]
         lead, a, b, c = coefficients[0, k], coefficients[1, k], coefficients[2, k], coefficients[3, k]
         row = out[layout.node_of_leaf[k]]
-        if form == QUADRATIC or form == STUDENT or form == LINEAR:
+        if form == QUADRATIC or form == STUDENT or form == LINEAR or form == POWER:
             for g in range(row.size // LANES):
                 x = load(u[j], g)
                 t = mul(sub(x, splat(a)), splat(b))
-                square = mul(t, t)
+                square = mul(x, splat(b)) if form == POWER else mul(t, t)
                 if form == LINEAR:
                     log = multiply_add(splat(a), x, splat(lead))
                 elif form == QUADRATIC:
@@ -322,11 +331,20 @@ def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
                     log = sub(splat(lead), mul(splat(c * LOG_2), log2_of_1_plus(square)))
                     log = choose(square, splat(1e300), log, splat(IMPOSSIBLE))
                 store(row, g, add(mul(load(present[j], g), log), load(base[j], g)))
-            continue
-        own = table[int(a) :] if form == TABLE else table
-        for i in range(row.size):
-            inside = form_at(form, lead, a, b, c, own, u[j, i]) if present[j, i] != 0.0 else 0.0
-            row[i] = inside + base[j, i]
+        elif form == TABLE:
+            own = table[int(a) :]
+            for i in range(row.size):
+                row[i] = own[int(u[j, i])] if u[j, i] < lead else IMPOSSIBLE
+            for i in range(row.size):
+                row[i] = row[i] * present[j, i] + base[j, i]
+        else:
+            for i in range(row.size):
+                inside = form_at(form, lead, a, b, c, table, u[j, i]) if present[j, i] != 0.0 else 0.0
+                row[i] = inside + base[j, i]
+        absent = coefficients[4, k]
+        if absent != 0.0:
+            for i in range(row.size):
+                row[i] += (1.0 - present[j, i]) * absent
 
 
 @kernel
@@ -377,13 +395,13 @@ def add_exponentials(log_weight, v, top, mass):
 
 
 @kernel
-def shares_of_rows(layout, log_weights, weight, coefficients, table, values, leaves, block, shares, out):
-    """Probabilities of leaves given what is observed of rows, 0 in rows of density 0.
+def shares_of_rows(layout, log_weights, weight, coefficients, table, values, asked, block, shares, out):
+    """Probabilities of nodes given what is observed of rows, 0 in rows of density 0.
 
     Parameters
     ----------
-    leaves : (n,) int64
-        Numbers in the layout.
+    asked : (n,) int64
+        The nodes.
     block : int
         Rows at a time.
     shares : (N, n) float64
@@ -396,8 +414,8 @@ def shares_of_rows(layout, log_weights, weight, coefficients, table, values, lea
     ones = read_only_view(np.ones(values.shape[0]))
     for first in range(0, values.shape[0], block):
         n, _ = pass_block(layout, log_weights, at, values, first, ones, flow, edge_flow, out)
-        for j in range(leaves.size):
-            row = flow[layout.node_of_leaf[leaves[j]]]
+        for j in range(asked.size):
+            row = flow[asked[j]]
             for i in range(n):
                 shares[first + i, j] = row[i]
 

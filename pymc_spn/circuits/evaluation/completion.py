@@ -81,7 +81,7 @@ class Parameterised:
             "input_reading": np.full(n_given + 1, REAL),
         }
         layout = self.layout._replace(**{name: read_only_view(array) for name, array in inputs.items()})
-        coefficients = read_only_view(np.repeat([[0.0], [1.0], [0.0], [0.0]], n_leaves, axis=1))
+        coefficients = read_only_view(np.repeat([[0.0], [1.0], [0.0], [0.0], [0.0]], n_leaves, axis=1))
         table, out = read_only_view(np.column_stack([logs.T, np.full(n, np.nan)])), np.empty(n)
         size = rows_at_a_time(layout.kind.size, n)
         log_densities_of_rows(layout, *self._arrays[1:3], coefficients, self._arrays[4], table, size, out)

@@ -220,9 +220,10 @@ class ExplicitLeavesInRows(LeavesInRows):
         """See `LeavesInRows`."""
         values, numbers = self._rows[rows], self.leaves.numbers
         logs, shares = np.empty(len(values)), np.empty((len(values), numbers.size))
+        nodes = self._given.layout.node_of_leaf[numbers]
 
         def ask(part: slice) -> None:
-            shares_of_rows(*self._given.inputs(values[part]), numbers, ROWS, shares[part], logs[part])
+            shares_of_rows(*self._given.inputs(values[part]), nodes, ROWS, shares[part], logs[part])
 
         step = ROWS * max(1, PIECE // (ROWS * self._given.layout.kind.size))
         parts = [slice(start, start + step) for start in range(0, len(values), step)]

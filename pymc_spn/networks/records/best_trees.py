@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.circuits.evaluation.circuit_layout import LEAF, SUM
+from pymc_spn.circuits.evaluation.circuit_passes import node_logs_of_row
+from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.laws.law import BestTrees
 from pymc_spn.maxima.row_boxes import RowBox
-from pymc_spn.networks.records.draw_laws import shares_of
+from pymc_spn.networks.records.draw_circuit import DrawCircuit, known_rows, leaf_arrays
 from pymc_spn.networks.records.joint_events import logs_of_leaves
-from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.draw_averages import even_choice
+from pymc_spn.numerics.read_only_views import read_only_view
 
 TREES = 48  # of the draws of largest value, and as many of draws evenly spaced
 
@@ -39,36 +42,43 @@ def best_trees(
     within = [box.of_column(k) for k in range(len(asked))]
     rest = {d: event for d, event in events.items() if d not in asked}
     regions = states.joint_leaves.regions if states.has_joints else []
+    columns, coded = np.arange(row.size), states.schema.code(row[None])
     joints = [_peaks_of_joints(states, r, row, rest, asked) for r in regions]
-    coded = states.coded_rows(row[None])[0]
     values, trees = np.full(states.n_draws, -np.inf), {}
     counted = np.flatnonzero(log_weights > -np.inf)
 
-    def known(s: int) -> tuple[Any, Any, Any, Any]:
-        """Network, row, events and modes in leaf slots of a draw, as kernels read them."""
-        net = states.network(s)
-        flags, logs = states.event_logs(s, net, rest)
-        modes = np.zeros(logs.size)
+    def known(s: int) -> tuple[DrawCircuit, np.ndarray, np.ndarray]:
+        """Circuit of a draw, logs of its nodes, and the modes (L, n) of its leaves."""
+        net, circuit = states.network(s), states.blocks.circuit(s)
         leaves, k = states.column_leaves(s, net)
+        modes, logs = np.full((circuit.layout.leaf_column.size, row.size), np.nan), {}
+        for d, event in rest.items():
+            logs[d] = leaves.log_event(k, d, event)
         for d, ends in zip(asked, within, strict=True):
-            flags[net.palette.source == d] = True
-            slots, (x, log) = leaves.slots(k, d), leaves.largest(k, d, ends)
-            modes[slots], logs[slots] = x, log
-        of_slots = np.zeros(net.joints.log_scale.size if joints else 0)
-        for r, found, _, log in joints:
-            own = slice(int(found.begin[s]), int(found.begin[s + 1]))
-            of_slots[net.joints.slot_begin[r] + found.slots[own]] = log[own]
-        return net, np.concatenate([coded, of_slots]), (flags, logs), modes
+            modes[circuit.first_leaf[d] : circuit.first_leaf[d + 1], d], logs[d] = leaves.largest(k, d, ends)
+        given = known_rows(net.palette, np.where(np.isin(columns, asked), np.nan, coded), None, slice(None))
+        parts, at = [np.zeros(0)], int(circuit.first_leaf[-1])
+        for _, found, modes_of, log in joints:
+            own, size = slice(int(found.begin[s]), int(found.begin[s + 1])), found.columns.size
+            of_parts = np.full((own.stop - own.start, size), np.nan)
+            of_parts[:, 0] = log[own]  # of the whole leaf, which the other parts need not share
+            stop = at + of_parts.size
+            modes[at:stop, found.columns] = np.repeat(modes_of[own], size, axis=0)
+            parts.append(of_parts.ravel())
+            at = stop
+        layout, coefficients, table = leaf_arrays(net, circuit, given, logs)
+        inputs = layout, circuit.log_weights, circuit.weight, coefficients, table
+        of_row = read_only_view(np.concatenate([given.table[0], *parts])[None])
+        return circuit, node_logs_of_row(*inputs, of_row), modes
 
     for s in counted.tolist():
-        net, y, given, _ = known(s)
-        values[s] = evaluate_row(*net.of_columns, y, *given, net.joints)[0] + log_weights[s]
+        values[s] = known(s)[1][0] + log_weights[s]
+    values[values <= 0.1 * EMPTY_LEAF] = -np.inf
     some = np.argsort(-values, kind="stable")[:TREES].tolist()
     some += counted[even_choice(counted.size, TREES)].tolist()
     for s in dict.fromkeys(some):
         if values[s] > -np.inf:
-            net, y, given, modes = known(s)
-            trees[s] = _tree_of(states, s, net, shares_of(net, y, *given), modes, joints, len(row))[list(asked)]
+            trees[s] = _tree_of(*known(s))[list(asked)]
     rows = np.array(list(trees.values())).reshape(-1, len(asked))
     jacobian = float(states.log_jacobian(row[None])[0])
     top = values.max()
@@ -76,31 +86,20 @@ def best_trees(
     return BestTrees(rows, [np.zeros(0) for _ in asked], float(bound))
 
 
-def _tree_of(
-    states: RecordedStates, s: int, net: Any, shares: list[np.ndarray], modes: np.ndarray, joints: list[Any], n: int
-) -> np.ndarray:
+def _tree_of(circuit: DrawCircuit, logs: np.ndarray, modes: np.ndarray) -> np.ndarray:
     """Row (n,) of the modes of the leaves below the likeliest child of each sum node."""
-    out = np.full(n, np.nan)
-    tree, waiting = net.tree, [(0, 0)]
-    of_region = {r: (found, modes_of) for r, found, modes_of, _ in joints}
+    layout, out, waiting = circuit.layout, np.full(modes.shape[1], np.nan), [0]
     while waiting:
-        r, node = waiting.pop()
-        child, begin = int(np.argmax(shares[r][node])), int(net.edges.begin[r])
-        d = int(tree.column[r])
-        if d >= 0:
-            out[net.palette.source[d]] = modes[begin + child]
-            continue
-        is_last = child == net.edges.top[r]
-        split = 0 if is_last or tree.n_splits[r] == 1 else int(net.edges.split[begin + child])
-        if r in of_region and not is_last and split == net.joints.split[r]:
-            found, of_leaves = of_region[r]
-            own = slice(int(found.begin[s]), int(found.begin[s + 1]))
-            at = np.flatnonzero(found.slots[own] == child)
-            if at.size:
-                out[found.columns] = of_leaves[own][at[0]]
-                continue
-        parts = tree.parts[tree.part_ptr[r] : tree.part_ptr[r + 1]]
-        waiting += [(int(q), child) for q in parts if tree.split[q] == split]
+        v = waiting.pop()
+        edges = slice(layout.child_ptr[v], layout.child_ptr[v + 1])
+        children = layout.children[edges]
+        if layout.kind[v] == LEAF:
+            mode = modes[layout.leaf_of_node[v]]
+            out = np.where(np.isnan(mode), out, mode)
+        elif layout.kind[v] == SUM:
+            waiting.append(int(children[np.argmax(circuit.log_weights[layout.edge_weight[edges]] + logs[children])]))
+        else:
+            waiting += children.tolist()
     return out
 
 

@@ -24,14 +24,11 @@ class JoinedLeaves(NamedTuple):
     Parameters
     ----------
     leaves : Leaves
-    slots : (n,) int64
-        Leaf slot of each in its network.
     begin : (S + 1,) int64
         First leaf of each network, and the number of all.
     """
 
     leaves: Leaves
-    slots: np.ndarray
     begin: np.ndarray
 
 
@@ -58,11 +55,6 @@ class ColumnLeaves:
         leaves = self._joined[d].leaves
         return Leaves(leaves.family[here], leaves.parameters[here])
 
-    def slots(self, s: int, d: int) -> np.ndarray:
-        """Where the leaves (n,) of a column stand in network s, ascending."""
-        here = self._part(s, d)
-        return self._joined[d].slots[here]
-
     def log_event(self, s: int, d: int, event: Any) -> np.ndarray:
         """Log probability (n,) of an event of a column in each of its leaves in network s."""
         here = self._part(s, d)
@@ -85,8 +77,7 @@ class ColumnLeaves:
             found = [leaves_of_column(net, self._compiled, d) for net in self._nets]
             joined = Leaves(*(np.concatenate(values) for values in zip(*found, strict=True)))
             sizes = [one.family.size for one in found]
-            slots = np.concatenate([slots_of_column(net, d) for net in self._nets])
-            self._joined[d] = JoinedLeaves(joined, slots, np.concatenate([[0], np.cumsum(sizes)]))
+            self._joined[d] = JoinedLeaves(joined, np.concatenate([[0], np.cumsum(sizes)]))
         begin = self._joined[d].begin
         return slice(begin[s], begin[s + 1])
 
@@ -110,12 +101,6 @@ class ColumnLeaves:
                 self._found[key] = found
                 self._n_held += sum(values.size for values in found)
         return found
-
-
-def slots_of_column(net: Any, d: int) -> np.ndarray:
-    """Leaf slots of a column at all its places, ascending, as in `leaves_of_column`."""
-    regions = net.tree.leaf_region[net.palette.source == d]
-    return np.concatenate([np.arange(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r]) for r in regions])
 
 
 def _logs(leaves: Leaves, event: Any) -> tuple[np.ndarray, ...]:

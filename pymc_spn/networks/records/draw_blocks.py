@@ -1,4 +1,4 @@
-"""Questions about many rows under all draws, by kernels over blocks: draws in pieces, these over threads."""
+"""Questions about rows under all draws, by passes over their circuits: draws and rows in pieces, these over threads."""
 
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -6,41 +6,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.networks.records.block_flows import log_densities_left_out_of_blocks, shares_of_blocks
-from pymc_spn.networks.records.block_kernels import BlockRows, block_scratch, log_densities_of_blocks
-from pymc_spn.networks.records.blocked_rows import blocked_rows
-from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves
-from pymc_spn.networks.records.joint_predictives import JointColumn, JointPredictives, RowsByGaps
-from pymc_spn.networks.records.packed_draws import PackedDraws, packed
+from pymc_spn.circuits.evaluation.circuit_passes import draw_leaves, log_densities_of_rows, shares_of_rows
+from pymc_spn.circuits.evaluation.left_out import log_densities_left_out
+from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
+from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.leaves.intervals import Interval
+from pymc_spn.networks.records.draw_circuit import DrawCircuit, KnownRows, circuit_of, known_rows, leaf_arrays
+from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves, moments_of_leaves
+from pymc_spn.networks.records.joint_predictives import JointColumn, RowsByGaps
 from pymc_spn.networks.records.rounded_cells import RoundedCells
-from pymc_spn.networks.records.share_kernels import column_shares, regions_of
 from pymc_spn.numerics.answer_steps import current_bar
+from pymc_spn.numerics.lanes import LANES
+from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.threads import for_each
 
 DRAWS = 64  # of a piece
 ROWS = 2_048  # of a piece
 ROWS_OF_JOINTS = 512  # of a piece where leaves are over several columns, whose values are held
-KEPT_BYTES = 256_000_000  # packed draws beyond these are packed at every question
+KEPT_BYTES = 256_000_000  # circuits beyond these are made at every question
 ALONE = 400_000  # values of leaves that one thread evaluates before another one has started
+BLOCK = 8 * LANES  # rows of a pass, whose values stay in the cache
 
 
-class Piece(NamedTuple):
-    """Some draws, and some rows for them."""
+class Asked(NamedTuple):
+    """Rows (M, D) in the units of the data, events that count where a row has no point, and cells of the same rows."""
 
-    draws: slice
-    rows: slice
-    pack: PackedDraws
-    known: BlockRows
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that were asked for; the kernels see a multiple of eight."""
-        return self.rows.stop - self.rows.start
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Draws, and rows as the kernels see them."""
-        return self.pack.n_draws, self.known.y.shape[1]
+    values: np.ndarray
+    events: dict[int, Any]
+    cells: RoundedCells | None = None
 
 
 class LeafQuestion(NamedTuple):
@@ -48,11 +41,7 @@ class LeafQuestion(NamedTuple):
 
     Parameters
     ----------
-    values : (M, D) float64
-        NaN where there is no point.
-    events : dict of int to event
-    cells : RoundedCells or None
-        Of the same rows.
+    asked : Asked
     column : int
     begin : (S + 1,) int64
         First leaf of each draw.
@@ -60,16 +49,35 @@ class LeafQuestion(NamedTuple):
         Numbers that the leaves of all draws have.
     """
 
-    values: np.ndarray
-    events: dict[int, Any]
-    cells: RoundedCells | None
+    asked: Asked
     column: int
     begin: np.ndarray
     laws: np.ndarray
 
 
+class Inputs(NamedTuple):
+    """What a pass over one draw's circuit reads of some rows."""
+
+    layout: Any
+    log_weights: np.ndarray
+    weight: np.ndarray
+    coefficients: np.ndarray
+    table: np.ndarray  # of leaves
+    values: np.ndarray  # (M, C), behind the columns the logs of parts of leaves over several
+
+
+class Piece(NamedTuple):
+    """One draw, some rows, and what a pass reads of them."""
+
+    s: int
+    rows: slice
+    circuit: DrawCircuit
+    inputs: Inputs
+    without: np.ndarray  # (K, M) logs of leaves over several columns without the column of each part, where asked
+
+
 class DrawBlocks:
-    """Packed draws of recorded states, and what the kernels say of rows.
+    """Circuits of recorded states, and what the passes say of rows.
 
     Parameters
     ----------
@@ -78,240 +86,285 @@ class DrawBlocks:
 
     def __init__(self, states: Any) -> None:
         self._states = states
-        self._size = DRAWS
         self._lock = Lock()  # for what is below
-        self._kept: dict[int, PackedDraws] = {}
+        self._kept: dict[int, DrawCircuit] = {}
         self._bytes = 0
 
-    def log_densities(self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None) -> np.ndarray:
-        """Log predictives (S, M) of rows (M, D) in coded units; NaN of those that must be asked one by one."""
-        out = np.empty((self._states.n_draws, len(values)))
+    def circuit(self, s: int) -> DrawCircuit:
+        """Circuit of a draw, kept while there is room."""
+        found = self._kept.get(s)
+        if found is None:
+            found = circuit_of(self._states.network(s), self.joints(slice(s, s + 1)))
+            with self._lock:
+                if s not in self._kept and self._bytes < KEPT_BYTES:
+                    self._kept[s] = found
+                    self._bytes += found.nbytes
+        return found
 
-        def ask(piece: Piece) -> None:
-            found = np.empty(piece.shape)
-            log_densities_of_blocks(piece.pack, piece.known, block_scratch(piece.pack, piece.known), found)
-            out[piece.draws, piece.rows] = found[:, : piece.n_rows]
-
-        self._ask(ask, values, events, cells, out)
-        return out
-
-    def log_densities_left_out(
-        self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and (S, M, D) without what is known of each column."""
-        out = np.empty((self._states.n_draws, len(values)))
-        without = np.empty((*out.shape, values.shape[1]))
-
-        def ask(piece: Piece) -> None:
-            found, rest = np.empty(piece.shape), np.empty((*piece.shape, values.shape[1]))
-            wanted = np.zeros(piece.pack.tree.parent.size, np.bool_)
-            scratch = block_scratch(piece.pack, piece.known)
-            log_densities_left_out_of_blocks(piece.pack, piece.known, scratch, wanted, found, rest)
-            out[piece.draws, piece.rows] = found[:, : piece.n_rows]
-            without[piece.draws, piece.rows] = rest[:, : piece.n_rows]
-
-        self._ask(ask, values, events, cells, out, True)
-        known = ~np.isnan(values)
-        known[:, list(events)] = True
-        without[:, known.sum(axis=1, keepdims=True) - known == 0] = 0.0
-        return out, without
-
-    def shares(self, asked: "LeafQuestion") -> tuple[np.ndarray, np.ndarray]:
-        """Log predictives (S, M) in coded units, and probabilities (M, n) of the leaves of all draws."""
-        shares = np.empty((len(asked.values), asked.laws.shape[0]))
-        logs, _ = self._of_leaves(asked, False, shares)
-        for s, which, share in self._one_by_one(asked, logs):
-            shares[which, asked.begin[s] : asked.begin[s + 1]] = share
-        return logs, shares
-
-    def joint_shares(self, asked: "LeafQuestion", column: JointColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `shares`, and probabilities (M, m) of the leaves over several columns; logs NaN where none are valid."""
-        shares = np.empty((len(asked.values), asked.laws.shape[0]))
-        several = np.zeros((len(asked.values), column.circuit.size))
-        logs, _ = self._of_leaves(asked, False, shares, column, several)
-        return logs, shares, several
-
-    def averages(self, asked: "LeafQuestion", variance: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Log predictives (S, M) in coded units, and averages (S, M, K) over the leaves of each draw.
-
-        With ``variance`` the last one of (S, M, K + 1) is that of the first number over the leaves.
-        """
-        logs, found = self._of_leaves(asked, variance, np.empty((0, 0)))
-        for s, which, share in self._one_by_one(asked, logs):
-            laws = asked.laws[asked.begin[s] : asked.begin[s + 1]]
-            found[s, which, : laws.shape[1]] = share @ laws
-            if variance:
-                away = laws[:, 0] - found[s, which, :1]
-                found[s, which, -1] = (share * away**2).sum(axis=1)
-        return logs, found
-
-    def _of_leaves(
-        self,
-        asked: "LeafQuestion",
-        variance: bool,
-        shares: np.ndarray,
-        column: JointColumn | None = None,
-        several: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What the kernels say of a column's leaves; shares (M, n) are written unless they are of no rows."""
-        values, width = asked.values, asked.laws.shape[1] + variance
-        logs = np.empty((self._states.n_draws, len(values)))
-        averages = np.empty((*logs.shape, width))
-        several = np.empty((0, 0)) if several is None else several
-        wanted = np.zeros(self._states.structure.n_regions, np.bool_)
-        wanted[regions_of(self._states.structure, asked.column)] = True
-
-        def ask(piece: Piece) -> None:
-            found, mean = np.empty(piece.shape), np.empty((*piece.shape, width))
-            leaves = slice(asked.begin[piece.draws.start], asked.begin[piece.draws.stop])
-            laws = np.ascontiguousarray(asked.laws[leaves])
-            each = shares[piece.rows] if shares.size else shares
-            of_joints = several[piece.rows] if several.size else several
-            place = np.zeros(0, np.int64) if column is None else self._places(piece.draws, asked.column, column)
-            scratch = block_scratch(piece.pack, piece.known)
-            shares_of_blocks(
-                piece.pack,
-                piece.known,
-                scratch,
-                asked.column,
-                wanted,
-                laws,
-                found,
-                mean,
-                each,
-                leaves.start,
-                of_joints,
-                place,
-            )
-            logs[piece.draws, piece.rows] = found[:, : piece.n_rows]
-            averages[piece.draws, piece.rows] = mean[:, : piece.n_rows]
-
-        self._ask(ask, values, asked.events, asked.cells, logs)
-        return logs, averages
-
-    def _one_by_one(self, asked: "LeafQuestion", logs: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Rows (k,) of each draw whose logs are NaN, and their probabilities (k, n) of leaves; the logs are written."""
-        path = regions_of(self._states.structure, asked.column)
-        for s in np.flatnonzero(np.isnan(logs).any(axis=1)).tolist():
-            which, net = np.flatnonzero(np.isnan(logs[s])), self._states.network(s)
-            given = self._states.event_logs(s, net, asked.events)
-            log, share = np.empty(which.size), np.zeros((which.size, asked.begin[s + 1] - asked.begin[s]))
-            if asked.cells is None:
-                column_shares(
-                    *net, self._states.coded_rows(asked.values[which]), *given, path, log, share, share[:, :0]
-                )
-            else:
-                cells = asked.cells.of_rows(which)
-                cells.shares(
-                    net, self._states.known_of_cells(net, cells, given, asked.events), path, log, share, share[:, :0]
-                )
-            logs[s, which] = log
-            yield s, which, share
-
-    def _ask(
-        self,
-        ask: Callable[[Piece], None],
-        values: np.ndarray,
-        events: dict[int, Any],
-        cells: RoundedCells | None,
-        logs: np.ndarray,
-        left_out: bool = False,
-    ) -> None:
-        """Ask all pieces; then mark in the logs (S, M) rows that the kernels cannot take, and those without a cell.
-
-        Leaves over several columns are known without each of their columns if they are to be ``left_out``, without
-        events of them.
-        """
-        n_rows, size = len(values), ROWS_OF_JOINTS if self._states.has_joints else ROWS
-        coded = self._states.schema.code(values) if cells is None else cells.coded
-        excluded = np.zeros(n_rows, np.bool_)
-
-        def pieces() -> Iterator[Piece]:
-            known: dict[int, BlockRows] = {}
-            for draws, pack in self.packs():
-                ends, event_log = self.event_logs(draws, pack, events)
-                for start in range(0, n_rows, size):
-                    part = slice(start, min(start + size, n_rows))
-                    if start not in known:
-                        known[start], excluded[part] = blocked_rows(pack, coded, events, cells, part)
-                    yield Piece(draws, part, pack, known[start]._replace(event_ptr=ends, event_log=event_log))
-
-        gaps: dict[tuple[int, int], RowsByGaps] = {}
-        middles, widths = (values, None) if cells is None else (cells.middles, cells.widths)
-
-        def ask_with_joints(piece: Piece) -> None:
-            joints, rows = self.joints(piece.draws), middles[piece.rows]
-            sizes = np.repeat([own.columns.size for _, own in joints], [own.slots.size for _, own in joints])
-            joint_log, first = np.zeros((sizes.size, piece.shape[1])), 0
-            begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            without = np.zeros((begin[-1] if left_out else 0, piece.shape[1]))
-            for r, own in joints:
-                key, last = (r, piece.rows.start), first + own.slots.size
-                if key not in gaps:  # the same whoever stores it
-                    width = None if widths is None else widths[np.ix_(np.r_[piece.rows], own.columns)]
-                    gaps[key] = RowsByGaps.of(rows[:, own.columns], width)
-                found = logs_of_leaves(own, self._states.compiled, rows, events, gaps[key])
-                joint_log[first:last, : piece.n_rows] = found
-                if left_out:
-                    of_leaves = logs_left_out(own, self._states.compiled, found, gaps[key])
-                    without[begin[first] : begin[last], : piece.n_rows] = of_leaves
-                first = last
-            known = piece.known._replace(joint_log=joint_log, joint_without=without, joint_first=begin[:-1])
-            ask(piece._replace(known=known))
-
-        n_leaves = self._states.n_draws * self._states.structure.leaf_region.size * n_rows
-        current_bar().expect(-(-self._states.n_draws // self._size) * -(-n_rows // size))
-        for_each(ask_with_joints if self._states.has_joints else ask, pieces(), n_leaves > ALONE)
-        logs[:, excluded] = np.nan
-        nothing = np.isnan(values).all(axis=1)
-        if not events:
-            logs[:, nothing] = 0.0
-
-    def packs(self) -> Iterator[tuple[slice, PackedDraws]]:
-        """All draws, packed in pieces, kept while there is room."""
-        n_draws = self._states.n_draws
-        for start in range(0, n_draws, self._size):
-            stop = min(start + self._size, n_draws)
-            pack = self._kept.get(start)
-            if pack is None:
-                with self._lock:
-                    pack = self._kept.get(start)
-                    if pack is None:
-                        nets = [self._states._shared_network(s) for s in range(start, stop)]
-                        pack = packed(nets, self.joints(slice(start, stop)))
-                        if self._bytes < KEPT_BYTES:
-                            self._kept[start] = pack
-                            self._bytes += pack.nbytes
-            yield slice(start, stop), pack
-
-    def joints(self, draws: slice) -> list[tuple[int, JointPredictives]]:
+    def joints(self, draws: slice) -> list[tuple[int, Any]]:
         """Regions with leaves over several columns, and these leaves of some draws."""
         leaves = self._states.joint_leaves
         return [(r, leaves.of(r).of_networks(draws.start, draws.stop)) for r in leaves.regions]
 
-    def _places(self, draws: slice, d: int, column: JointColumn) -> np.ndarray:
-        """Which of a column's leaves over several columns each one of packed draws is, -1 of others."""
-        leaves, first, begin = self._states.joint_leaves, 0, []
-        path = regions_of(self._states.structure, d).tolist()
-        for r in leaves.regions:
-            own = leaves.of(r).begin
-            if r in path:
-                begin.append(first - int(own[draws.start]))
-            first += int(own[draws.stop] - own[draws.start])
-        at = np.arange(column.begin[draws.start], column.begin[draws.stop])
-        out = np.full(first, -1)
-        out[np.array(begin, np.int64)[column.kind[at]] + column.number[at]] = at
-        return out
+    def log_densities(self, asked: Asked) -> np.ndarray:
+        """Log predictives (S, M) of rows in coded units."""
+        out = np.empty((self._states.n_draws, len(asked.values)))
 
-    def event_logs(self, draws: slice, pack: PackedDraws, events: dict[int, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Log probabilities of events in the leaves of packed draws, column by column, and where each column ends."""
-        n_columns = pack.palette.place_ptr.size - 1
-        found = [np.zeros(0)] * n_columns
-        for c, event in events.items():
-            each = []
-            for s in range(draws.start, draws.stop):
-                leaves, k = self._states.column_leaves(s, self._states._shared_network(s))
-                leaves.slots(k, c)
-                each.append(leaves.log_event(k, c, event))
-            found[c] = np.concatenate(each)
-        return np.concatenate([[0], np.cumsum([v.size for v in found])]).astype(np.int64), np.concatenate(found)
+        def ask(piece: Piece) -> None:
+            log_densities_of_rows(*piece.inputs, block_of(piece), out[piece.s, piece.rows])
+
+        self.ask(ask, asked)
+        return mended(out, asked)
+
+    def log_densities_left_out(self, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+        """The same, and (S, M, D) without what is known of each column."""
+        out = np.empty((self._states.n_draws, len(asked.values)))
+        without = np.empty((*out.shape, asked.values.shape[1]))
+
+        def ask(piece: Piece) -> None:
+            at = piece.s, piece.rows
+            of_parts = piece.circuit.part_node, piece.circuit.part_column, piece.without
+            log_densities_left_out(*piece.inputs, *of_parts, block_of(piece), out[at], without[at])
+
+        self.ask(ask, asked, left_out=True)
+        known = ~np.isnan(asked.values)
+        known[:, list(asked.events)] = True
+        without[:, known.sum(axis=1, keepdims=True) - known == 0] = 0.0
+        return mended(out, asked), np.where(without > 0.1 * EMPTY_LEAF, without, -np.inf)
+
+    def shares(self, question: LeafQuestion, column: JointColumn | None = None) -> tuple[np.ndarray, ...]:
+        """Log predictives (S, M) in coded units, and probabilities (M, n) of the leaves of all draws.
+
+        With ``column`` also those (M, m) of the leaves over several columns that hold it.
+        """
+        asked, begin = question.asked, question.begin
+        logs = np.empty((self._states.n_draws, len(asked.values)))
+        shares = np.empty((len(asked.values), int(begin[-1])))
+        of_several = np.empty((len(asked.values), 0 if column is None else int(column.begin[-1])))
+
+        def ask(piece: Piece) -> None:
+            s, found = piece.s, shares_in(piece, question.column, logs)
+            n = begin[s + 1] - begin[s]
+            shares[piece.rows, begin[s] : begin[s + 1]] = found[:, :n]
+            if column is not None:
+                of_several[piece.rows, column.begin[s] : column.begin[s + 1]] = found[:, n:]
+
+        self.ask(ask, asked)
+        logs = mended(logs, asked)
+        return (logs, shares) if column is None else (logs, shares, of_several)
+
+    def averages(self, question: LeafQuestion, variance: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Log predictives (S, M) in coded units, and averages (S, M, K) over the leaves of each draw.
+
+        With ``variance`` the last one of (S, M, K + 1) is that of the first number over the leaves.
+        """
+        asked, laws = question.asked, question.laws
+        logs = np.empty((self._states.n_draws, len(asked.values)))
+        out = np.empty((*logs.shape, laws.shape[1] + variance))
+
+        def ask(piece: Piece) -> None:
+            own = laws[question.begin[piece.s] : question.begin[piece.s + 1]]
+            share = shares_in(piece, question.column, logs)[:, : len(own)]
+            mean = share @ own
+            out[piece.s, piece.rows, : own.shape[1]] = mean
+            if variance:
+                out[piece.s, piece.rows, -1] = (share * (own[:, 0] - mean[:, :1]) ** 2).sum(axis=1)
+
+        self.ask(ask, asked)
+        return mended(logs, asked), out
+
+    def child_shares(self, s: int, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+        """Log predictives (M,) under one draw, and probabilities (M, K + 1) of the root's children by their slots.
+
+        Those of all unoccupied children together are the last.
+        """
+        logs = np.empty((1, len(asked.values)))
+        circuit = self.circuit(s)
+        children = circuit.children[0] if circuit.children[0].size else circuit.layout.node_of_leaf
+        shares = np.zeros((len(asked.values), children.size))
+        nodes = np.flatnonzero(children >= 0)
+
+        def ask(piece: Piece) -> None:
+            found = np.empty((piece.rows.stop - piece.rows.start, nodes.size))
+            shares_of_rows(*piece.inputs, children[nodes], block_of(piece), found, logs[0, piece.rows])
+            shares[piece.rows, nodes] = found
+
+        self.ask(ask, asked, draws=range(s, s + 1))
+        return mended(logs, asked)[0], shares
+
+    def draw_leaves(self, s: int, asked: Asked, rng: np.random.Generator) -> np.ndarray:
+        """Leaf (M, D) of each column on a tree of the draw's circuit, drawn for each row; its number in the circuit."""
+        leaf = np.zeros(asked.values.shape, np.int64)
+
+        def ask(piece: Piece) -> None:
+            out = np.empty(piece.rows.stop - piece.rows.start)
+            draw_leaves(rng, *piece.inputs, block_of(piece), leaf[piece.rows], out)
+
+        self.ask(ask, asked, draws=range(s, s + 1))
+        return leaf
+
+    def moments(
+        self, asked: Asked, wanted: np.ndarray, leaf_moments: Callable[[int, int], Any], covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Means (S, D) and covariances (S, D, D) of the wanted (D,) columns in which one row has no point.
+
+        ``leaf_moments`` gives means and variances of the leaves of a column under a draw.
+        """
+        n_columns, n_draws = wanted.size, self._states.n_draws
+        means = np.empty((n_draws, n_columns))
+        covariances = np.empty((n_draws, n_columns, n_columns) if covariance else (n_draws, 0, 0))
+        leaves, row = self._states.joint_leaves, asked.values[0]
+        of_joints = {
+            r: moments_of_leaves(leaves.of(r), row[leaves.of(r).columns], asked.events) for r in leaves.regions
+        }
+        scopes = self._scopes(wanted)
+
+        def ask(piece: Piece) -> None:
+            s, circuit = piece.s, piece.circuit
+            n_leaves = circuit.layout.leaf_column.size
+            leaf_mean, leaf_variance = np.zeros((2, n_leaves))
+            for d in np.flatnonzero(wanted & np.isnan(row)).tolist():
+                own = slice(circuit.first_leaf[d], circuit.first_leaf[d + 1])
+                leaf_mean[own], leaf_variance[own] = leaf_moments(s, d)
+            nodes, scope_column = scopes(circuit)
+            scope_ptr = np.searchsorted(nodes, np.arange(circuit.layout.kind.size + 1))
+            of_parts = self._moments_of_parts(s, circuit, of_joints, covariance)
+            square = covariances[s : s + 1] if covariance else np.empty((0, 0, 0))
+            moments_of_rows(
+                *piece.inputs, scope_ptr, scope_column, leaf_mean, leaf_variance, *of_parts, wanted, covariance, LANES,
+                means[s : s + 1], square, np.empty(1),
+            )  # fmt: skip
+
+        self.ask(ask, asked)
+        return means, covariances
+
+    def _scopes(self, wanted: np.ndarray) -> Callable[[DrawCircuit], tuple[np.ndarray, np.ndarray]]:
+        """A function that gives pairs of a circuit's node and a wanted column below it, in this order."""
+        tree = self._states.structure
+        of_region = [np.sort(tree.order[a:b]) for a, b in zip(tree.begin, tree.end, strict=True)]
+        of_region = [own[wanted[own]] for own in of_region]
+
+        def scopes(circuit: DrawCircuit) -> tuple[np.ndarray, np.ndarray]:
+            region = np.concatenate([circuit.region, np.full(circuit.layout.leaf_column.size, -1)])
+            size = np.array([own.size for own in of_region] + [0])[region]
+            columns = np.concatenate([of_region[r] for r in circuit.region.tolist()])
+            leaves = np.flatnonzero(wanted[circuit.layout.leaf_column])
+            nodes = np.concatenate([np.repeat(np.arange(region.size), size), circuit.layout.node_of_leaf[leaves]])
+            return nodes, np.concatenate([columns, circuit.layout.leaf_column[leaves]])
+
+        return scopes
+
+    def _moments_of_parts(
+        self, s: int, circuit: DrawCircuit, of_joints: dict[int, Any], covariance: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`wide_leaves.PartMoments` of the leaves over several columns of a draw."""
+        means, nodes, pairs, covs = [np.zeros(0)], circuit.part_node, [np.zeros((0, 3), np.int64)], [np.zeros(0)]
+        first = 0
+        for r, (mean, cov) in of_joints.items():
+            found = self._states.joint_leaves.of(r)
+            own, columns = slice(int(found.begin[s]), int(found.begin[s + 1])), found.columns
+            means.append(mean[own].ravel())
+            n, size = own.stop - own.start, columns.size
+            if covariance:
+                i, j = np.triu_indices(size)
+                a, b = np.minimum(columns[i], columns[j]), np.maximum(columns[i], columns[j])
+                leaf = np.repeat(nodes[first : first + n * size : size], i.size)
+                pairs.append(np.column_stack([leaf, np.tile(a, n), np.tile(b, n)]))
+                covs.append(cov[own][:, i, j].ravel())
+            first += n * size
+        return np.concatenate(means)[:, None], np.concatenate(pairs), np.concatenate(covs)[:, None]
+
+    def ask(
+        self, ask: Callable[[Piece], None], asked: Asked, left_out: bool = False, draws: range | None = None
+    ) -> None:
+        """Ask all pieces, by default of all draws.
+
+        Leaves over several columns are known without each of their columns if they are to be ``left_out``, without
+        events of them.
+        """
+        states, values = self._states, asked.values
+        n_rows, size = len(values), ROWS_OF_JOINTS if states.has_joints else ROWS
+        draws = range(states.n_draws) if draws is None else draws
+        coded = states.schema.code(values) if asked.cells is None else asked.cells.coded
+        palette = states.network(draws.start).palette
+        groups = [range(i, min(i + DRAWS, draws.stop)) for i in range(draws.start, draws.stop, DRAWS)]
+        parts = [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+        def pieces() -> Iterator[tuple[range, slice, KnownRows]]:
+            known: dict[int, KnownRows] = {}
+            for group in groups:
+                for part in parts:
+                    if part.start not in known:
+                        known[part.start] = known_rows(palette, coded, asked.cells, part)
+                    yield group, part, known[part.start]
+
+        def ask_group(piece: tuple[range, slice, KnownRows]) -> None:
+            group, rows, known = piece
+            logs, without = self._logs_of_parts(group, rows, asked, left_out)
+            for s in group:
+                ask(self._piece(s, rows, known, asked.events, logs[s - group.start], without[s - group.start]))
+
+        n_leaves = len(draws) * states.structure.leaf_region.size * n_rows
+        current_bar().expect(len(groups) * len(parts))
+        for_each(ask_group, pieces(), n_leaves > ALONE)
+
+    def _piece(
+        self, s: int, rows: slice, known: KnownRows, events: dict[int, Any], parts: np.ndarray, without: np.ndarray
+    ) -> Piece:
+        net, circuit = self._states.network(s), self.circuit(s)
+        of_events = {}
+        if events:
+            leaves, k = self._states.column_leaves(s, net)
+            of_events = {d: leaves.log_event(k, d, event) for d, event in events.items()}
+        layout, coefficients, table = leaf_arrays(net, circuit, known, of_events)
+        values = np.column_stack([known.table, parts.T]) if len(parts) else known.table
+        weights = circuit.log_weights, circuit.weight
+        return Piece(s, rows, circuit, Inputs(layout, *weights, coefficients, table, read_only_view(values)), without)
+
+    def _logs_of_parts(
+        self, draws: range, rows: slice, asked: Asked, left_out: bool
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Logs (K, M) of the parts of leaves over several columns under some draws, and without the parts' columns.
+
+        The observed parts of a leaf have equal shares of its log.
+        """
+        compiled, cells = self._states.compiled, asked.cells
+        values, widths = asked.values[rows], None
+        if cells is not None:
+            values, widths = cells.middles[rows], cells.widths[rows]
+        nothing = np.zeros((0, len(values)))
+        logs, without = [[nothing] for _ in draws], [[nothing] for _ in draws]
+        for _, own in self.joints(slice(draws.start, draws.stop)):
+            by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
+            found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
+            is_known = ~np.isnan(values[:, own.columns])
+            is_known |= [isinstance(asked.events.get(d), Interval) for d in own.columns.tolist()]
+            share = np.where(is_known.T, 1.0 / np.maximum(is_known.sum(axis=1), 1), np.nan)
+            rest = logs_left_out(own, compiled, found, by_gaps) if left_out else nothing
+            size = own.columns.size
+            for i, (a, b) in enumerate(zip(own.begin[:-1].tolist(), own.begin[1:].tolist(), strict=True)):
+                logs[i].append((found[a:b, None] * share).reshape((b - a) * size, -1))
+                without[i].append(rest[a * size : b * size])
+        return [np.concatenate(own) for own in logs], [np.concatenate(own) for own in without]
+
+
+def block_of(piece: Piece) -> int:
+    """Rows of one pass: a multiple of eight."""
+    n_rows = piece.rows.stop - piece.rows.start
+    return min(BLOCK, -(-n_rows // LANES) * LANES)
+
+
+def shares_in(piece: Piece, d: int, logs: np.ndarray) -> np.ndarray:
+    """Probabilities (M, n) of the leaves of a column, those over several behind its own; logs (S, M) are written."""
+    nodes = piece.circuit.layout.node_of_leaf[piece.circuit.leaves_of(d)]
+    found = np.empty((piece.rows.stop - piece.rows.start, nodes.size))
+    shares_of_rows(*piece.inputs, nodes, block_of(piece), found, logs[piece.s, piece.rows])
+    return found
+
+
+def mended(logs: np.ndarray, asked: Asked) -> np.ndarray:
+    """Logs (S, M) with nothing but 0 where nothing is known, and ``-inf`` where no leaf holds a row."""
+    logs[logs <= 0.1 * EMPTY_LEAF] = -np.inf
+    if not asked.events:
+        logs[:, np.isnan(asked.values).all(axis=1)] = 0.0
+    return logs

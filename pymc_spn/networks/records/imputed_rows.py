@@ -7,8 +7,9 @@ import numpy as np
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
-from pymc_spn.networks.records import predictive_kernels
-from pymc_spn.networks.records.joint_events import KnownOfDraws, draw_with_events
+from pymc_spn.networks.records.draw_blocks import Asked
+from pymc_spn.networks.records.joint_events import draw_with_events
+from pymc_spn.networks.records.predictive_kernels import draw_values
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 
@@ -29,42 +30,37 @@ def complete_rows(
     n, n_rows = chosen.shape
     if chosen.size == 0:
         return np.empty((n, n_rows, values.shape[1]))
-    coded = states.coded_rows(values)
-    known = KnownOfDraws(states, values[0], events) if n_rows == 1 else None  # the same under all draws
     which_row = np.broadcast_to(np.arange(n_rows), chosen.shape).ravel()
     order = np.lexsort((which_row, chosen.ravel()))
     draw, row = chosen.ravel()[order], np.ascontiguousarray(which_row[order])
     out = np.full((order.size, values.shape[1]), np.nan)
-    leaves = np.empty(out.shape, np.int32)
     family = np.empty(out.shape, np.int8)
     by_event: dict[int, list[Any]] = {d: [] for d in events}
-    of_several: list[np.ndarray] = []  # in leaves over several columns together with events or cells
+    of_several: list[np.ndarray] = []
+    lacking = np.isnan(values)
+    lacking[:, list(events)] = False
     starts = np.flatnonzero(np.diff(draw, prepend=-1))
     compiled = states.compiled
     for start, stop in zip(starts, [*starts[1:], order.size], strict=True):
-        s = int(draw[start])
-        net = states.network(s)
-        part = slice(start, stop)
-        given = states.event_logs(s, net, events)
-        if cells is None:
-            own = coded
-            if known is not None:
-                own = known.coded(s, net)
-            elif events and states.has_joints:
-                own = states.rows_with_events(net, values, events, s)
-            predictive_kernels.draw_rows(rng, *net, own, row[part], *given, out[part], leaves[part])
-        else:
-            cells.draw(rng, net, row[part], states.known_of_cells(net, cells, given, events), out[part], leaves[part])
-        if (events or cells is not None) and states.has_joints:
-            recorded, ends = (values, None) if cells is None else (cells.middles, cells.ends_of_columns[:, row[part]])
-            draw_with_events(net, compiled, recorded[row[part]], leaves[part], events, rng, of_several, ends)
-        of_slots = net.palette.family[net.leaves.entry[np.maximum(leaves[part], 0)]]
-        family[part] = np.where(leaves[part] >= 0, of_slots, GAUSSIAN)
+        s, part = int(draw[start]), slice(start, stop)
+        which, net, circuit = row[part], states.network(s), states.blocks.circuit(s)
+        asked = Asked(values[which], events, None if cells is None else cells.of_rows(which))
+        leaf = states.blocks.draw_leaves(s, asked, rng)
+        is_own = leaf < circuit.slot.size
+        slot = circuit.slot[np.where(is_own, leaf, 0)]
+        place = np.searchsorted(net.leaves.begin, slot, side="right") - 1
+        draw_values(rng, net.palette, net.leaves, place, slot, is_own & lacking[which], out[part])
+        if states.has_joints:
+            recorded, ends = asked.values, None
+            if asked.cells is not None:
+                recorded, ends = asked.cells.middles, asked.cells.ends_of_columns
+            of_leaves = states.blocks.joints(slice(s, s + 1))
+            of_several.append(draw_with_events(of_leaves, recorded, leaf - circuit.slot.size, events, rng, ends))
+        family[part] = np.where(is_own, net.palette.family[net.leaves.entry[slot]], GAUSSIAN)
+        leaves, k = states.column_leaves(s, net)
         for d in events:
-            columns, k = states.column_leaves(s, net)
-            local = columns.leaves(k, d)
-            at = np.searchsorted(columns.slots(k, d), np.maximum(leaves[part, d], 0))  # those of several are drawn
-            by_event[d].append(Leaves(local.family[at], local.parameters[at]))
+            at = np.where(is_own[:, d], leaf[:, d] - circuit.first_leaf[d], 0)  # those of several are drawn
+            by_event[d].append(leaves.leaves(k, d).some(at))
     finished = {}
     for code, conjugate in CONJUGATES.items():
         if conjugate.finish is not None:

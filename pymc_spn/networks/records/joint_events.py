@@ -5,7 +5,7 @@ fixed quasi-Monte-Carlo rule. What follows for other columns is an average over 
 weights. Intervals are those of a condition, the same for all rows, or the cells of a recorded row (`RoundedCells`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,10 @@ from pymc_spn.networks.records.joint_predictives import (
     JointPredictives,
     RowsByGaps,
     as_gaussian_leaves,
-    joint_predictives,
     log_densities,
     students_given,
 )
 
-NARROW = 16  # columns: factors of leaves over so many are soon made again for each row
 MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE = 48, 384, 3072  # nodes of one interval: the next rule serves columns that follow closely from its own
 SEVERAL = 512, 4096, 32768  # nodes of several, also where the shifts of a rule do not agree
@@ -40,49 +38,6 @@ TOLERANCES = (0.0, 2e-4, 2e-3)  # of averages over nodes of no interval, one, se
 def known_in(columns: np.ndarray, events: Mapping[int, Any]) -> list[int]:
     """Places of the columns of a leaf that are known to lie in an interval."""
     return [j for j, d in enumerate(columns.tolist()) if isinstance(events.get(d), Interval)]
-
-
-def slot_values(
-    net: Any,
-    compiled: Any,
-    values: np.ndarray,
-    events: Mapping[int, Any],
-    leaves: Callable[[int], JointPredictives] | None = None,
-    left_out: bool = False,
-    widths: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log values (M, J) of the slots of leaves over several columns for rows (M, D) together with intervals.
-
-    In coded units, (M, 0) where kernels evaluate them as fast: in narrow leaves without intervals. ``leaves`` gives
-    those of a region if they are known, ``widths`` (M, D) cells of which ``values`` are the middles. Those that are
-    ``left_out`` are without each of their columns, laid out as ``Joints.sums``.
-    """
-    joints, n = net.joints, len(values)
-    if joints is None or not (left_out or joints.scratch.x.size > NARROW or known_in(joints.column, events)):
-        return np.zeros((n, 0)), np.zeros((n, 0))
-    out = np.full((n, joints.log_scale.size), -np.inf)
-    without = np.full((n, joints.sums.size if left_out else 0), -np.inf)
-    for r in np.flatnonzero(joints.split >= 0).tolist():
-        found = joint_predictives(net, compiled, r) if leaves is None else leaves(r)
-        width = None if widths is None else widths[:, found.columns]
-        by_gaps = RowsByGaps.of(values[:, found.columns], width)
-        logs = logs_of_leaves(found, compiled, values, events, by_gaps)
-        out[:, joints.slot_begin[r] + found.slots] = logs.T
-        if left_out:
-            d = found.columns.size
-            at = joints.sums_begin[r] + found.slots[:, None] * d + np.arange(d)
-            without[:, at.ravel()] = logs_left_out(found, compiled, logs, by_gaps).T
-    return out, without
-
-
-def slot_events(net: Any, compiled: Any, values: np.ndarray, events: Mapping[int, Any]) -> np.ndarray:
-    """Log probabilities (M, J) of intervals given rows (M, D), in the slots of leaves over several columns."""
-    out = np.zeros((len(values), net.joints.log_scale.size))
-    for r in np.flatnonzero(net.joints.split >= 0).tolist():
-        found = joint_predictives(net, compiled, r)
-        both, alone = (logs_of_leaves(found, compiled, values, known) for known in (events, {}))
-        out[:, net.joints.slot_begin[r] + found.slots] = (both - alone).T
-    return out
 
 
 def logs_of_leaves(
@@ -140,37 +95,6 @@ def _log_of_intervals(found: JointPredictives, rows: np.ndarray, places: list[in
             logs = law.log_probability_of_boxes(given, low, high)
         out[part] = logs.reshape(part.size, n)
     return out
-
-
-class KnownOfDraws:
-    """One row together with events, as kernels read it under each draw (`evaluate_row`).
-
-    Parameters
-    ----------
-    states : RecordedStates
-    row : (D,) float64
-    events : dict of int to event
-    """
-
-    def __init__(self, states: Any, row: np.ndarray, events: dict[int, Any]) -> None:
-        self.row, self.events = row, events
-        self._coded = states.coded_rows(row[None])
-        leaves = states.joint_leaves
-        known = known_in(states.schema.joint_columns, events)
-        self._of_regions = [
-            (r, leaves.of(r), logs_of_leaves(leaves.of(r), states.compiled, row[None], events)[:, 0])
-            for r in (leaves.regions if known else [])
-        ]
-
-    def coded(self, s: int, net: Any) -> np.ndarray:
-        """The coded row (1, P), behind it the log values of the slots of leaves over several columns if needed."""
-        if not self._of_regions:
-            return self._coded
-        of_slots = np.zeros(net.joints.log_scale.size)
-        for r, found, logs in self._of_regions:
-            own = slice(int(found.begin[s]), int(found.begin[s + 1]))
-            of_slots[net.joints.slot_begin[r] + found.slots[own]] = logs[own]
-        return np.concatenate([self._coded[0], of_slots])[None]
 
 
 def nodes_of(
@@ -344,34 +268,6 @@ def _rule_of(
     return rule
 
 
-def joint_moments(
-    states: Any, first: int, nets: Sequence[Any], row: np.ndarray, events: Mapping[int, Any], covariance: bool
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Means and covariances of all leaves over several columns given points (D,), as `moment_kernels` has them.
-
-    Of the networks of some draws from one on.
-    """
-    if not states.has_joints:
-        return [(np.zeros(0), np.zeros(0))] * len(nets)
-    tree, n_columns = states.structure, row.size
-    sizes = np.array([net.joints.sums.size for net in nets])
-    before = np.cumsum(sizes) - sizes
-    mean = np.zeros(sizes.sum())
-    square = np.zeros((mean.size if covariance else 0, n_columns))
-    for r in states.joint_leaves.regions:
-        found = states.joint_leaves.of(r).of_networks(first, first + len(nets))
-        d = found.columns.size
-        place = np.searchsorted(found.columns, tree.order[tree.begin[r] : tree.begin[r] + d])  # the region's order
-        begin = before + [net.joints.sums_begin[r] for net in nets]
-        at = begin[found.circuit, None] + found.slots[:, None] * d + np.arange(d)
-        of_leaf, cov = moments_of_leaves(found, row[found.columns], events)
-        mean[at] = of_leaf[:, place]
-        if covariance:
-            square[at, :d] = cov[:, place][:, :, place]
-    own = [slice(start, start + size) for start, size in zip(before.tolist(), sizes.tolist(), strict=True)]
-    return [(mean[part], square[part].ravel() if covariance else np.zeros(0)) for part in own]
-
-
 def moments_of_leaves(found: Any, values: np.ndarray, events: Mapping[int, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Means (n, d) and covariances (n, d, d) of leaves given points (d,) and intervals."""
     n, d = found.slots.size, values.size
@@ -395,36 +291,34 @@ def moments_of_leaves(found: Any, values: np.ndarray, events: Mapping[int, Any])
 
 
 def draw_with_events(
-    net: Any,
-    compiled: Any,
+    of_leaves: Sequence[tuple[int, JointPredictives]],
     values: np.ndarray,
-    leaves: np.ndarray,
+    part: np.ndarray,
     events: Mapping[int, Any],
     rng: np.random.Generator,
-    drawn: list[np.ndarray],
     ends: np.ndarray | None = None,
-) -> None:
+) -> np.ndarray:
     """Draw rows (n, D) in their leaves over several columns given points and intervals; NaN in other cells.
 
     Parameters
     ----------
-    leaves : (n, D) int32
-        From `predictive_kernels.draw_rows`.
-    drawn : list
-        To which the cells (n, D) are added, in the units of the data.
+    of_leaves : sequence of (int, JointPredictives)
+        All such leaves, region by region.
+    part : (n, D) int64
+        Which part of these leaves each cell has, below 0 where it has none; see `DrawCircuit`.
     ends : (2, n, D) float64, optional
         Ends of the cells that recorded values stand for, see `column_given`.
     """
-    out = np.full(values.shape, np.nan)
-    for r in np.flatnonzero(net.joints.split >= 0).tolist():
-        slot = -2 - leaves[:, net.joints.column[net.joints.column_ptr[r]]] - net.joints.slot_begin[r]
-        if not ((slot >= 0) & (slot < net.edges.top[r])).any():
+    out, first = np.full(values.shape, np.nan), 0
+    for _, found in of_leaves:
+        size = found.columns.size
+        leaf = (part[:, found.columns[0]] - first) // size
+        first += found.slots.size * size
+        at = np.flatnonzero((leaf >= 0) & (leaf < found.slots.size))
+        at = at[np.argsort(leaf[at], kind="stable")]
+        if at.size == 0:
             continue
-        found = joint_predictives(net, compiled, r)
-        own = np.flatnonzero(np.isin(slot, found.slots))
-        at = own[np.argsort(slot[own], kind="stable")]
-        parameters = found.parameters[np.searchsorted(found.slots, slot[at])]
-        places = known_in(found.columns, events)
+        parameters, places = found.parameters[leaf[at]], known_in(found.columns, events)
         rows = values[np.ix_(at, found.columns)]
         if ends is not None:
             low, high = ends[np.ix_((0, 1), at, found.columns)]
@@ -433,7 +327,7 @@ def draw_with_events(
             of_events = np.array([events[int(found.columns[j])] for j in places])
             rows = draw_in_boxes(found.family, parameters, rows, places, of_events, rng)
         out[np.ix_(at, found.columns)] = found.family.draw_missing(parameters, rows, rng)
-    drawn.append(out)
+    return out
 
 
 def draw_in_boxes(

@@ -15,7 +15,6 @@ from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.multivariate_student_t import MULTIVARIATE_STUDENT_T, predictive_leaves
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.networks.records.joint_cell_blocks import log_masses_of_rows
-from pymc_spn.networks.records.share_kernels import regions_of
 
 KEPT_BYTES = 256_000_000  # leaves beyond these are worked out at every question
 
@@ -103,6 +102,16 @@ def joint_predictives_of(nets: Sequence[Any], compiled: Any, r: int) -> JointPre
     return JointPredictives(columns, slots, at, posterior, parameters, log_ratio)
 
 
+def regions_of(structure: Any, d: int) -> np.ndarray:
+    """All regions (k,) that hold a column, in preorder."""
+    found = set()
+    for r in structure.leaf_region[structure.leaf_column == d].tolist():
+        while r >= 0:
+            found.add(r)
+            r = int(structure.parent[r])
+    return np.array(sorted(found), np.int64)
+
+
 class JointLeaves:
     """Leaves over several columns of all recorded draws, region by region; kept while there is room.
 
@@ -145,8 +154,7 @@ class JointLeaves:
         found = self._columns.get(d)
         if found is None:
             held = [r for r in regions_of(self._structure, d).tolist() if r in self.regions]
-            tops = [[self._network(s).edges.top[r] for s in range(self._n_draws)] for r in held]
-            found = JointColumn.of([self.of(r) for r in held], np.array(tops).reshape(-1, self._n_draws), d)
+            found = JointColumn.of([self.of(r) for r in held], self._n_draws, d)
             if all(r in self._kept for r in held):
                 self._columns = {**self._columns, d: found}
         return found
@@ -161,9 +169,6 @@ class JointColumn(NamedTuple):
         First leaf of each network.
     circuit : (n,) int64
         Network of each leaf.
-    slots : (n,) int64
-        Place among the slots of the network's regions with such leaves that hold the column, region by region.
-    n_slots : (S,) int64
     kind : (n,) int64
         Which of `regions` a leaf stands in.
     number : (n,) int64
@@ -174,27 +179,21 @@ class JointColumn(NamedTuple):
 
     begin: np.ndarray
     circuit: np.ndarray
-    slots: np.ndarray
-    n_slots: np.ndarray
     kind: np.ndarray
     number: np.ndarray
     regions: tuple[tuple[np.ndarray, int, Any, np.ndarray], ...]
 
     @classmethod
-    def of(cls, of_regions: Sequence[JointPredictives], tops: np.ndarray, d: int) -> "JointColumn":
-        """Of a column: leaves of the regions that hold it, and how many slots (k, S) these have in each network."""
-        n_networks = tops.shape[1]
+    def of(cls, of_regions: Sequence[JointPredictives], n_networks: int, d: int) -> "JointColumn":
+        """Of a column: the leaves of the regions that hold it."""
         regions = [(own.columns, own.columns.tolist().index(d), own.family, own.parameters) for own in of_regions]
-        before = np.zeros((len(of_regions) + 1, n_networks), np.int64)  # slots of a network before those of a region
-        before[1:] = np.cumsum(tops, axis=0)
-        each = [np.zeros((4, 0), np.int64)]  # network, slot, kind, number
+        each = [np.zeros((3, 0), np.int64)]  # network, kind, number
         for k, own in enumerate(of_regions):
-            circuit, n = own.circuit, own.slots.size
-            each.append(np.stack([circuit, own.slots + before[k, circuit], np.full(n, k), np.arange(n)]))
+            each.append(np.stack([own.circuit, np.full(own.slots.size, k), np.arange(own.slots.size)]))
         leaves = np.concatenate(each, axis=1)
         leaves = leaves[:, np.argsort(leaves[0], kind="stable")]
         begin = np.searchsorted(leaves[0], np.arange(n_networks + 1))
-        return cls(begin, leaves[0], leaves[1], before[-1], leaves[2], leaves[3], tuple(regions))
+        return cls(begin, leaves[0], leaves[1], leaves[2], tuple(regions))
 
 
 class RowsByGaps(NamedTuple):

@@ -17,9 +17,7 @@ from pymc_spn.gibbs.joint_leaves import (
     attach_joints,
     copy_row,
     detach_joints,
-    draw_missing,
     evaluate_joints,
-    is_joint_edge,
     take_joints,
 )
 from pymc_spn.gibbs.leaf_kernels import (
@@ -146,13 +144,6 @@ def is_outside(palette, d, y):
 
 
 @bare_kernel
-def log_density_of_rows(tree, palette, masses, edges, nodes, leaves, scratch, joints, y, event, event_log, out):
-    """Log predictive (M,) of coded rows (M, P), each by itself; see `evaluate_row`."""
-    for n in range(y.shape[0]):
-        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y[n], event, event_log, joints)[0]
-
-
-@bare_kernel
 def leave_one_out(
     tree,
     palette,
@@ -209,63 +200,6 @@ def leave_one_out(
         if joints is not None:
             copy_row(filled[n], joints.scratch.row)
             attach_joints(edges, joints, row)
-
-
-@bare_kernel
-def draw_rows(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, which, event, event_log, values, slots
-):
-    """Complete rows by draws from the predictive given their points and events.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    tree, palette, masses, edges, nodes, leaves, scratch, joints
-        Groups of a `Network`.
-    y : (M, P) float64
-        Coded rows, NaN in the cells to be drawn.
-    which : (K,) int64
-        Row that each draw completes; equal ones stand together.
-    event, event_log
-        As in `evaluate_row`.
-    values : (K, D) float64
-        Out: coded values drawn in the NaN cells without event (`draw_value`); other cells are not written.
-    slots : (K, D) int32
-        Out: slot of the leaf of every column; of one over several columns -2 less its number among all of these.
-    """
-    logs = False
-    for k in range(which.size):
-        row = y[which[k]]
-        if k == 0 or which[k] != which[k - 1]:
-            logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, row, event, event_log, joints)[1]
-        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs)
-        if joints is not None:
-            draw_in_joints(rng, edges, joints, scratch, values[k], slots[k])
-        for d in range(tree.leaf_region.size):
-            r = tree.leaf_region[d]
-            if scratch.new[r] == MISSING:
-                continue
-            c = palette.source[d]
-            slots[k, c] = edges.begin[r] + scratch.new[r]
-            if np.isnan(row[d]) and not event[d]:
-                values[k, c] = draw_value(rng, palette, leaves, d, slots[k, c])
-
-
-@bare_called_kernel
-def draw_in_joints(rng, edges, joints, scratch, values, slots):
-    """Draw the missing cells of a row in the leaves over several columns of its tree."""
-    for r in range(joints.split.size):
-        slot = scratch.new[r]
-        if slot < 0 or not is_joint_edge(edges, joints, r, slot):
-            continue
-        first = joints.column_ptr[r]
-        for j in range(first, joints.column_ptr[r + 1]):
-            slots[joints.column[j]] = -2 - joints.slot_begin[r] - slot
-        draw_missing(rng, edges, joints, r, slot)
-        for j in range(joints.column_ptr[r + 1] - first):
-            c = joints.column[first + j]
-            if np.isnan(joints.scratch.row[c]):
-                values[c] = joints.scratch.x[j] + joints.centre[first + j]
 
 
 @bare_called_kernel
@@ -375,3 +309,12 @@ def draw_value(rng, palette, leaves, d, slot):
     if is_of_logs(family):
         return math.exp(min(max(drawn, -LARGEST_LOG), LARGEST_LOG)) - palette.offset[d]
     return drawn
+
+
+@bare_kernel
+def draw_values(rng, palette, leaves, place, slot, wanted, values):
+    """Coded values (K, D) of the wanted cells, each from a leaf slot at a place (`draw_value`); others stay."""
+    for k in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            if wanted[k, c]:
+                values[k, c] = draw_value(rng, palette, leaves, place[k, c], slot[k, c])

@@ -1,16 +1,15 @@
 """The states of a record as networks, rebuilt and kept while memory lasts; passes over all of them."""
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from threading import RLock, local
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.gibbs.joint_leaves import build_joint_scratch
-from pymc_spn.gibbs.network import ScratchArrays, build_scratch, copied, own_bytes, tight_capacity
+from pymc_spn.gibbs.network import copied, own_bytes, tight_capacity
 from pymc_spn.gibbs.occupancy import rebuild
 from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
@@ -18,63 +17,17 @@ from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
-from pymc_spn.networks.records.draw_blocks import ALONE, DRAWS, DrawBlocks
+from pymc_spn.networks.records.draw_blocks import Asked, DrawBlocks
 from pymc_spn.networks.records.drawn_parameters import draw_parameters
-from pymc_spn.networks.records.joint_events import KnownOfDraws, joint_moments, slot_events, slot_values
 from pymc_spn.networks.records.joint_predictives import JointLeaves
-from pymc_spn.networks.records.left_out_kernels import left_out_flows, log_densities_left_out
-from pymc_spn.networks.records.moment_kernels import moments
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.run_weights import FoundOfRuns, found_of_runs
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
-from pymc_spn.numerics.threads import for_each
 
-ROWS_LEFT_OUT = 64  # of which values of leaves without each of their columns are held
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
-
-
-class ThreadScratch(local):
-    """What one thread writes into when it evaluates networks, and the shared networks with it in place.
-
-    A thread evaluates one network after the other, so all of them have the same scratch.
-    """
-
-    def __init__(self) -> None:
-        self.room = (0, 0, 0, 0, 0, 0)  # slots, sum nodes, leaves, regions, places, columns
-        self.scratch: ScratchArrays | None = None
-        self.joint_room = (0, 0, 0, 0)  # slots, regions, columns, columns of a leaf
-        self.joint_scratch: Any = None
-        self.nets: dict[int, Any] = {}
-
-    def put_in(self, net: Any) -> Any:
-        """A network of the same arrays, with scratch."""
-        needed = (
-            net.edges.weight.size,
-            net.nodes.n_data.size,
-            net.leaves.entry.size,
-            net.tree.parent.size,
-            net.palette.source.size,
-            net.palette.place_ptr.size - 1,
-        )
-        if any(need > there for need, there in zip(needed, self.room, strict=True)):
-            self.room = tuple(max(need + need // 4, there) for need, there in zip(needed, self.room, strict=True))
-            self.scratch = build_scratch(*self.room)
-        return net._replace(scratch=self.scratch, joints=self._own_joints(net.joints))
-
-    def _own_joints(self, joints: Any) -> Any:
-        """Leaves over several columns with this thread's scratch."""
-        if joints is None:
-            return None
-        shared = joints.scratch
-        needed = joints.log_scale.size, shared.shift.size, shared.row.size, shared.x.size
-        if any(need > there for need, there in zip(needed, self.joint_room, strict=True)):
-            room = zip(needed, self.joint_room, strict=True)
-            self.joint_room = tuple(max(need + need // 4, there) for need, there in room)
-            self.joint_scratch = build_joint_scratch(*self.joint_room)
-        return joints._replace(scratch=self.joint_scratch)
 
 
 class RecordedStates:
@@ -109,8 +62,7 @@ class RecordedStates:
         self._keep_nothing()
 
     def _keep_nothing(self) -> None:
-        self._scratch = ThreadScratch()
-        self.joint_leaves = JointLeaves(self._shared_network, self.n_draws, self.structure, self.compiled)
+        self.joint_leaves = JointLeaves(self.network, self.n_draws, self.structure, self.compiled)
         self.blocks = DrawBlocks(self)
         self._lock = RLock()  # for what is below
         self._builder: Sampler | None = None
@@ -198,17 +150,7 @@ class RecordedStates:
         return table
 
     def network(self, s: int) -> Any:
-        """Network of draw s with the scratch of this thread, to be evaluated and not changed."""
-        scratch = self._scratch
-        net = scratch.nets.get(s)
-        if net is None:
-            net = scratch.put_in(self._shared_network(s))
-            if s in self._kept:
-                scratch.nets[s] = net
-        return net
-
-    def _shared_network(self, s: int) -> Any:
-        """Network of draw s without scratch, kept while there is room."""
+        """Network of draw s, not to be changed and without scratch; kept while there is room."""
         net = self._kept.get(s)
         if net is not None:
             return net
@@ -249,24 +191,20 @@ class RecordedStates:
         """Slots of the top sum node that hold training rows."""
         return slice(int(net.tree.n_prior[0]), int(net.edges.top[0]))
 
-    def event_logs(self, s: int, net: Any, events: Mapping[int, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Which places of the network of draw s have a column with an event, and its log probability in leaf slots."""
-        flags, logs = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
-        if events:
-            leaves, k = self.column_leaves(s, net)
-            for d, event in events.items():
-                flags[net.palette.source == d] = True
-                logs[leaves.slots(k, d)] = leaves.log_event(k, d, event)
-        return flags, logs
-
     def leaves(self, s: int, d: int) -> Leaves:
         """All leaf slots of a column under draw s, place by place."""
-        columns, k = self.column_leaves(s, self._shared_network(s))
+        columns, k = self.column_leaves(s, self.network(s))
         return columns.leaves(k, d)
+
+    def all_leaves(self, d: int) -> tuple[Leaves, np.ndarray]:
+        """Leaves (n,) of a column under all draws, and (S + 1,) the first of each draw."""
+        each = [self.leaves(s, d) for s in range(self.n_draws)]
+        begin = np.concatenate([[0], np.cumsum([one.family.size for one in each])]).astype(np.int64)
+        return Leaves(*map(np.concatenate, zip(*each, strict=True))), begin
 
     def leaf_moments(self, s: int, d: int, event: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of each leaf of a column under draw s, given an event of it or None."""
-        columns, k = self.column_leaves(s, self._shared_network(s))
+        columns, k = self.column_leaves(s, self.network(s))
         return columns.moments(k, d, event)
 
     def column_leaves(self, s: int, net: Any) -> tuple[ColumnLeaves, int]:
@@ -277,19 +215,12 @@ class RecordedStates:
             if self._leaves is None:
                 for other in range(self.n_draws):
                     if self._bytes < KEPT_BYTES:
-                        self._shared_network(other)
+                        self.network(other)
                 kept = sorted(self._kept)  # the same order whatever was asked first
                 nets = [self._kept[other] for other in kept]
                 self._leaves = ColumnLeaves(nets, self.compiled), {other: k for k, other in enumerate(kept)}
             leaves, place = self._leaves
         return leaves, place[s]
-
-    def known_of_cells(
-        self, net: Any, cells: RoundedCells, given: tuple[np.ndarray, np.ndarray], events: Mapping[int, Any]
-    ) -> Any:
-        """`RoundedCells.known` of rows together with events, whose `event_logs` in the network are given."""
-        of_slots = slot_events(net, self.compiled, cells.middles, events) if self.has_joints and events else None
-        return cells.known(net, given, of_slots)
 
     @property
     def cell_tolerance(self) -> float:
@@ -305,21 +236,6 @@ class RecordedStates:
     def coded_rows(self, values: np.ndarray) -> np.ndarray:
         """Rows (M, D) in the sampler's units, a column for each place (M, P)."""
         return place_columns(self.structure, self.schema.code(values))
-
-    def rows_with_events(
-        self, net: Any, values: np.ndarray, events: dict[int, Any], s: int | None = None
-    ) -> np.ndarray:
-        """`coded_rows`, behind them what intervals of columns in leaves over several make of these in a network.
-
-        If this is that of draw ``s``, its leaves need not be worked out.
-        """
-        coded = self.coded_rows(values)
-        of_slots, _ = slot_values(net, self.compiled, values, events, self._leaves_of_draw(s))
-        return np.ascontiguousarray(np.concatenate([coded, of_slots], axis=1)) if of_slots.size else coded
-
-    def _leaves_of_draw(self, s: int | None) -> Any:
-        """A function that gives the leaves over the columns of a region under a draw."""
-        return None if s is None else (lambda r: self.joint_leaves.of(r).of_networks(s, s + 1))
 
     def log_jacobian(self, values: np.ndarray) -> np.ndarray:
         """Log density (M,) of the coding of each row's points."""
@@ -339,54 +255,16 @@ class RecordedStates:
 
         With ``cells`` of the same rows, a value of a rounded column counts by log(mass / width).
         """
-        out = self.blocks.log_densities(values, events, cells)
-        jacobian = self.log_jacobian(values) if cells is None else cells.log_jacobians.sum(axis=1)
-        out += jacobian
-
-        def ask(s: int) -> None:
-            which = np.flatnonzero(np.isnan(out[s]))
-            net = self.network(s)
-            given = self.event_logs(s, net, events)
-            if cells is not None:
-                own = cells.of_rows(which)
-                out[s, which] = own.log_densities(net, self.known_of_cells(net, own, given, events))
-                return
-            found = np.empty(which.size)
-            coded = self.rows_with_events(net, values[which], events, s)
-            predictive_kernels.log_density_of_rows(*net, coded, *given, found)
-            out[s, which] = found + jacobian[which]
-
-        asked = np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
-        for_each(ask, asked, len(asked) * len(values) > ALONE)
+        out = self.blocks.log_densities(Asked(values, events, cells))
+        out += self.log_jacobian(values) if cells is None else cells.log_jacobians.sum(axis=1)
         return out
 
     def log_densities_left_out(
         self, values: np.ndarray, events: dict[int, Any], cells: RoundedCells | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """As `log_densities`, and (S, M, D) without what is known of each column, event or point."""
-        out, without = self.blocks.log_densities_left_out(values, events, cells)
+        out, without = self.blocks.log_densities_left_out(Asked(values, events, cells))
         own = self.schema.log_jacobians(values) if cells is None else cells.log_jacobians
-        middles, widths = (values, None) if cells is None else (cells.middles, cells.widths)
-
-        def ask(s: int) -> None:
-            net, left = self.network(s), np.flatnonzero(np.isnan(out[s]))
-            given = self.event_logs(s, net, events)
-            for which in np.array_split(left, -(-left.size // ROWS_LEFT_OUT)):
-                found, rest = np.empty(which.size), np.empty((which.size, values.shape[1]))
-                width = None if widths is None else widths[which]
-                of_slots, of_joints = slot_values(
-                    net, self.compiled, middles[which], events, self._leaves_of_draw(s), True, width
-                )
-                if cells is None:
-                    coded = np.ascontiguousarray(np.concatenate([self.coded_rows(values[which]), of_slots], axis=1))
-                    log_densities_left_out(*net, coded, *given, left_out_flows(net), of_joints, found, rest)
-                else:
-                    own_cells = cells.of_rows(which)
-                    own_cells.log_densities_left_out(net, own_cells.known(net, given), of_joints, found, rest)
-                out[s, which], without[s, which] = found, rest
-
-        asked = np.flatnonzero(np.isnan(out).any(axis=1)).tolist()
-        for_each(ask, asked, len(asked) * len(values) > ALONE)
         out += own.sum(axis=1)
         without += own @ (1.0 - np.eye(own.shape[1]))
         return out, without
@@ -431,43 +309,18 @@ class RecordedStates:
 
         Ordinal columns count by their numbers, not their codes.
         """
-        n_columns = len(self.structure.columns)
-        means = np.empty((self.n_draws, n_columns))
-        covariances = np.empty((self.n_draws, n_columns, n_columns) if covariance else (self.n_draws, 0, 0))
-        tree, known = self.structure, KnownOfDraws(self, row, events)
-        position, of_several = tree.positions_in_parent(), []
-        for s in range(self.n_draws):
-            net = self.network(s)
-            if s % DRAWS == 0:
-                some = [self._shared_network(other) for other in range(s, min(s + DRAWS, self.n_draws))]
-                of_several = joint_moments(self, s, some, row, events, covariance)
-            given, coded = self.event_logs(s, net, events), known.coded(s, net)[0]
-            logs = predictive_kernels.evaluate_row(*net.of_columns, coded, *given, net.joints)[1]
-            leaf_mean, leaf_variance = np.zeros(net.leaves.entry.size), np.zeros(net.leaves.entry.size)
-            leaves, k = self.column_leaves(s, net)
-            for d in wanted:
-                at = leaves.slots(k, d)
-                if not np.isnan(row[d]):
-                    leaf_mean[at] = row[d]
-                else:
-                    leaf_mean[at], leaf_variance[at] = leaves.moments(k, d, events.get(d))
-                leaf_mean[at] += self.schema.columns[d].origin
-            means[s], covariances[s] = moments(
-                net.tree,
-                net.palette,
-                net.masses,
-                net.edges,
-                net.nodes,
-                net.scratch,
-                net.joints,
-                tree.begin,
-                tree.size,
-                tree.order,
-                position,
-                logs,
-                leaf_mean,
-                leaf_variance,
-                *of_several[s % DRAWS],
-                covariance,
-            )
+        origin = np.array([column.origin for column in self.schema.columns], np.float64)
+        counted = np.isin(np.arange(row.size), list(wanted))
+
+        def leaf_moments(s: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+            mean, variance = self.leaf_moments(s, d, events.get(d))
+            return mean + origin[d], variance
+
+        means, covariances = self.blocks.moments(Asked(row[None], events), counted, leaf_moments, covariance)
+        known = counted & ~np.isnan(row)
+        means[:, known] = (row + origin)[known]
+        means[:, ~counted] = 0.0
+        if covariance:
+            covariances[:, ~counted] = 0.0
+            covariances[:, :, ~counted] = 0.0
         return means, covariances

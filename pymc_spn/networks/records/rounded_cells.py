@@ -22,11 +22,9 @@ from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records.joint_cells import weigh_joint_cells
-from pymc_spn.networks.records.left_out_kernels import leave_out_cells, left_out_flows
-from pymc_spn.networks.records.predictive_kernels import draw_rows, evaluate_row
-from pymc_spn.networks.records.share_kernels import column_shares
+from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 TOLERANCE = 1e-9  # relative, of the mass of a cell
@@ -150,93 +148,6 @@ def log_density_of_cells(
                 forget_inverses(edges, joints, row, known)
 
 
-@kernel
-def shares_of_cells(
-    tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, known, regions, log_density, out, several
-):
-    """As `column_shares`, of rows with cells."""
-    for n in range(log_density.size):
-        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
-        found = log_density[n : n + 1]
-        column_shares(
-            tree,
-            palette,
-            masses,
-            edges,
-            nodes,
-            leaves,
-            scratch,
-            joints,
-            known.row,
-            known.event,
-            known.event_log,
-            regions,
-            found,
-            out[n : n + 1],
-            several[n : n + 1],
-        )
-
-
-@bare_kernel
-def draw_rows_of_cells(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, which, first, known, values, slots
-):
-    """As `draw_rows`, of rows with cells; nothing is drawn within them. ``first`` (K,) are zeros.
-
-    In leaves over several columns nothing that is drawn is given the cells, see `joint_events.draw_with_events`.
-    """
-    start = 0
-    while start < which.size:
-        n = which[start]
-        stop = start + 1
-        while stop < which.size and which[stop] == n:
-            stop += 1
-        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
-        draw_rows(
-            rng,
-            tree,
-            palette,
-            masses,
-            edges,
-            nodes,
-            leaves,
-            scratch,
-            joints,
-            known.row,
-            first[start:stop],
-            known.event,
-            known.event_log,
-            values[start:stop],
-            slots[start:stop],
-        )
-        start = stop
-
-
-@bare_kernel
-def leave_out_cells_of_rows(
-    tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, known, flows, of_joints, out, without
-):
-    """As `log_densities_left_out`, of rows with cells."""
-    for n in range(out.size):
-        weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
-        out[n] = leave_out_cells(
-            tree,
-            palette,
-            masses,
-            edges,
-            nodes,
-            leaves,
-            scratch,
-            joints,
-            known.row[0],
-            known.event,
-            known.event_log,
-            flows,
-            of_joints[n],
-            without[n],
-        )
-
-
 class RoundedCells:
     """Cells of a table's rounded columns, in the sampler's units.
 
@@ -315,31 +226,6 @@ class RoundedCells:
         share = (sampler.coded[:, first] - self.low) / (self.high - self.low)
         return np.nan_to_num(np.floor(share * LATTICE)).astype(np.uint16)
 
-    def shares(
-        self,
-        net: Any,
-        known: "KnownEvents",
-        regions: np.ndarray,
-        log: np.ndarray,
-        out: np.ndarray,
-        several: np.ndarray,
-    ) -> None:
-        """`column_shares` of the rows, together with events."""
-        shares_of_cells(*net, self.arrays(), known, regions, log, out, several)
-
-    def draw(
-        self,
-        rng: np.random.Generator,
-        net: Any,
-        which: np.ndarray,
-        known: "KnownEvents",
-        values: np.ndarray,
-        leaves: np.ndarray,
-    ) -> None:
-        """`draw_rows` that complete the rows, together with events."""
-        first = np.zeros_like(which)
-        draw_rows_of_cells(rng, *net, self.arrays(), which, first, known, values, leaves)
-
     def log_densities(self, net: Any, known: "KnownEvents", held: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
         """Log density (N,) of the rows under a network, of cells mass over width, together with events.
 
@@ -349,12 +235,6 @@ class RoundedCells:
         nothing, out = np.zeros((0, 0), np.int32), np.empty(len(self.seen))
         log_density_of_cells(*net, *(held or (self.seen, self.seen, nothing, nothing)), self.arrays(), known, out)
         return out + self.log_jacobians.sum(axis=1)
-
-    def log_densities_left_out(
-        self, net: Any, known: "KnownEvents", of_joints: np.ndarray, out: np.ndarray, without: np.ndarray
-    ) -> None:
-        """`left_out_kernels.log_densities_left_out` of the rows, together with events; both without the Jacobians."""
-        leave_out_cells_of_rows(*net, self.arrays(), known, left_out_flows(net), of_joints, out, without)
 
     def arrays(self) -> CellArrays:
         """For kernels."""
