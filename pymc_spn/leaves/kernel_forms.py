@@ -11,6 +11,7 @@ from pymc_spn.numerics.elementary import fast_log1p
 from pymc_spn.numerics.kernel_options import inner_kernel
 
 IMPOSSIBLE = -1e300
+LARGEST_SQUARE = 1e307  # of standardised values
 HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 # forms
@@ -36,7 +37,7 @@ def linear(lead, a, b, c, table, u):
 
 def student(lead, a, b, c, table, u):
     t = (u - a) * b
-    return lead - c * fast_log1p(t * t) if abs(t) < 1e150 else IMPOSSIBLE
+    return lead - c * fast_log1p(t * t) if t * t < LARGEST_SQUARE else IMPOSSIBLE
 
 
 # parameters that are those of leaves

@@ -188,11 +188,10 @@ def test_questions_that_are_refused(ask, message):
         ask(posterior_of("missing"), df)
 
 
-@pytest.mark.parametrize("far", [-1.0, -1e300])
-def test_an_impossible_row_has_no_answer_and_the_others_have_theirs(far):
+def test_a_row_too_far_out_has_no_answer_and_the_others_have_theirs():
     """One such cell failed the whole batch."""
     post = posterior_of("missing")
-    df = pd.DataFrame({"x0": [1.0, far, np.nan], "x1": [0, 1, None], "x2": [1, 2, None]}, index=["a", "b", "c"])
+    df = pd.DataFrame({"x0": [1.0, 5e307, np.nan], "x1": [0, 1, None], "x2": [1, 2, None]}, index=["a", "b", "c"])
     df = df.astype({"x1": "Int64"})
     good = df.loc[["a", "c"]]
     questions = {
@@ -206,7 +205,7 @@ def test_an_impossible_row_has_no_answer_and_the_others_have_theirs(far):
     }
     assert post.log_density(df)[1] == -np.inf
     for name, ask in questions.items():
-        with pytest.warns(UserWarning, match=r"zero under every draw in 1 of 3 rows: 'b' .*column 'x0' is -"):
+        with pytest.warns(UserWarning, match=r"zero under every draw in 1 of 3 rows: 'b' .*column 'x0' is .*e\+"):
             found = ask(df)
         assert pd.isna(found.sel(row="b").values).all(), name
         expected = ask(good)  # warns of nothing
@@ -215,4 +214,4 @@ def test_an_impossible_row_has_no_answer_and_the_others_have_theirs(far):
     gaps = df.assign(x2=None)
     with pytest.warns(UserWarning, match=r"1 of 3 rows: 'b' .*Their gaps are not filled in"):
         first, second = post.impute(gaps, n=2, random_seed=1)
-    assert first["x2"].isna().tolist() == [False, True, False] and second.loc["b", "x0"] == far
+    assert first["x2"].isna().tolist() == [False, True, False] and second.loc["b", "x0"] == 5e307

@@ -61,7 +61,7 @@ def table(n=405):
 
 def of_table():
     frame = table()
-    with pm.Model() as model:
+    with pm.Model():
         ps.SPN("x", observed=frame)
         idata = pm.sample(300, tune=500, chains=2, random_seed=1, **QUIET, spn={"record_every": 1})
     post = ps.SPNPosterior.from_idata(idata, max_draws=None)
@@ -83,16 +83,16 @@ def of_table():
         "stacked": lambda: post.stacked(),
         "posterior_predictive": lambda: post.marginal(["x0"]).posterior_predictive(random_seed=1),
     }
-    circuits = post._law.states.blocks
-    n_leaves = [int(circuits.circuit(s).layout.leaf_column.size) for s in range(post._law.n_circuits)]
-    return {"leaves of a draw": float(np.mean(n_leaves))} | {q: seconds(ask) for q, ask in questions.items()}
+    states = post._law.states
+    n_leaves = sum(states.leaves(s, d).family.size for s in range(states.n_draws) for d in range(frame.shape[1]))
+    return {"leaves of a draw": n_leaves / states.n_draws} | {q: seconds(ask) for q, ask in questions.items()}
 
 
 def of_wide_leaves():
     rng = np.random.default_rng(3)
     factors = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 80))
     frame = pd.DataFrame(factors + rng.normal(size=factors.shape), columns=[f"x{d}" for d in range(80)])
-    with pm.Model() as model:
+    with pm.Model():
         ps.SPN("x", observed=frame)
         idata = pm.sample(20, tune=40, chains=2, random_seed=1, **QUIET, spn={"record_every": 1})
     post = ps.SPNPosterior.from_idata(idata, max_draws=None)

@@ -168,6 +168,7 @@ def posterior():
 def test_answers_that_last_count_their_steps(question, bars, monkeypatch):
     post, ask = posterior(), ANSWERS[question]
     monkeypatch.setattr(draw_blocks, "ROWS", 2)  # of a piece: few rows are several pieces
+    monkeypatch.setattr(progress_bars, "PATIENCE", 60.0)
     silent = ask(post, progressbar=False)
     assert not bars
     np.testing.assert_array_equal(ask(post), silent)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM
 from pymc_spn.circuits.evaluation.leaf_forms import form_at, leaf_coefficients, read_values
-from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, POWER, QUADRATIC, STUDENT, TABLE
+from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LARGEST_SQUARE, LINEAR, POWER, QUADRATIC, STUDENT, TABLE
 from pymc_spn.numerics.elementary import exp_or_zero, fast_exp, fast_log
 from pymc_spn.numerics.kernel_options import (
     bare_called_kernel,
@@ -329,7 +329,7 @@ def leaf_logs(layout, leaves, coefficients, table, u, base, present, out):
                     log = sub(splat(lead), square)
                 else:
                     log = sub(splat(lead), mul(splat(c * LOG_2), log2_of_1_plus(square)))
-                    log = choose(square, splat(1e300), log, splat(IMPOSSIBLE))
+                    log = choose(square, splat(LARGEST_SQUARE), log, splat(IMPOSSIBLE))
                 store(row, g, add(mul(load(present[j], g), log), load(base[j], g)))
         elif form == TABLE:
             own = table[int(a) :]
@@ -436,10 +436,11 @@ def draw_leaves(rng, layout, log_weights, weight, coefficients, table, values, b
     at = make_block(layout, weight, coefficients, table, block)
     stack = np.empty(layout.kind.size, np.int64)
     is_prior = False  # what the nodes hold
+    has_events = np.any(coefficients[4] != 0.0)
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
         is_linear = True
-        if not is_blank(values, first, n):
+        if has_events or not is_blank(values, first, n):
             is_linear, is_prior = values_of_block(layout, log_weights, at, values, first), False
         elif not is_prior:
             at.nodes[:] = 1.0

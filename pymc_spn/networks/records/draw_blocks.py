@@ -200,7 +200,7 @@ class DrawBlocks:
             out = np.empty(piece.rows.stop - piece.rows.start)
             draw_leaves(rng, *piece.inputs, block_of(piece), leaf[piece.rows], out)
 
-        self.ask(ask, asked, draws=range(s, s + 1))
+        self.ask(ask, asked, draws=range(s, s + 1), in_turn=True)
         return leaf
 
     def moments(
@@ -275,9 +275,14 @@ class DrawBlocks:
         return np.concatenate(means)[:, None], np.concatenate(pairs), np.concatenate(covs)[:, None]
 
     def ask(
-        self, ask: Callable[[Piece], None], asked: Asked, left_out: bool = False, draws: range | None = None
+        self,
+        ask: Callable[[Piece], None],
+        asked: Asked,
+        left_out: bool = False,
+        draws: range | None = None,
+        in_turn: bool = False,
     ) -> None:
-        """Ask all pieces, by default of all draws.
+        """Ask all pieces, by default of all draws; all rows ``in_turn`` if the order counts.
 
         Leaves over several columns are known without each of their columns if they are to be ``left_out``, without
         events of them.
@@ -288,6 +293,7 @@ class DrawBlocks:
         coded = states.schema.code(values) if asked.cells is None else asked.cells.coded
         palette = states.network(draws.start).palette
         groups = [range(i, min(i + DRAWS, draws.stop)) for i in range(draws.start, draws.stop, DRAWS)]
+        size = max(n_rows, 1) if in_turn else size
         parts = [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
         def pieces() -> Iterator[tuple[range, slice, KnownRows]]:
@@ -305,6 +311,10 @@ class DrawBlocks:
                 ask(self._piece(s, rows, known, asked.events, logs[s - group.start], without[s - group.start]))
 
         n_leaves = len(draws) * states.structure.leaf_region.size * n_rows
+        if in_turn:
+            for piece in pieces():
+                ask_group(piece)
+            return
         current_bar().expect(len(groups) * len(parts))
         for_each(ask_group, pieces(), n_leaves > ALONE)
 

@@ -181,7 +181,7 @@ def fill_table(tree, palette, edges, leaves, by_table, is_cell, value_ptr, low, 
 def circuit_of(net: Any, joints: Sequence[tuple[int, Any]] = ()) -> DrawCircuit:
     """Circuit of a network, with its regions that have leaves over several columns and these (`JointPredictives`).
 
-    Nodes are numbered region by region from the root down: sum nodes, that of the unoccupied, products. Leaves are last.
+    Nodes are numbered by regions from the root down: sum nodes, that of the unoccupied, products. Leaves are last.
     """
     tree, palette, masses, edges, nodes = net.tree, net.palette, net.masses, net.edges, net.nodes
     n_regions, n_columns = tree.parent.size, palette.place_ptr.size - 1
