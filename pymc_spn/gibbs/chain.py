@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
-from pymc_spn.gibbs.chain_runs import ChainRuns, kinds_of_runs, n_runs_of
+from pymc_spn.gibbs.chain_runs import ChainRuns, kinds_of_runs, number_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.joint_scales import update_joint_scales
@@ -38,7 +38,7 @@ class Chain:
         self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
         self.explicit = None
         self.is_settled = False  # whether the columns whose exact values are integrated stay as they are
-        self.runs = self.kinds = None  # if the chain has several
+        self.runs = None  # if they are of several kinds
         if kernel != "exact" and self._sampler.net.joints is not None:
             raise ValueError(
                 f'kernel must be "exact" where leaves are over several columns, got "{kernel}"; '
@@ -62,15 +62,15 @@ class Chain:
         ``tune`` and ``draws`` are the numbers of sweeps before the first draw that counts and from there. Chains that
         start from k-means and have leaves over several columns are divided into several runs (`chain_runs`).
         """
-        n_runs = n_runs_of(tune, draws)
-        has_runs = self.schema.start == "kmeans" and self.sampler.net.joints is not None and n_runs > 1
-        self.runs = ChainRuns(n_runs, tune, draws, hyperparameters) if has_runs else None
-        self.kinds = kinds_of_runs(self.schema, self.values) if has_runs else None
+        self.runs = None
+        if draws > 0 and self.schema.start == "kmeans" and self.sampler.net.joints is not None:
+            kinds = kinds_of_runs(self.schema, self.values)
+            self.runs = ChainRuns(kinds, number_of(rng), tune, draws, hyperparameters)
         self.begin(rng, hyperparameters)
 
     def start_at(self, rng, hyperparameters, digits):
         """Install hyperparameters and digits (n, R) of the first rows; place the others by their conditionals."""
-        self.runs = self.kinds = None
+        self.runs = None
         self._forget(hyperparameters)
         self._sampler.seat(rng, digits)
         self.set_digits(self._sampler.digits())
@@ -84,22 +84,18 @@ class Chain:
         self.is_settled = False
         self.set_hyperparameters(hyperparameters)
 
-    def begin(self, rng, hyperparameters, run=0):
-        """One start; runs take turns in where leaves over several columns are open (`chain_runs.kinds_of_runs`)."""
+    def begin(self, rng, hyperparameters):
+        """One start, of the present run where there are several."""
         self._forget(hyperparameters)
         if self.schema.start == "kmeans":
             coded = self.schema.code(self.values)
-            self.open_joints(run)
+            if self.runs is not None:
+                self.sampler.open_joints(self.runs.is_open)
             is_open = self.sampler.net.joints is None or self.sampler.net.joints.is_open
             self.set_digits(kmeans_digits(self.schema.structure, self.schema.compiled, coded, rng, is_open))
         else:
             self.sampler.draw_prior(rng)
             self.set_digits(self.sampler.digits())
-
-    def open_joints(self, run):
-        """Open those leaves over several columns that a run has, where chains are made of several."""
-        if self.sampler.net.joints is not None and self.kinds is not None:
-            self.sampler.open_joints(self.kinds[run % len(self.kinds)])
 
     def set_digits(self, digits):
         """Install assignments."""

@@ -223,7 +223,7 @@ class SPNPosterior(TrainingRowSimilarity):
         found = self._states.found_of_runs
         if (found is None or not found.mixing.is_known) and self._mixing is not None:
             self._mixing.warn(self.name)
-        if found is None or (found.mixing.has_met and not found.kinds.any()):
+        if found is None or (found.mixing.has_met and not np.ptp(found.kinds)):
             return self
         post, so = self, ""
         if asked == "auto":
@@ -305,9 +305,10 @@ class SPNPosterior(TrainingRowSimilarity):
         1.0
         """
         record, chosen = self._states.record, relative_weights(self._first.chosen) / self._states.n_draws
-        shares = np.full((len(record.chains), int(record.runs.max()) + 1), np.nan)
+        first = record.runs.min(axis=1)
+        shares = np.full((len(record.chains), int((record.runs - first[:, None]).max()) + 1), np.nan)
         for (k, run), own in members(record.runs).items():
-            shares[k, run] = chosen[own].sum()
+            shares[k, run - first[k]] = chosen[own].sum()
         why = "the error of these weights is not known" if np.any(self._first.chosen) else "equal by definition"
         coords = {"chain": record.chains, "run": np.arange(shares.shape[1])}
         return self._labelled("run_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")

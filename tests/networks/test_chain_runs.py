@@ -80,7 +80,7 @@ def test_draws_go_on_from_each_run_in_turn(sweeps):
         assert_array_equal(np.exp(point[name]), step.chain.sampler.hyperparameters[i])
 
 
-def has_runs(tune=2 * FEWEST_SWEEPS, **spn):
+def has_kinds(tune=2 * FEWEST_SWEEPS, **spn):
     if spn.get("leaf_scale") == "modelled":
         with pm.Model() as model:
             ps.SPN("x", observed=table(), leaf_scale=pm.HalfNormal("scale", 1.0))
@@ -94,13 +94,18 @@ def has_runs(tune=2 * FEWEST_SWEEPS, **spn):
     return step.chain.runs is not None
 
 
-def test_runs_take_turns_in_leaves_over_several_columns():
-    """A column of few values stands beside two smooth ones: leaves of these, of all three, of none."""
+def clumped_table():
+    """A column of few values beside two smooth ones."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2)) @ [[1.0, 0.8, 0.0], [0.0, 0.6, 1.0]] + 5.0
     x[:, 2] = x[rng.integers(0, 12, 200), 2] + rng.normal(0.0, 1e-3, 200)
+    return pd.DataFrame(x, columns=["a", "b", "c"])
+
+
+def test_runs_take_turns_in_leaves_over_several_columns():
+    """Leaves of all three columns, of the smooth ones, of none."""
     with pm.Model() as model:
-        ps.SPN("x", observed=pd.DataFrame(x, columns=["a", "b", "c"]))
+        ps.SPN("x", observed=clumped_table())
         step = ps.steps.TopDownSPNStep(rng=0)
     step.setup_chain(0, 3 * FEWEST_SWEEPS, 9)
     point, held, recorded, is_open = model.initial_point(0), [], [], []
@@ -116,16 +121,33 @@ def test_runs_take_turns_in_leaves_over_several_columns():
             is_open.append({sampler.structure.scope(r) for r in np.flatnonzero(joints.is_open & (joints.split >= 0))})
     smooth = next(r for r in range(sampler.structure.n_regions) if set(sampler.structure.scope(r)) == {"a", "b"})
     assert recorded == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert held[:3] == [{smooth}] * 3 and held[6:] == [set()] * 3
-    assert {len(columns) for columns in is_open[0]} == {2} and {"c"} <= set().union(*is_open[3])
+    assert held[3:] == [{smooth}] * 3 + [set()] * 3
+    assert {len(columns) for columns in is_open[3]} == {2} and {"c"} <= set().union(*is_open[0])
 
 
-def test_when_there_are_runs():
-    assert has_runs()
-    assert not has_runs(tune=FEWEST_SWEEPS)
-    assert not has_runs(start="prior")
-    assert not has_runs(joint_leaves=None)
-    assert not has_runs(leaf_scale="modelled")  # it belongs to the point that other steps move
+@pytest.mark.parametrize(
+    "tune, runs", [(8, [[0], [1], [2], [0]]), (2 * FEWEST_SWEEPS, [[0, 1], [1, 2], [2, 3], [0, 1]])]
+)
+def test_each_chain_begins_with_another_kind(tune, runs):
+    """So that short chains have all kinds together; weights are by the place of a run in its chain."""
+    with pm.Model():
+        ps.SPN("x", observed=clumped_table())
+        idata = pm.sample(
+            8, tune=tune, chains=4, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
+        )
+    assert [list(np.unique(own)) for own in idata.sample_stats["x_run"].values] == runs
+    post = ps.SPNPosterior.from_idata(idata)
+    found = post._states.found_of_runs
+    assert_array_equal(found.kinds, np.concatenate(runs) % 3)
+    assert found.units == ("chains" if tune == 8 else "runs")
+    assert post.run_weights.shape == (4, len(runs[0])) and post.run_weights.values.sum() == pytest.approx(1.0)
+
+
+def test_when_runs_are_of_kinds():
+    assert has_kinds() and has_kinds(tune=FEWEST_SWEEPS)
+    assert not has_kinds(start="prior")
+    assert not has_kinds(joint_leaves=None)
+    assert not has_kinds(leaf_scale="modelled")  # it belongs to the point that other steps move
 
 
 def test_chains_through_pm_sample_are_reproducible():

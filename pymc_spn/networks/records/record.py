@@ -228,7 +228,7 @@ class Record:
     @property
     def units(self) -> str:
         """What the draws are parts of, by name."""
-        return "runs" if self.runs.any() else "chains"
+        return "runs" if np.ptp(self.runs, axis=1).any() else "chains"
 
 
 def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:

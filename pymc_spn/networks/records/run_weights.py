@@ -59,9 +59,10 @@ class FoundOfRuns:
 
     @cached_property
     def heaviest(self) -> np.ndarray:
-        """(K,) bool, the runs of the kind that counts most."""
+        """(K,) bool, the runs of the kind that counts most; all where it has one, which says nothing of meeting."""
         shares = np.bincount(self.kinds, self.weights_of(self.kinds))
-        return self.kinds == np.argmax(shares)
+        found = self.kinds == np.argmax(shares)
+        return found if found.sum() > 1 else found | True
 
     @cached_property
     def mixing(self) -> Mixing:
