@@ -16,7 +16,7 @@ from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.tables.resolution import are_clumped
 
 MOST_RUNS = 4
-FEWEST_SWEEPS = 125  # of the tuning of a run: after fewer it still is on its way
+FEWEST_SWEEPS = 250  # of the tuning of a run: after fewer it still is on its way, and other chains have other kinds
 
 
 def kinds_of_runs(schema: Any, values: np.ndarray) -> list[np.ndarray]:

@@ -64,7 +64,7 @@ class TopDownSPNStep(OwnerStep):
         Variables of `SPN`; all of them by default.
     kernel : {"exact", "published"}
         ``exact``: collapsed Gibbs, no rejection. If leaves are over several columns, it divides a chain into up to
-        four runs. There is one run for each 125 sweeps of tuning, each from a k-means start of its own. There are as
+        four runs. There is one run for each 250 sweeps of tuning, each from a k-means start of its own. There are as
         many blocks of draws, and each goes on from one of the runs. There is one run if ``start`` is not "kmeans",
         cells are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model.
         ``published``: Algorithm 1 of the paper with a state at every sum node.
