@@ -53,7 +53,7 @@ def test_a_state_comes_back():
 
 @pytest.mark.parametrize("sweeps", [1, 2])
 def test_draws_go_on_from_each_run_in_turn(sweeps):
-    tune, draws = (2 * FEWEST_SWEEPS + 10) // sweeps, 10  # two runs, of whole draws each
+    tune, draws = (2 * FEWEST_SWEEPS + 20) // sweeps, 10  # two runs, of whole draws each
     step, point = step_of(tune, draws, sweeps=sweeps)
     ends = []
     for n in range(tune):
