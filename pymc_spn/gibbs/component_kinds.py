@@ -17,14 +17,15 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel
 TOGETHER, APART = 1, 2  # seatings of the two rows
 IDLE, WEIGH, REPLAY = 0, 1, 2  # phases of a move
 HELD = 0.5  # probability that all rows of a new node are held together in one child
-PHASE, LEFT, TOP, NODE, ROWS, TRY, NEXT = range(7)
+TAKE, SEAT = 0, 1  # steps of a seating: all rows are taken out, and then seated one after the other
+PHASE, LEFT, TOP, NODE, ROWS, TRY, NEXT, STEP = range(8)
 
 
 @array_group
 class Move(NamedTuple):
     """A move that is under way, of at most L rows: the present seating and the proposed one."""
 
-    at: np.ndarray  # (7,) the numbers above
+    at: np.ndarray  # (8,) the numbers above
     n_kinds: np.ndarray  # (R,) of new children
     regions: np.ndarray  # whose sum nodes have children that move
     budget: np.ndarray  # (1,) rows: a move of more is made with the probability budget / rows
@@ -40,6 +41,7 @@ class Move(NamedTuple):
     slot: np.ndarray  # (2, R) its slot, -1 before its first row
     value: np.ndarray  # (R,)
     offer: np.ndarray  # (2,) log mass and value of each child for the current row
+    child: np.ndarray  # (1,) to which of them it goes
     part: np.ndarray  # (R,) slots of the current row below the region
     observed: np.ndarray  # (P,) its cells there
 
@@ -52,7 +54,7 @@ def build_move(tree, joints, slots, coded, table, largest, budget):
     n_rows = min(len(slots), largest)
     seats = 2, n_rows, slots.shape[1]
     return Move(
-        at=np.zeros(7, np.int64),
+        at=np.zeros(8, np.int64),
         n_kinds=tree.n_prior - (~joints.is_open & (joints.split >= 0)),  # a leaf over all columns is the last kind
         regions=np.flatnonzero((tree.n_prior > 0) & (tree.column < 0)),
         budget=np.full(1, float(budget)),
@@ -68,6 +70,7 @@ def build_move(tree, joints, slots, coded, table, largest, budget):
         slot=np.zeros((2, slots.shape[1]), slots.dtype),
         value=np.zeros(slots.shape[1]),
         offer=np.zeros(2),
+        child=np.zeros(1, np.int64),
         part=np.zeros(slots.shape[1], slots.dtype),
         observed=np.zeros(coded.shape[1]),
     )

@@ -22,6 +22,9 @@ from pymc_spn.gibbs.component_kinds import (
     PHASE,
     REPLAY,
     ROWS,
+    SEAT,
+    STEP,
+    TAKE,
     TOGETHER,
     TOP,
     TRY,
@@ -30,19 +33,10 @@ from pymc_spn.gibbs.component_kinds import (
     is_below,
     log_of_seating,
 )
-from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs, log_add
-from pymc_spn.gibbs.joint_leaves import (
-    attach_joints,
-    complete_row,
-    copy_row,
-    detach_joints,
-    evaluate_joints,
-)
-from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
-from pymc_spn.gibbs.occupancy import MISSING, attach, detach, mark_missing, new_edge
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
-
-LOG_SAFE = math.log(SAFE)
+from pymc_spn.gibbs.exact import draw_subtree, log_add
+from pymc_spn.gibbs.joint_leaves import copy_row
+from pymc_spn.gibbs.occupancy import MISSING, new_edge
+from pymc_spn.numerics.kernel_options import bare_called_kernel
 
 
 @bare_called_kernel
@@ -96,55 +90,72 @@ def part_of_row(tree, palette, row, top, y, part, observed):
 
 
 @bare_called_kernel
-def begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move):
-    """Take the rows of a move out of what is below its region, to seat them again from the first on."""
+def begin_seating(tree, edges, move, phase, seating):
+    """Begin a seating: all rows of a move are to be taken out of what is below its region, and seated again."""
     top = move.at[TOP]
-    for t in range(move.at[ROWS]):
-        n = move.rows[t]
-        part_of_row(tree, palette, slots[n], top, y[n], move.part, move.observed)
-        copy_row(filled[n], joints.scratch.row)
-        detach_joints(edges, joints, move.part)
-        detach(tree, palette, edges, nodes, leaves, scratch, y[n], move.part)
-    move.at[NEXT] = 0
+    move.at[PHASE], move.at[TRY], move.at[STEP], move.at[NEXT] = phase, seating, TAKE, -1
     move.slot[:] = -1
-    if move.at[PHASE] == WEIGH and move.at[TRY] > 0:
-        move.log_w[move.at[TRY]] = 0.0
     for r in range(top, tree.subtree_end[top]):
         move.number[edges.begin[r] : edges.begin[r] + edges.capacity[r]] = -1
 
 
 @bare_called_kernel
-def evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints, move, k, t):
-    """Logs of what the two children of a move offer the current row, in ``offer``; returns whether values are logs."""
-    mark_missing(tree, scratch, move.observed)
-    shift = evaluate_leaves(tree, palette, edges, leaves, scratch, move.observed)
-    shift += evaluate_joints(tree, palette, edges, joints, scratch, move.observed)
-    evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, move.at[TOP])
-    offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, False, shift)
-    logs = not max(move.offer[0], move.offer[1]) - shift > LOG_SAFE
-    if logs:
-        evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, move.at[TOP])
-        offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, True, 0.0)
-    return logs
+def next_row(rng, tree, palette, edges, nodes, leaves, filled, slots, move):
+    """The next row that is to be taken out or seated, by the moves that are left of a sweep; -1 after the last one.
+
+    First the present seating is weighed, then one that is drawn. If this one is not accepted, the first is put back.
+    """
+    at = move.at
+    while True:
+        if at[PHASE] == IDLE:
+            if at[LEFT] == 0:
+                return -1
+            at[LEFT] -= 1
+            if choose_rows(rng, edges, slots, move):
+                for t in range(at[ROWS]):
+                    copy_row(filled[move.rows[t]], move.cells[0, t])
+                    write_seat(tree, palette, edges, leaves, slots[move.rows[t]], move, 0, t)
+                move.log_w[0] = -log_of_seating(rng, tree, edges, nodes, slots, move, 0, True)
+                begin_seating(tree, edges, move, WEIGH, 0)
+            continue
+        at[NEXT] += 1
+        if at[STEP] == TAKE and at[NEXT] == at[ROWS]:
+            at[STEP], at[NEXT] = SEAT, 0
+        if at[NEXT] < at[ROWS]:
+            return move.rows[at[NEXT]]
+        if at[PHASE] == REPLAY:
+            at[PHASE] = IDLE
+        elif at[TRY] == 0:
+            begin_seating(tree, edges, move, WEIGH, 1)
+            draw_kinds(rng, tree, move)
+            move.mode[1] = TOGETHER if rng.random() < 0.5 else APART
+            move.log_w[1] = 0.0
+        else:
+            move.log_w[1] -= log_of_seating(rng, tree, edges, nodes, slots, move, 1, False)
+            if math.log(rng.random()) < move.log_w[1] - move.log_w[0]:
+                at[PHASE] = IDLE
+            else:
+                begin_seating(tree, edges, move, REPLAY, 0)
 
 
 @bare_called_kernel
-def offer_seats(tree, masses, edges, nodes, scratch, joints, move, k, t, logs, shift):
-    """Log mass and value of each child as a seat of the current row, -inf of one that cannot be it."""
+def offer_seats(tree, masses, edges, nodes, scratch, joints, move, logs):
+    """Log of what both children offer the current row: of each log mass and value, -inf where it cannot sit."""
     top = move.at[TOP]
     for child in range(2):
         move.offer[child] = -math.inf
         slot = move.slot[child, top]
-        if t == 1 and move.mode[k] == APART:
+        if move.at[NEXT] == 1 and move.mode[move.at[TRY]] == APART:
             is_open = child == 1  # the second row of two children begins the second
         else:
-            is_open = slot >= 0 or (child == 0 and t == 0)
+            is_open = slot >= 0 or (child == 0 and move.at[NEXT] == 0)
         if is_open:
             # of all kinds those are proposed that are open
             new = masses.total[top] * move.n_kinds[top] / tree.n_prior[top]
             mass = edges.weight[edges.begin[top] + slot] if slot >= 0 else new
             value = value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, logs)
-            move.offer[child] = math.log(mass) + value + shift
+            move.offer[child] = math.log(mass) + value
+    return log_add(move.offer[0], move.offer[1])
 
 
 @bare_called_kernel
@@ -177,61 +188,30 @@ def value_of_child(tree, masses, edges, nodes, scratch, joints, move, child, log
 
 
 @bare_called_kernel
-def seat_row(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k, t
-):  # fmt: skip
-    """Seat the next row of a move; returns its factor of log W.
-
-    In the present seating, 0, it goes where it was; in the proposed one, 1, there is drawn and written where it goes.
-    """
+def return_to_seat(tree, palette, masses, edges, nodes, leaves, move):
+    """Where the current row was in the present seating, into ``part``."""
     top = move.at[TOP]
-    n = move.rows[t]
-    part = move.part
-    part_of_row(tree, palette, slots[n], top, y[n], part, move.observed)
-    log_w = 0.0
-    logs = False
-    child = 0
-    if move.at[PHASE] == WEIGH:
-        logs = evaluate_seats(tree, palette, masses, edges, nodes, leaves, scratch, joints, move, k, t)
-        log_w = log_add(move.offer[0], move.offer[1])
-    if k == 0:
-        for r in range(top, tree.subtree_end[top]):
-            part[r] = move.labels[k, t, r]
-            if part[r] >= 0:
-                label = edges.begin[r] + part[r]
-                if move.number[label] < 0:
-                    above = part[tree.parent[r]] if r > top else move.at[NODE]
-                    option = move.options[k, t, r]
-                    move.number[label] = new_edge(tree, palette, masses, edges, nodes, leaves, r, above, option)
-                part[r] = move.number[label]
-        child = 0 if t == 0 or part[top] == move.slot[0, top] else 1
-        copy_row(move.cells[k, t], joints.scratch.row)
-    else:
-        child = 0 if math.log(rng.random()) < move.offer[0] - log_w else 1
-        draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, child, logs)
-        copy_row(filled[n], joints.scratch.row)
-        for r in range(top, tree.subtree_end[top]):
-            if tree.column[r] >= 0:
-                c = palette.source[tree.column[r]]
-                joints.scratch.row[c] = table[n, c]
-        complete_row(rng, edges, joints, part)
-        copy_row(joints.scratch.row[: filled.shape[1]], move.cells[k, t])
-        write_seat(tree, palette, edges, leaves, part, move, k, t)
     for r in range(top, tree.subtree_end[top]):
-        if part[r] >= 0 and move.is_held[child, r]:
-            move.slot[child, r] = part[r]
-        slots[n, r] = part[r]
-    attach(tree, palette, edges, nodes, leaves, scratch, y[n], part)
-    attach_joints(edges, joints, part)
-    copy_row(move.cells[k, t], filled[n])
-    return log_w
+        slot = move.labels[0, move.at[NEXT], r]
+        if slot >= 0:
+            label = edges.begin[r] + slot
+            if move.number[label] < 0:
+                above = move.part[tree.parent[r]] if r > top else move.at[NODE]
+                option = move.options[0, move.at[NEXT], r]
+                move.number[label] = new_edge(tree, palette, masses, edges, nodes, leaves, r, above, option)
+            slot = move.number[label]
+        move.part[r] = slot
+    is_first = move.at[NEXT] == 0 or move.part[top] == move.slot[0, top]
+    move.child[0] = 0 if is_first else 1
 
 
 @bare_called_kernel
-def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, child, logs):
-    """Draw where the current row goes below a child, into ``part``."""
+def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, logs):
+    """Draw to which child the current row goes, and where below it, into ``part``."""
     top = move.at[TOP]
     part = move.part
+    child = 0 if math.log(rng.random()) < move.offer[0] - log_add(move.offer[0], move.offer[1]) else 1
+    move.child[0] = child
     following = top
     for r in range(top, tree.subtree_end[top]):
         if r < following:
@@ -250,6 +230,21 @@ def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints,
 
 
 @bare_called_kernel
+def note_seat(tree, palette, edges, leaves, joints, row, move, log_w):
+    """Note where the current row sits now, and its factor of log W."""
+    top = move.at[TOP]
+    child = move.child[0]
+    for r in range(top, tree.subtree_end[top]):
+        row[r] = move.part[r]
+        if row[r] >= 0 and move.is_held[child, r]:
+            move.slot[child, r] = row[r]
+    if move.at[TRY] == 1:
+        copy_row(joints.scratch.row[: move.cells.shape[2]], move.cells[1, move.at[NEXT]])
+        write_seat(tree, palette, edges, leaves, row, move, 1, move.at[NEXT])
+    move.log_w[move.at[TRY]] += log_w
+
+
+@bare_called_kernel
 def log_of(value, logs):
     if logs:
         return value
@@ -265,63 +260,3 @@ def write_seat(tree, palette, edges, leaves, slots, move, k, t):
             i = edges.begin[r] + slots[r]
             d = tree.column[r]
             move.options[k, t, r] = leaves.entry[i] - palette.entry_ptr[d] if d >= 0 else edges.split[i]
-
-
-@bare_kernel
-def move_components(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move):
-    """Make the moves that are left of a sweep.
-
-    Parameters
-    ----------
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots
-        As in `joint_sweep`.
-    move : Move
-        ``at[LEFT]`` moves are left; when a region runs full in one, the rest of it stands here.
-
-    Returns
-    -------
-    bool
-        True when a region ran full: enlarge it, keeping all slots, and call again.
-    """
-    at = move.at
-    while True:
-        if at[PHASE] == IDLE:
-            if at[LEFT] == 0:
-                return False
-            at[LEFT] -= 1
-            if not choose_rows(rng, edges, slots, move):
-                continue
-            for t in range(at[ROWS]):
-                copy_row(filled[move.rows[t]], move.cells[0, t])
-                write_seat(tree, palette, edges, leaves, slots[move.rows[t]], move, 0, t)
-            scratch.old[:] = MISSING
-            at[PHASE], at[TRY] = WEIGH, 0
-            log_p = log_of_seating(rng, tree, edges, nodes, slots, move, 0, True)
-            begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move)
-            move.log_w[0] = -log_p
-        k = at[TRY]
-        while at[NEXT] < at[ROWS]:
-            if edges.full[0]:
-                return True
-            log_w = seat_row(
-                rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, move, k,
-                at[NEXT],
-            )  # fmt: skip
-            if at[PHASE] == WEIGH:
-                move.log_w[k] += log_w
-            at[NEXT] += 1
-        if at[PHASE] == REPLAY:
-            at[PHASE] = IDLE
-            continue
-        if k == 0:
-            at[TRY] = 1
-            draw_kinds(rng, tree, move)
-            move.mode[1] = TOGETHER if rng.random() < 0.5 else APART
-            begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move)
-            continue
-        move.log_w[1] -= log_of_seating(rng, tree, edges, nodes, slots, move, 1, False)
-        if math.log(rng.random()) < move.log_w[1] - move.log_w[0]:
-            at[PHASE] = IDLE
-        else:
-            at[PHASE], at[TRY] = REPLAY, 0
-            begin_seating(tree, palette, edges, nodes, leaves, scratch, joints, y, filled, slots, move)

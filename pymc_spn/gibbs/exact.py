@@ -9,71 +9,19 @@ occupied edges only and infinitely many children cost the same as finitely many.
 import math
 
 from pymc_spn.gibbs.joint_leaves import is_joint_edge
-from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import (
     FRESH,
     MISSING,
-    attach,
-    detach,
     draw_split,
     free_entry_mass,
     free_mass,
-    mark_missing,
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 
 # A root value above this has lost at most 1e-28 of itself to underflow; rows below it are drawn in log space.
 SAFE = 1e-280
-
-
-@bare_kernel
-def exact_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first):
-    """Redraw the induced tree of every row from its exact collapsed conditional.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    tree, palette, masses, edges, nodes, leaves, scratch
-        Groups of a `Network`.
-    y : (N, P) float64
-    slots : (N, R) int32
-        State, changed in place.
-    first : int
-        Row to begin with.
-
-    Returns
-    -------
-    next_row : int
-        N when the sweep is complete, else the row at which a region ran full: enlarge and go on from there.
-    moved : int
-        Rows whose leaves changed.
-    """
-    moved = 0
-    for n in range(first, y.shape[0]):
-        if edges.full[0]:
-            return n, moved
-        mark_missing(tree, scratch, y[n])
-        if scratch.missing[0]:
-            continue
-        row = slots[n]
-        for r in range(row.size):
-            scratch.old[r] = row[r]
-        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        evaluate_leaves(tree, palette, edges, leaves, scratch, y[n])
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch)
-        if scratch.node_value[0] > SAFE:
-            draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, False)
-        else:
-            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
-            draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, True)
-        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        changed = False
-        for r in range(row.size):
-            changed |= row[r] != scratch.old[r]
-        moved += changed
-    return y.shape[0], moved
 
 
 @bare_inner_kernel

@@ -2,53 +2,27 @@
 
 import numpy as np
 
-from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, is_joint_edge
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.leaves.normal_inverse_wishart import log_evidence, solve, triangle_size
 from pymc_spn.numerics.kernel_options import inner_kernel
 
 
-@inner_kernel
-def n_joint_numbers(edges, joints):
-    """How many leaves over several columns are occupied, and numbers of the vector that they take."""
-    n_leaves = 0
-    n_numbers = 0
-    for r in range(joints.split.size):
-        if joints.split[r] < 0:
-            continue
-        d = joints.column_ptr[r + 1] - joints.column_ptr[r]
-        for slot in range(edges.top[r]):
-            if edges.n_data[edges.begin[r] + slot] > 0 and is_joint_edge(edges, joints, r, slot):
-                n_leaves += 1
-                n_numbers += 2 + 2 * d + triangle_size(d)
-    return n_leaves, n_numbers
-
-
-@inner_kernel
-def pack_joints(edges, joints, out):
-    """Write columns and statistics of the occupied leaves."""
-    at = 0
-    for r in range(joints.split.size):
-        if joints.split[r] < 0:
-            continue
-        first = joints.column_ptr[r]
-        d = joints.column_ptr[r + 1] - first
-        t = triangle_size(d)
-        for slot in range(edges.top[r]):
-            n = edges.n_data[edges.begin[r] + slot]
-            if n == 0 or not is_joint_edge(edges, joints, r, slot):
-                continue
-            from_sums = joints.sums_begin[r] + slot * d
-            from_products = joints.products_begin[r] + slot * t
-            out[at] = d
-            out[at + 1] = n
-            at += 2
-            for j in range(d):
-                out[at + j] = joints.column[first + j]
-                out[at + d + j] = joints.sums[from_sums + j]
-            at += 2 * d
-            for j in range(t):
-                out[at + j] = joints.products[from_products + j]
-            at += t
+def joint_numbers(edges, joints, slots, regions):
+    """How many of these edges are leaves over several columns, and the numbers of each: a list of arrays."""
+    is_joint = edges.split[slots] == joints.split[regions]
+    numbers = []
+    for i, r in zip(slots[is_joint].tolist(), regions[is_joint].tolist(), strict=True):
+        columns = joints.column[joints.column_ptr[r] : joints.column_ptr[r + 1]]
+        d, slot = columns.size, i - edges.begin[r]
+        t = d * (d + 1) // 2
+        sums, products = joints.sums_begin[r] + slot * d, joints.products_begin[r] + slot * t
+        numbers += [
+            [d, edges.n_data[i]],
+            columns,
+            joints.sums[sums : sums + d],
+            joints.products[products : products + t],
+        ]
+    return len(numbers) // 4, numbers
 
 
 @inner_kernel

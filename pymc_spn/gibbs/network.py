@@ -349,6 +349,19 @@ def level_counts(net, d):
     return leaves.level_count[first : first + n_levels * leaves.capacity[d]].reshape(n_levels, leaves.capacity[d])
 
 
+def region_of_slots(edges):
+    """(M,) the region of each slot."""
+    order = np.argsort(edges.begin)
+    return np.repeat(order, edges.capacity[order])
+
+
+def options_of_slots(net):
+    """(M,) split of each edge's product, or palette entry of its leaf within the place."""
+    leaves, out = net.leaves, net.edges.split.copy()
+    out[: leaves.entry.size] = leaves.entry - np.repeat(net.palette.entry_ptr[:-1], leaves.capacity)
+    return out
+
+
 def own_groups(net):
     """The groups and arrays that differ from draw to draw, without scratch; priors stand for what depends on them."""
     groups = ("masses", "edges", "nodes", "leaves")

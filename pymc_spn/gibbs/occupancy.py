@@ -3,9 +3,9 @@
 import numpy as np
 
 from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
-from pymc_spn.gibbs.network import EMPTY_LEAF
+from pymc_spn.gibbs.network import EMPTY_LEAF, options_of_slots, region_of_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
@@ -231,19 +231,26 @@ def detach(tree, palette, edges, nodes, leaves, scratch, y, slots):
 
 
 @bare_inner_kernel
+def count_row(edges, nodes, slots):
+    """Count one row more on the given edges."""
+    for r in range(slots.size):
+        if slots[r] >= 0:
+            i = edges.begin[r] + slots[r]
+            edges.n_data[i] += 1
+            edges.weight[i] += 1.0
+            nodes.n_data[nodes.begin[r] + edges.node[i]] += 1
+
+
+@bare_inner_kernel
 def attach(tree, palette, edges, nodes, leaves, scratch, y, slots):
     """Put a row on the given edges, all of which exist."""
-    for r in range(slots.size):
+    count_row(edges, nodes, slots)
+    for d in range(tree.leaf_region.size):
+        r = tree.leaf_region[d]
         slot = slots[r]
         if slot < 0:
             continue
         i = edges.begin[r] + slot
-        edges.n_data[i] += 1
-        edges.weight[i] += 1.0
-        nodes.n_data[nodes.begin[r] + edges.node[i]] += 1
-        d = tree.column[r]
-        if d < 0:
-            continue
         if palette.family[leaves.entry[i]] == CATEGORICAL:
             add_value(palette, leaves, d, i, edges.n_data[i], y[d], 1.0)
         elif slot == scratch.old[r] and edges.n_data[i] > 1:
@@ -302,7 +309,8 @@ def rebuild(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, opt
     y : (N, P) float64
         Coded table.
     labels : (N, R) int32
-        Any labels such that two rows at one sum node share a child if and only if they share the label.
+        Any labels such that two rows at one sum node share a child if and only if they share the label. Rows with -1
+        are not in the network.
     options : (N, R) int32
         Split of each row's product, palette entry of its leaf; ignored where missing or not reached.
     slots : (N, R) int32
@@ -318,7 +326,8 @@ def rebuild(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, opt
         mark_missing(tree, scratch, y[n])
         for r in range(slots.shape[1]):
             node = slots[n, tree.parent[r]] if r > 0 else 0
-            if scratch.missing[r] or node < 0 or (r > 0 and not reaches(tree, edges, r, node)):
+            off_tree = node < 0 or (r > 0 and not reaches(tree, edges, r, node))
+            if labels[n, r] == MISSING or scratch.missing[r] or off_tree:
                 slots[n, r] = MISSING
                 continue
             d = tree.column[r]
@@ -348,53 +357,31 @@ def find_edge(edges, nodes, r, node, label):
     return slot
 
 
-@kernel
-def write_digits(tree, palette, edges, nodes, leaves, slots, digits):
-    """Digits of every row: children of a sum node numbered by first appearance.
+def options_of_rows(net, slots):
+    """Split (N, R) of every row's product and palette entry of its leaf, within the region; 0 where there is none."""
+    return np.where(slots >= 0, options_of_slots(net)[net.edges.begin + np.maximum(slots, 0)], 0)
+
+
+def digits_of_rows(net, slots):
+    """Digits (N, R) of every row: children of a sum node numbered by first appearance.
 
     The digit modulo the number of splits is the split; of leaves, modulo the size of the palette, the palette entry.
-
-    Parameters
-    ----------
-    tree, palette, edges, nodes, leaves
-        Groups of a `Network`.
-    slots : (N, R) int32
-    digits : (N, R) int32
-        Out; -1 where a region is wholly missing or not reached.
+    Digits are -1 where a region is wholly missing or not reached.
     """
-    number = np.full(edges.n_data.size, -1, np.int32)
-    used = np.zeros((nodes.n_data.size, tree.n_splits.max()), np.int32)
-    copies = np.zeros(nodes.occupied.size, np.int32)
-    for n in range(slots.shape[0]):
-        for r in range(slots.shape[1]):
-            slot = slots[n, r]
-            if slot < 0:
-                digits[n, r] = MISSING
-                continue
-            i = edges.begin[r] + slot
-            if number[i] < 0:
-                d = tree.column[r]
-                if d < 0:
-                    k = nodes.begin[r] + edges.node[i]
-                    s = edges.split[i]
-                    number[i] = used[k, s] * tree.n_splits[r] + s
-                    used[k, s] += 1
-                else:
-                    n_entries = n_prior_slots(palette, d)
-                    e = leaves.entry[i] - palette.entry_ptr[d]
-                    k = nodes.occupied_begin[d] + edges.node[i] * n_entries + e
-                    number[i] = copies[k] * n_entries + e
-                    copies[k] += 1
-            digits[n, r] = number[i]
-
-
-@bare_kernel
-def write_options(tree, palette, edges, leaves, slots, options):
-    """Split of every row's product and palette entry of its leaf, within the region; 0 where there is none."""
-    for n in range(slots.shape[0]):
-        for r in range(slots.shape[1]):
-            options[n, r] = 0
-            if slots[n, r] >= 0:
-                i = edges.begin[r] + slots[n, r]
-                d = tree.column[r]
-                options[n, r] = leaves.entry[i] - palette.entry_ptr[d] if d >= 0 else edges.split[i]
+    tree, edges = net.tree, net.edges
+    is_reached = slots >= 0
+    at = (edges.begin + slots)[is_reached]
+    first = np.full(edges.n_data.size, -1)
+    first[at[::-1]] = np.arange(at.size)[::-1]  # of equal indices the last one is written
+    edge = np.flatnonzero(first >= 0)
+    edge = edge[np.argsort(first[edge])]
+    region, option = region_of_slots(edges)[edge], options_of_slots(net)[edge]
+    n_options = np.where(tree.column >= 0, np.diff(net.palette.entry_ptr)[tree.column], tree.n_splits)
+    kind = (net.nodes.begin[region] + edges.node[edge]) * n_options.max() + option
+    order = np.argsort(kind, kind="stable")
+    _, begin, sizes = np.unique(kind[order], return_index=True, return_counts=True)
+    number = first  # whose other entries nobody reads
+    number[edge[order]] = (np.arange(edge.size) - np.repeat(begin, sizes)) * n_options[region[order]] + option[order]
+    digits = np.full(slots.shape, MISSING, np.int32)
+    digits[is_reached] = number[at]
+    return digits

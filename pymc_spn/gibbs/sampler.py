@@ -3,11 +3,8 @@
 import numpy as np
 
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
-from pymc_spn.gibbs.component_moves import move_components
-from pymc_spn.gibbs.exact import exact_sweep
 from pymc_spn.gibbs.joint_leaves import n_kinds, rebuild_joints, refresh_joints
 from pymc_spn.gibbs.joint_scales import joint_scales
-from pymc_spn.gibbs.joint_sweep import joint_sweep
 from pymc_spn.gibbs.network import (
     build_network,
     enlarged_capacity,
@@ -16,16 +13,8 @@ from pymc_spn.gibbs.network import (
     resized,
     tight_capacity,
 )
-from pymc_spn.gibbs.occupancy import (
-    MISSING,
-    clear,
-    rebuild,
-    refresh_region,
-    set_hyperparameters,
-    write_digits,
-    write_options,
-)
-from pymc_spn.gibbs.starts import prior_sweep
+from pymc_spn.gibbs.occupancy import MISSING, digits_of_rows, options_of_rows, rebuild, set_hyperparameters
+from pymc_spn.gibbs.redraw import MOVES, PRIOR, SWEEP, redraw_rows
 from pymc_spn.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
 ROWS_AT_A_TIME = 512  # Ctrl-C is seen between two calls of a kernel
@@ -110,44 +99,19 @@ class Sampler:
 
     def draw_prior(self, rng):
         """Seat all rows by the prior alone (Polya urn): the data are not looked at, except for their gaps."""
-        seated = self.slots[:0]
-        clear(self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves)
-        for r in range(self.net.tree.parent.size):
-            refresh_region(self.net.tree, self.net.palette, self.net.masses, self.net.edges, self.net.leaves, r)
-        while True:
-            row = prior_sweep(rng, *self.net.of_columns, self.coded, self.slots, len(seated))
-            if row == len(self.coded):
-                return
-            seated = self.slots[:row]
-            write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, seated, self.options[:row])
-            labels = seated.copy()
-            while (
-                not rebuild(*self.net.of_columns, self.coded[:row], labels, self.options[:row], seated)
-                or self.net.edges.full[0]
-            ):
-                self._resize(enlarged_capacity(self.net))
+        self.set_digits(np.full(self.slots.shape, MISSING, np.int32))
+        self.redraw(rng, PRIOR, 0)
 
     def seat(self, rng, digits):
-        """Start from digits (n, R) of the first rows; the others follow, each drawn given all before it.
-
-        Rows that are not seated yet have no cells: they are then no data to anything that is rebuilt meanwhile.
-        """
-        coded, n = self.coded, len(digits)
-        self.coded = np.array(coded)
-        self.coded[n:] = np.nan
+        """Start from digits (n, R) of the first rows; the others follow, each drawn given all before it."""
         labels = np.full(self.slots.shape, MISSING, np.int32)
-        labels[:n] = digits
+        labels[: len(digits)] = digits
         self.set_digits(labels)
-        for row in range(n, len(coded)):
-            if self.net.edges.full[0]:
-                self.compact()
-            self.coded[row] = coded[row]
-            self._sweep_rows(rng, row, row + 1)
-        self.coded = coded
+        self.redraw(rng, SWEEP, len(digits))
 
     def compact(self):
         """Renumber the edges, remove holes and recompute all statistics from the data, which ends rounding drift."""
-        write_options(self.net.tree, self.net.palette, self.net.edges, self.net.leaves, self.slots, self.options)
+        self.options[:] = options_of_rows(self.net, self.slots)
         self._rebuild(self.slots.copy())
 
     def set_table(self, placed):
@@ -198,20 +162,30 @@ class Sampler:
         """Moves of whole components, where leaves are over several columns; they seat an average row thrice at most."""
         if self.net.joints is None:
             return
-        edges = self.net.edges
+        self._fit_move()
+        self.moves.at[LEFT] = COMPONENT_MOVES
+        while self._redraw_some(rng, MOVES, 0, len(self.coded))[0] < len(self.coded):
+            edges = self.net.edges
+            self.net = grown(self.net, self.structure, self.compiled, enlarged_capacity(self.net))
+            number = np.zeros(self.net.edges.n_data.size, self.slots.dtype)
+            move_blocks(edges.begin, self.net.edges.begin, edges.capacity, [(self.moves.number, number)])
+            self.moves = self.moves._replace(number=number)
+
+    def _fit_move(self):
+        """Make room for a move in the present network."""
         if self.moves is None:
             budget = len(self.coded) / COMPONENT_MOVES
             tables = self.slots, self.coded, self.table
             self.moves = build_move(self.net.tree, self.net.joints, *tables, MOST_ROWS, budget)
-        if self.moves.number.size != edges.n_data.size:
-            self.moves = self.moves._replace(number=np.zeros(edges.n_data.size, self.slots.dtype))
-        self.moves.at[LEFT] = COMPONENT_MOVES
+        if self.moves.number.size != self.net.edges.n_data.size:
+            self.moves = self.moves._replace(number=np.zeros(self.net.edges.n_data.size, self.slots.dtype))
+
+    def _redraw_some(self, rng, task, first, last):
+        """`redraw_rows` of the table."""
+        if self.net.joints is not None and self.moves is None:
+            self._fit_move()
         tables = self.coded, self.table, self.filled, self.slots
-        while move_components(rng, *self.net, *tables, self.moves):
-            self.net = grown(self.net, self.structure, self.compiled, enlarged_capacity(self.net))
-            number = np.zeros(self.net.edges.n_data.size, self.slots.dtype)
-            move_blocks(edges.begin, self.net.edges.begin, edges.capacity, [(self.moves.number, number)])
-            self.moves, edges = self.moves._replace(number=number), self.net.edges
+        return redraw_rows(rng, *self.net, self.moves, *tables, task, first, last)
 
     def sweep(self, rng):
         """One sweep over all rows.
@@ -226,20 +200,16 @@ class Sampler:
             Fraction of rows that moved.
         """
         self.begin_sweep()
-        moved = self._sweep_rows(rng, 0, len(self.coded))
+        moved = self.redraw(rng, SWEEP, 0)
         self.move_components(rng)
         return moved / max(len(self.coded), 1)
 
-    def _sweep_rows(self, rng, row, last):
-        """A sweep over the rows from one to another; returns how many moved."""
+    def redraw(self, rng, task, row):
+        """Redraw the rows from one on by a task of `gibbs.redraw`; returns how many moved."""
         moved = 0
-        while row < last:
-            end = min(row + ROWS_AT_A_TIME, last)
-            if self.net.joints is not None:
-                tables = self.coded[:end], self.table[:end], self.filled[:end], self.slots[:end]
-                row, changed = joint_sweep(rng, *self.net, *tables, row)
-            else:
-                row, changed = exact_sweep(rng, *self.net.of_columns, self.coded[:end], self.slots[:end], row)
+        while row < len(self.coded):
+            end = min(row + ROWS_AT_A_TIME, len(self.coded))
+            row, changed = self._redraw_some(rng, task, row, end)
             moved += changed
             if row < end:
                 self.compact()  # a region ran full: make room and go on
@@ -247,13 +217,10 @@ class Sampler:
 
     def digits(self, dtype=np.int32):
         """Digits (N, R) of the state: children of a sum node are numbered by first appearance."""
-        out = np.empty(self.slots.shape, np.int32)
-        write_digits(self.net.tree, self.net.palette, self.net.edges, self.net.nodes, self.net.leaves, self.slots, out)
-        return out.astype(dtype, copy=False)
+        return digits_of_rows(self.net, self.slots).astype(dtype, copy=False)
 
     def statistics(self):
         """Statistics vector; its ticket is the log joint at the current hyperparameters."""
-        net = self.net
-        state = pack_statistics(net.tree, net.palette, net.edges, net.nodes, net.leaves, net.joints, self.jacobian)
+        state = pack_statistics(self.net, self.jacobian)
         state[0] = log_joint(state, self.compiled, *self.hyperparameters, np.empty(0))
         return state

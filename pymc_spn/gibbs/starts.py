@@ -1,25 +1,12 @@
-"""Starting assignments: recursive k-means, or a draw from the prior."""
+"""Starting assignments by recursive k-means."""
 
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import joint_regions
-from pymc_spn.gibbs.occupancy import (
-    FRESH,
-    MISSING,
-    attach,
-    draw_split,
-    free_entry_mass,
-    free_mass,
-    mark_missing,
-    n_prior_slots,
-    new_edge,
-    reaches,
-)
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.numerics.k_means import join_points, k_means
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 N_CLUSTERS = 4  # children that an infinite node starts with at most
 MIN_ROWS = 8  # smaller groups are not split
@@ -158,107 +145,3 @@ def split_rows(
                 used += k
         digits[rows, r] = labels * stride[r]
         edge[r, rows] = np.repeat(np.arange(sizes.size), sizes) * n_clusters[r] + labels
-
-
-@bare_kernel
-def prior_sweep(rng, tree, palette, masses, edges, nodes, leaves, scratch, y, slots, first):
-    """Seat the rows one after another by the prior alone; returns the row at which a region ran full, or N."""
-    for n in range(first, y.shape[0]):
-        if edges.full[0]:
-            return n
-        mark_missing(tree, scratch, y[n])
-        choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots[n])
-        attach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
-    return y.shape[0]
-
-
-@bare_kernel
-def seat_more(rng, tree, palette, masses, edges, nodes, leaves, scratch, n_rows):
-    """Seat rows by the urn whose values are not known; returns how many before a region ran full, or all.
-
-    Counts alone change: leaves keep their sums, and what is new holds nothing.
-    """
-    scratch.missing[:] = False
-    slots = scratch.old
-    for n in range(n_rows):
-        if edges.full[0]:
-            return n
-        choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots)
-        for r in range(slots.size):
-            if slots[r] >= 0:
-                i = edges.begin[r] + slots[r]
-                edges.n_data[i] += 1
-                edges.weight[i] += 1.0
-                nodes.n_data[nodes.begin[r] + edges.node[i]] += 1
-    return n_rows
-
-
-@bare_inner_kernel
-def choose_seats(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots):
-    """Draw the edges of one more row, new ones among them."""
-    draw_tree(rng, tree, palette, masses, edges, nodes, scratch, scratch.new)
-    for r in range(slots.size):
-        slot = scratch.new[r]
-        if slot <= FRESH:
-            node = slots[tree.parent[r]] if r > 0 else 0
-            slot = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, FRESH - slot)
-        slots[r] = slot
-
-
-@bare_inner_kernel
-def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, new):
-    """Draw the edges of one more row from the assignments of the others; FRESH - p is a new one, of option p."""
-    following = 0
-    for r in range(new.size):
-        if r < following:
-            continue
-        node = new[tree.parent[r]] if r > 0 else 0
-        following = r + 1
-        if scratch.missing[r] or (r > 0 and not reaches(tree, edges, r, node)):
-            following = tree.subtree_end[r]
-            new[r:following] = MISSING
-            continue
-        last = FRESH
-        if node > FRESH:
-            begin = edges.begin[r]
-            k = nodes.begin[r] + node
-            u = rng.random() * (nodes.n_data[k] + masses.total[r])
-            slot = nodes.first[k]
-            while slot >= 0 and u >= 0.0:
-                last = slot
-                u -= edges.weight[begin + slot]
-                slot = edges.following[begin + slot]
-            if u < 0.0:
-                new[r] = last
-                continue
-        node = max(node, -1)  # below zero for an edge that is new itself
-        option = FRESH
-        if tree.column[r] >= 0:
-            option = draw_entry_by_mass(rng, palette, masses, nodes, tree.column[r], node)
-        elif node < 0 or free_mass(tree, masses, nodes, r, node) > 0.0:
-            option = draw_split(rng, tree, edges, nodes, r, node)
-        new[r] = FRESH - option if option != FRESH else last
-
-
-@bare_inner_kernel
-def draw_entry_by_mass(rng, palette, masses, nodes, d, node):
-    """Palette entry (within the place) of a new leaf by free mass, FRESH if none is free."""
-    first = palette.entry_ptr[d]
-    last = palette.entry_ptr[d + 1]
-    total = 0.0
-    for e in range(first, last):
-        total += masses.entry[e] if node < 0 else free_entry_mass(palette, masses, nodes, d, e, node)
-    if total <= 0.0:
-        return FRESH
-    if n_prior_slots(palette, d) == 1:
-        return 0
-    u = rng.random() * total
-    chosen = FRESH
-    for e in range(first, last):
-        free = masses.entry[e] if node < 0 else free_entry_mass(palette, masses, nodes, d, e, node)
-        if free > 0.0:
-            chosen = e - first
-            u -= free
-            if u < 0.0:
-                break
-    return chosen

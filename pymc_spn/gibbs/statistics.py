@@ -34,8 +34,9 @@ from pymc_spn.gibbs.family_kernels import (
     is_of_probabilities,
     prior_of,
 )
-from pymc_spn.gibbs.joint_statistics import log_of_joint_leaves, n_joint_numbers, pack_joints
-from pymc_spn.gibbs.occupancy import n_prior_slots
+from pymc_spn.gibbs.joint_statistics import joint_numbers, log_of_joint_leaves
+from pymc_spn.gibbs.network import region_of_slots
+from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
@@ -66,96 +67,51 @@ def leaf_priors(palette):
     )
 
 
-@kernel
-def pack_statistics(tree, palette, edges, nodes, leaves, joints, log_jacobian):
-    """Statistics vector of the network's current state; the ticket is 0.
+def pack_statistics(net, log_jacobian):
+    """Statistics vector of a `Network`'s current state; the ticket is 0.
 
-    Parameters
-    ----------
-    tree, palette, edges, nodes, leaves, joints
-        Groups of a `Network`.
-    log_jacobian : float
-        Log density of the coded table relative to the original one, summed over all density-valued cells.
-
-    Returns
-    -------
-    (n,) float64
+    ``log_jacobian`` is the log density of the coded table relative to the original one, summed over all density-valued
+    cells.
     """
+    tree, palette, edges, nodes, leaves = net.tree, net.palette, net.edges, net.nodes, net.leaves
+    node = np.flatnonzero(nodes.n_data)
+    is_leaf_node = tree.column[np.searchsorted(nodes.begin, node, side="right") - 1] >= 0
+    slot = np.flatnonzero(edges.n_data)
+    region = region_of_slots(edges)[slot]
+    n_leaves = int(np.searchsorted(slot, leaves.entry.size))  # univariate regions come first
+    inner, leaf, place = region[n_leaves:], slot[:n_leaves], tree.column[region[:n_leaves]]
+    copies, width = palette.copies[leaves.entry[leaf]], tree.width[inner]
+    factor = np.concatenate(
+        [
+            np.where(copies > 0, 1.0 / np.maximum(copies, 1), -1.0) / np.diff(palette.entry_ptr)[place],
+            np.where(width > 0, 1.0 / np.maximum(width, 1), -1.0 / tree.n_splits[inner]),
+        ]
+    )
+    n_levels = palette.n_levels[place]
+    level_ptr = np.concatenate([[0], np.cumsum(n_levels)])
+    level = np.arange(level_ptr[-1]) - np.repeat(level_ptr[:-1], n_levels)
+    cell = np.repeat(leaves.level_begin[place] + leaf, n_levels) + level * np.repeat(leaves.capacity[place], n_levels)
     n_columns = palette.place_ptr.size - 1
-    n_nodes = 0
-    n_edges = 0
-    n_leaves = 0
-    n_cells = 0
-    for r in range(tree.parent.size):
-        k = nodes.begin[r]
-        for node in range(edges.top[tree.parent[r]] if r > 0 else 1):
-            n_nodes += nodes.n_data[k + node] > 0
-        for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
-            if edges.n_data[i] > 0:
-                n_edges += 1
-                d = tree.column[r]
-                if d >= 0:
-                    n_leaves += 1
-                    n_cells += palette.n_levels[d]
-    n_joint = 0
-    n_numbers = 0
-    if joints is not None:
-        n_joint, n_numbers = n_joint_numbers(edges, joints)
-    out = np.zeros(HEAD + n_columns + 1 + NODE * n_nodes + EDGE * n_edges + LEAF * n_leaves + n_cells + n_numbers)
-    out[1] = n_nodes
-    out[2] = n_edges
-    out[3] = n_leaves
-    out[4] = n_cells
-    out[5] = log_jacobian
-    out[6] = n_joint
-    node_at = HEAD + n_columns + 1
-    edge_at = node_at + NODE * n_nodes
-    leaf_at = edge_at + EDGE * n_edges
-    cell_at = leaf_at + LEAF * n_leaves
-    leaf = 0
-    for d in range(tree.leaf_region.size):
-        c = palette.source[d]
-        if d == palette.place_ptr[c]:
-            out[HEAD + c] = leaf
-        r = tree.leaf_region[d]
-        for slot in range(edges.top[r]):
-            i = edges.begin[r] + slot
-            if edges.n_data[i] == 0:
-                continue
-            at = leaf_at + LEAF * leaf
-            out[at] = palette.entry_source[leaves.entry[i]]
-            out[at + 1] = edges.n_data[i]
-            out[at + 2] = leaves.s1[i]
-            out[at + 3] = leaves.s2[i]
-            out[at + 4] = cell_at
-            for level in range(palette.n_levels[d]):
-                out[cell_at] = leaves.level_count[leaves.level_begin[d] + level * leaves.capacity[d] + i]
-                cell_at += 1
-            leaf += 1
-    out[HEAD + n_columns] = leaf
-    for r in range(tree.parent.size):
-        d = tree.column[r]
-        k = nodes.begin[r]
-        for node in range(edges.top[tree.parent[r]] if r > 0 else 1):
-            if nodes.n_data[k + node] > 0:
-                out[node_at] = d >= 0
-                out[node_at + 1] = nodes.n_data[k + node]
-                node_at += NODE
-        for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
-            if edges.n_data[i] == 0:
-                continue
-            if d < 0:
-                factor = 1.0 / tree.width[r] if tree.width[r] > 0 else -1.0 / tree.n_splits[r]
-            else:
-                copies = palette.copies[leaves.entry[i]]
-                factor = (1.0 / copies if copies > 0 else -1.0) / n_prior_slots(palette, d)
-            out[edge_at] = d >= 0
-            out[edge_at + 1] = factor
-            out[edge_at + 2] = edges.n_data[i]
-            edge_at += EDGE
-    if joints is not None:
-        pack_joints(edges, joints, out[cell_at:])
-    return out
+    n_joint, joints = (0, []) if net.joints is None else joint_numbers(edges, net.joints, slot[n_leaves:], inner)
+    leaf_at = HEAD + n_columns + 1 + NODE * node.size + EDGE * slot.size
+    held = [
+        palette.entry_source[leaves.entry[leaf]],
+        edges.n_data[leaf],
+        leaves.s1[leaf],
+        leaves.s2[leaf],
+        leaf_at + LEAF * n_leaves + level_ptr[:-1],
+    ]
+    return np.concatenate(
+        [
+            [0.0, node.size, slot.size, n_leaves, cell.size, log_jacobian, n_joint],
+            np.searchsorted(palette.source[place], np.arange(n_columns + 1)),
+            np.column_stack([is_leaf_node, nodes.n_data[node]]).ravel(),
+            np.column_stack([np.arange(slot.size) < n_leaves, factor, edges.n_data[slot]]).ravel(),
+            np.column_stack(held).ravel(),
+            leaves.level_count[cell],
+            *joints,
+        ]
+    )
 
 
 @inner_kernel
@@ -201,28 +157,17 @@ def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_r
     )
 
 
-@register_jitable
 def entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters (E, 4) of every palette entry from the hyperparameters of its column, (D,) each."""
-    return _entry_priors(
-        palette, read_only_view(leaf_scale), read_only_view(leaf_shape), read_only_view(precision_ratio)
-    )
-
-
-@kernel
-def _entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
-    prior = np.empty((palette.family.size, 4))
-    for d in range(leaf_scale.size):
-        for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
-            prior[e] = entry_prior(
-                palette.family[e],
-                palette.constants[e],
-                palette.n_levels[d],
-                leaf_scale[d],
-                leaf_shape[d],
-                precision_ratio[d],
-            )
-    return prior
+    column = np.repeat(np.arange(palette.n_levels.size), np.diff(palette.entry_ptr)).tolist()
+    scale = (leaf_scale[column] * palette.constants[:, 3]).tolist()
+    rows = zip(palette.family.tolist(), palette.constants[:, :3].tolist(), scale, column, strict=True)
+    return np.array(
+        [
+            CONJUGATES[code].prior(*own, a, float(palette.n_levels[d]), float(leaf_shape[d]), float(precision_ratio[d]))
+            for code, own, a, d in rows
+        ]
+    ).reshape(-1, 4)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pymc_spn.gibbs import exact, published
+from pymc_spn.gibbs import published, redraw
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.gibbs.leaf_kernels import add_value, evaluate_leaves, log_predictive, refresh_leaf
 from pymc_spn.gibbs.published import PublishedSampler
@@ -121,8 +121,8 @@ def evaluate_leaves_with_own(tree, palette, edges, leaves, scratch, y):
 
 
 def test_a_row_left_in_its_leaf_is_seen(monkeypatch):
-    wrong = with_names(exact.exact_sweep, evaluate_leaves=evaluate_leaves_with_own)
-    monkeypatch.setattr("pymc_spn.gibbs.sampler.exact_sweep", wrong)
+    wrong = with_names(redraw.redraw_rows, evaluate_leaves=evaluate_leaves_with_own)
+    monkeypatch.setattr("pymc_spn.gibbs.sampler.redraw_rows", wrong)
     assert score("exact", PROBLEMS["palette"]) > 6.0
 
 
@@ -134,7 +134,7 @@ def test_a_row_left_in_its_leaf_is_seen_of_the_published_kernel(monkeypatch):
 
 def test_values_in_logs_keep_the_posterior_with_several_splits(monkeypatch):
     """No root value is safe from underflow: every row is drawn in logs."""
-    monkeypatch.setattr("pymc_spn.gibbs.sampler.exact_sweep", with_names(exact.exact_sweep, SAFE=np.inf))
+    monkeypatch.setattr("pymc_spn.gibbs.sampler.redraw_rows", with_names(redraw.redraw_rows, SAFE=np.inf))
     for name in ("splits", "infinite_splits", "two_trees"):
         assert score("exact", PROBLEMS[name]) < 4.5, name
 

@@ -16,10 +16,10 @@ from pymc_spn.gibbs.exact import (
     draw_subtree,
     evaluate_regions,
     evaluate_regions_by_logs,
-    exact_sweep,
 )
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing
+from pymc_spn.gibbs.redraw import SWEEP, redraw_rows
 from tests.called_kernels import called
 from tests.networks.tiny import tiny_sampler
 from tests.reference import Problem, log_marginal
@@ -268,8 +268,9 @@ def test_values_of_ordinary_rows_agree_in_both_spaces_and_directly(network):
 def test_exact_draws_follow_the_direct_conditional(network):
     problem, digits, exact, _ = network
     sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 2000
-    rows = sampler.coded[:1], sampler.slots[:1]
-    found = frequencies(sampler, problem, 0, lambda: exact_sweep(rng, *sampler.net.of_columns, *rows, 0), draws)
+    tables = sampler.coded, sampler.table, sampler.filled, sampler.slots
+    row = 0, 1
+    found = frequencies(sampler, problem, 0, lambda: redraw_rows(rng, *sampler.net, None, *tables, SWEEP, *row), draws)
     assert largest_deviation(found, exact, draws) < 4.5  # about a hundred edges
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import pymc_spn as ps
 from pymc_spn.gibbs.occupancy import MISSING
+from pymc_spn.gibbs.redraw import PRIOR
 from pymc_spn.networks.records.record import read_record
 from tests.networks.tiny import tiny_sampler
 from tests.reference import (
@@ -44,13 +45,8 @@ def seat_by_prior(sampler, rng, digits):
     """Planted: the new row joins a component by its size alone."""
     whole = np.full(sampler.slots.shape, MISSING, np.int32)
     whole[: len(digits)] = digits
-    values, sampler.coded = sampler.coded, np.array(sampler.coded)
-    sampler.coded[len(digits) :] = np.nan
     sampler.set_digits(whole)
-    sampler.coded = values
-    from pymc_spn.gibbs.starts import prior_sweep
-
-    prior_sweep(rng, *sampler.net.of_columns, sampler.coded, sampler.slots, len(digits))
+    sampler.redraw(rng, PRIOR, len(digits))
 
 
 def ratio_of_placed(name, seat, draws=2500):

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.gibbs.component_kinds import build_move
 from pymc_spn.gibbs.family_kernels import posteriors
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.network import enlarged_capacity, grown
-from pymc_spn.gibbs.starts import seat_more
+from pymc_spn.gibbs.redraw import COUNT, redraw_rows
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, EXPONENTIAL, GEOMETRIC, POISSON
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
@@ -50,9 +51,7 @@ def draw_parameters(net: Any, structure: Any, compiled: Any, taken: np.ndarray, 
     tops = net.edges.top.copy()
     counts = [net.edges.n_data[begin : begin + top].copy() for begin, top in zip(net.edges.begin, tops, strict=True)]
     n_seats = int(np.clip(net.nodes.n_data[net.nodes.begin[0]], *SEATS))
-    while n_seats := n_seats - seat_more(rng, *net.of_columns, n_seats):
-        net = grown(net, structure, compiled, enlarged_capacity(net))
-    net.edges.full[0] = False
+    net = _seat_more(rng, net, structure, compiled, n_seats)
     n_leaves, rows = net.leaves.entry.size, np.zeros(net.edges.n_data.size)  # with values
     for begin, count in zip(net.edges.begin, counts, strict=True):
         rows[begin : begin + count.size] = count
@@ -67,6 +66,21 @@ def draw_parameters(net: Any, structure: Any, compiled: Any, taken: np.ndarray, 
             is_joint = (net.edges.n_data[slots] > 0) & (net.edges.split[slots] == net.joints.split[r])
             _draw_joints(net, r, np.flatnonzero(is_joint), rows[slots][is_joint], rng)
     return net
+
+
+def _seat_more(rng: np.random.Generator, net: Any, structure: Any, compiled: Any, n_rows: int) -> Any:
+    """Seat rows by the urn whose values are not known; returns the network, which may have grown."""
+    slots = np.zeros((n_rows, net.tree.parent.size), np.int32)
+    places, columns = (np.zeros((n_rows, n)) for n in (net.tree.leaf_region.size, net.palette.place_ptr.size - 1))
+    tables = places, columns, columns, slots
+    move = None if net.joints is None else build_move(net.tree, net.joints, slots, places, columns, 0, 0.0)
+    row = 0
+    while True:
+        row = redraw_rows(rng, *net, move, *tables, COUNT, row, n_rows)[0]
+        if row == n_rows:
+            net.edges.full[0] = False
+            return net
+        net = grown(net, structure, compiled, enlarged_capacity(net))
 
 
 def _draw_weights(edges: Any, slots: slice, rng: np.random.Generator) -> None:

@@ -71,7 +71,7 @@ def draw_exact_in_joints(rng, palette, edges, joints, y, table, filled, slots, d
     Parameters
     ----------
     rng, palette, edges, joints, y, table, filled, slots
-        As in `joint_sweep`; the values are written into all three tables. Sums of the leaves are not touched.
+        As in `redraw_rows`; the values are written into all three tables. Sums of the leaves are not touched.
     distinct : DistinctCells
     """
     which = np.full(joints.scratch.row.size, -1)

@@ -1,0 +1,140 @@
+"""The kernel through which every row comes and goes: sweeps, starts from the prior, moves of whole components.
+
+A row is taken out of its leaves, all leaves are evaluated at it, an induced tree is drawn from its exact collapsed
+conditional given the other rows, and the row is put back. Where leaves are over several columns, missing cells of the
+row are drawn with its tree: they are part of the state. Each task leaves some of these steps out. All of them stand in
+one compiled function, since Numba would compile what it calls once more for each function that calls it.
+"""
+
+import math
+
+from pymc_spn.gibbs.component_kinds import NEXT, PHASE, STEP, TAKE, TOP, TRY, WEIGH
+from pymc_spn.gibbs.component_moves import draw_seat, next_row, note_seat, offer_seats, part_of_row, return_to_seat
+from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.joint_leaves import attach_joints, complete_row, copy_row, detach_joints, evaluate_joints
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.occupancy import MISSING, attach, count_row, detach, mark_missing
+from pymc_spn.numerics.kernel_options import bare_kernel
+
+# What is done with rows. SWEEP: redraw them; rows without a tree get one. PRIOR: draw by the prior alone. COUNT: the
+# same for rows without values, which change counts alone. MOVES: as moves of components say.
+SWEEP, PRIOR, COUNT, MOVES = range(4)
+
+
+@bare_kernel
+def redraw_rows(
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, y, table, filled, slots, task, first, last
+):  # fmt: skip
+    """Redraw the induced trees of rows one after the other.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
+        Groups of a `Network`; joints may be None.
+    move : Move
+        None without joints.
+    y : (N, P) float64
+        Coded table.
+    table : (N, D) float64
+        The same with each column once, NaN where missing.
+    filled : (N, D) float64
+        The same with the cells that were drawn, changed in place.
+    slots : (N, R) int32
+        State, changed in place.
+    task : int
+        SWEEP, PRIOR, COUNT or MOVES.
+    first, last : int
+        Rows first .. last-1, except for MOVES.
+
+    Returns
+    -------
+    next_row : int
+        ``last`` when the task is complete, else the row at which a region ran full: enlarge and go on from there.
+    moved : int
+        Rows whose leaves changed.
+    """
+    moved = 0
+    top = 0
+    is_move = task == MOVES
+    takes = task == SWEEP
+    evaluates = takes
+    draws = True
+    if task == PRIOR or task == COUNT:  # everything is worth 1
+        scratch.edge_value[:] = 1.0
+        scratch.node_value[:] = 1.0
+        scratch.empty_value[:] = 1.0
+    n = first
+    while n < last:
+        if edges.full[0]:
+            return n, moved
+        row = slots[n]
+        values = y[n]
+        if joints is not None and is_move:
+            n = next_row(rng, tree, palette, edges, nodes, leaves, filled, slots, move)
+            if n < 0:
+                return last, 0
+            top = move.at[TOP]
+            takes = move.at[STEP] == TAKE
+            evaluates = move.at[PHASE] == WEIGH
+            draws = move.at[TRY] == 1
+            row = move.part
+            values = move.observed
+            part_of_row(tree, palette, slots[n], top, y[n], row, values)
+        for r in range(row.size):
+            scratch.old[r] = row[r] if task == SWEEP else MISSING
+        if takes:
+            if joints is not None:
+                copy_row(filled[n], joints.scratch.row)
+                detach_joints(edges, joints, row)
+            detach(tree, palette, edges, nodes, leaves, scratch, values, row)
+            if is_move:
+                continue
+        mark_missing(tree, scratch, values)
+        logs = False
+        log_w = 0.0
+        if evaluates:
+            shift = evaluate_leaves(tree, palette, edges, leaves, scratch, values)
+            if joints is not None:
+                shift += evaluate_joints(tree, palette, edges, joints, scratch, values)
+            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, top)
+            logs = not scratch.node_value[0] > SAFE
+            if joints is not None and is_move:
+                log_w = offer_seats(tree, masses, edges, nodes, scratch, joints, move, False) + shift
+                logs = not log_w - shift > math.log(SAFE)
+            if logs:
+                evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, top)
+                if joints is not None and is_move:
+                    log_w = offer_seats(tree, masses, edges, nodes, scratch, joints, move, True)
+        if joints is None or not is_move:
+            draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, top, logs, joints)
+        elif draws:
+            draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, logs)
+        else:
+            return_to_seat(tree, palette, masses, edges, nodes, leaves, move)
+        if joints is not None:
+            copy_row(filled[n], joints.scratch.row)
+            if draws:
+                for r in range(top, tree.subtree_end[top]):
+                    if tree.column[r] >= 0:
+                        c = palette.source[tree.column[r]]
+                        joints.scratch.row[c] = table[n, c]
+                complete_row(rng, edges, joints, row)
+            else:
+                copy_row(move.cells[0, move.at[NEXT]], joints.scratch.row)
+            copy_row(joints.scratch.row[: filled.shape[1]], filled[n])
+        if task == COUNT:
+            count_row(edges, nodes, row)
+        else:
+            attach(tree, palette, edges, nodes, leaves, scratch, values, row)
+            if joints is not None:
+                attach_joints(edges, joints, row)
+        if joints is not None and is_move:
+            note_seat(tree, palette, edges, leaves, joints, slots[n], move, log_w)
+            continue
+        changed = False
+        for r in range(row.size):
+            changed |= row[r] != scratch.old[r]
+        moved += changed
+        n += 1
+    return last, moved
