@@ -6,7 +6,6 @@ from pymc_spn.gibbs.bottom_up import BottomUpSampler
 from pymc_spn.gibbs.chain_runs import ChainRuns, kinds_of_runs, number_of
 from pymc_spn.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
-from pymc_spn.gibbs.joint_scales import update_joint_scales
 from pymc_spn.gibbs.network import LARGEST_LOG
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.published import PublishedSampler
@@ -160,14 +159,9 @@ class Chain:
         """Slice updates of the owned hyperparameters; returns the five vectors."""
         h = [np.array(x) for x in self._sampler.hyperparameters]
         if owned.any():
-            sampler = self.sampler
-            update_hyperparameters(rng, sampler.statistics(), self.schema.compiled, owned[:4], priors[:4], *h[:4])
-            if sampler.net.joints is not None and owned[4].any():
-                _, centre, width = priors[4]
-                constants = self.schema.compiled.joint_constants
-                update_joint_scales(
-                    rng, sampler.net.edges, sampler.net.joints, constants, owned[4], centre, width, h[4]
-                )
+            n_groups = len(h) - (self.sampler.net.joints is None)
+            groups = owned[:n_groups], priors[:n_groups]
+            update_hyperparameters(rng, self.sampler.statistics(), self.schema.compiled, *groups, h)
             self.set_hyperparameters(h)
         return h
 

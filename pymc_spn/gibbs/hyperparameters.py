@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 
+from pymc_spn.gibbs.joint_leaves import EXCESS
+from pymc_spn.gibbs.joint_scales import log_of_scale
+from pymc_spn.gibbs.joint_statistics import hold_joint_leaves
 from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -34,81 +37,105 @@ def log_prior_on_line(v, family, a, b):
 
 
 @inner_kernel
-def log_target(state, palette, group, d, v, values, prior):
+def log_target(state, palette, group, d, v, values, prior, held):
     """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
 
     It is -inf where no double stands for the hyperparameter. Slices get there where the statistics are still those of
     a bad start, thousands of nats below the posterior's peak: most of the line is then above their level.
 
-    ``values`` (3,) are the column's leaf scale, shape and precision ratio; that at v replaces the one under update.
+    ``values`` (3,) are the column's leaf scale, shape and precision ratio; that at v replaces the one under update. For
+    a covariance scale they are psi0 before the update, variance and floor, and ``held`` (n, 3) is of the leaves that
+    have the column (`log_of_scale`).
     """
+    if group == COVARIANCE_SCALE:
+        return log_of_scale(v, values[0], held, len(held), values[1], values[2], prior[1], prior[2])
     log_p = log_prior_on_line(v, int(prior[0]), prior[1], prior[2])
     x = from_line(v, int(prior[0]))
     if math.isinf(to_line(x, int(prior[0]))):  # x rounds to 1, 0 or infinity, from where no slice comes back
         return -math.inf
     if group == CONCENTRATION:
-        return log_p + log_assignments(state, palette.n_levels.size, d, x)[0]
+        return log_p + log_assignments(state, palette.n_levels.size, d, x)
     scale = x if group == LEAF_SCALE else values[0]
     shape = x if group == LEAF_SHAPE else values[1]
     ratio = x if group == PRECISION_RATIO else values[2]
-    return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
+    return log_p + log_column(state, d, palette, scale, shape, ratio)
 
 
 @inner_kernel
-def slice_update(rng, state, palette, group, d, v, values, prior):
+def slice_update(rng, state, palette, group, d, x, values, prior, held):
     """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
-    level = log_target(state, palette, group, d, v, values, prior) - rng.standard_exponential()
+    v = to_line(x, int(prior[0]))
+    level = log_target(state, palette, group, d, v, values, prior, held) - rng.standard_exponential()
     if not math.isfinite(level):  # all points are above it or none: stepping out or shrinking would not end
         raise FloatingPointError("the log posterior of a hyperparameter of the network is not a finite number")
     low = v - rng.random()
     high = low + 1.0
-    while log_target(state, palette, group, d, low, values, prior) > level:
+    while log_target(state, palette, group, d, low, values, prior, held) > level:
         low -= 1.0
-    while log_target(state, palette, group, d, high, values, prior) > level:
+    while log_target(state, palette, group, d, high, values, prior, held) > level:
         high += 1.0
     while True:
         w = low + rng.random() * (high - low)
-        if log_target(state, palette, group, d, w, values, prior) >= level:
-            return w
+        if log_target(state, palette, group, d, w, values, prior, held) >= level:
+            return from_line(w, int(prior[0]))
         if w < v:
             low = w
         else:
             high = w
 
 
-@kernel
-def update_hyperparameters(rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio):
+def update_hyperparameters(rng, state, palette, owned, priors, hyperparameters):
     """Redraw every hyperparameter that the step owns, in place.
 
     Parameters
     ----------
+    rng : numpy.random.Generator
     state : (n,) float64
         From `pack_statistics`.
     palette : CompiledPalette
-    owned : (4, max(2, D)) bool
-        Which entries of (concentration, leaf_scale, leaf_shape, precision_ratio) are ours to move.
-    priors : (4, 3) float64
+    owned : (5, max(2, D)) bool
+        Which entries of the five vectors are ours to move; four without leaves over several columns.
+    priors : (5, 3) float64
         Family code and two parameters for each group.
-    concentration : (2,) float64
-    leaf_scale, leaf_shape, precision_ratio : (D,) float64
+    hyperparameters : sequence of five vectors
+        Concentration (2,), leaf scale, leaf shape, precision ratio and covariance scale (D,).
     """
+    slice_updates(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters)
+
+
+@kernel
+def slice_updates(
+    rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale
+):
+    """`update_hyperparameters`, with read-only inputs."""
     values = np.empty(3)
-    given, leaves = read_only_view(state), leaf_priors(palette)
+    held = np.empty((int(state[6]), 3))
     for which in range(2):
         if owned[CONCENTRATION, which]:
-            p = priors[CONCENTRATION]
-            v = to_line(concentration[which], int(p[0]))
-            v = slice_update(rng, given, leaves, CONCENTRATION, which, v, values, p)
-            concentration[which] = from_line(v, int(p[0]))
+            concentration[which] = slice_update(
+                rng, state, palette, CONCENTRATION, which, concentration[which], values, priors[CONCENTRATION], held
+            )
+    constants = palette.joint_constants
     for d in range(leaf_scale.size):
         values[0] = leaf_scale[d]
         values[1] = leaf_shape[d]
         values[2] = precision_ratio[d]
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if owned[group, d]:
-                p = priors[group]
-                v = to_line(values[group - 1], int(p[0]))
-                values[group - 1] = from_line(slice_update(rng, given, leaves, group, d, v, values, p), int(p[0]))
+                x = values[group - 1]
+                values[group - 1] = slice_update(rng, state, palette, group, d, x, values, priors[group], held)
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]
+    if len(owned) > COVARIANCE_SCALE:
+        prior = priors[COVARIANCE_SCALE]
+        for d in range(leaf_scale.size):
+            if owned[COVARIANCE_SCALE, d]:
+                values[0] = max(covariance_scale[d] * constants[d, 1], constants[d, 2]) * (EXCESS - 1.0)
+                values[1] = constants[d, 1]
+                values[2] = constants[d, 2]
+                n_held = hold_joint_leaves(state, leaf_scale.size, d, constants, covariance_scale, held)
+                x = covariance_scale[d]
+                covariance_scale[d] = slice_update(
+                    rng, state, palette, COVARIANCE_SCALE, d, x, values, prior, held[:n_held]
+                )

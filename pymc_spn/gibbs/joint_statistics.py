@@ -26,51 +26,97 @@ def joint_numbers(edges, joints, slots, regions):
 
 
 @inner_kernel
-def log_of_joint_leaves(state, n_columns, constants, covariance_scale, slopes):
-    """Log evidence of the leaves over several columns, and its derivatives in their scales (D,) if they are wanted.
+def first_joint(state, n_columns):
+    """Where the first leaf over several columns begins in the vector that `statistics.pack_statistics` wrote."""
+    return 7 + n_columns + 1 + 2 * int(state[1]) + 3 * int(state[2]) + 5 * int(state[3]) + int(state[4])
+
+
+@inner_kernel
+def log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle):
+    """Log evidence of the leaf that begins there; leaves the diagonal of psi0 (d,) and the factor of its posterior.
 
     Parameters
     ----------
     state : (n,) float64
-        The vector that `statistics.pack_statistics` wrote.
-    n_columns : int
+    at : int
     constants : (D, 3) float64
         Mean, variance and floor of the prior variance.
     covariance_scale : (D,) float64
-    slopes : (D,) float64
-        Out, or empty.
+    psi0, triangle : scratch
     """
+    d = int(state[at])
+    for j in range(d):
+        c = int(state[at + 2 + j])
+        psi0[j] = max(covariance_scale[c] * constants[c, 1], constants[c, 2]) * (EXCESS - 1.0)
+    sums = state[at + 2 + d : at + 2 + 2 * d]
+    products = state[at + 2 + 2 * d : at + 2 + 2 * d + triangle_size(d)]
+    return log_evidence(d, state[at + 1], PRECISION_RATIO, d + EXCESS, sums, products, psi0, triangle)
+
+
+@inner_kernel
+def after_joint(state, at):
+    """Where the next leaf over several columns begins."""
+    d = int(state[at])
+    return at + 2 + 2 * d + triangle_size(d)
+
+
+@inner_kernel
+def log_of_joint_leaves(state, n_columns, constants, covariance_scale):
+    """Log evidence of the leaves over several columns."""
+    at = first_joint(state, n_columns)
+    psi0 = np.empty(n_columns)
+    triangle = np.empty(triangle_size(n_columns))
+    log_p = 0.0
+    for _ in range(int(state[6])):
+        log_p += log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
+        at = after_joint(state, at)
+    return log_p
+
+
+@inner_kernel
+def inverse_at(d, j, factor, z):
+    """Entry (j, j) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
+    z[:d] = 0.0
+    z[j] = 1.0
+    return solve(d, d, factor, z)
+
+
+@inner_kernel
+def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, slopes):
+    """Derivatives (D,) of `log_of_joint_leaves` in the scales."""
     slopes[:] = 0.0
-    n_leaves = int(state[6])
-    if n_leaves == 0:
-        return 0.0
-    at = 7 + n_columns + 1 + 2 * int(state[1]) + 3 * int(state[2]) + 5 * int(state[3]) + int(state[4])
+    at = first_joint(state, n_columns)
     psi0 = np.empty(n_columns)
     z = np.empty(n_columns)
     triangle = np.empty(triangle_size(n_columns))
-    log_p = 0.0
-    for _ in range(n_leaves):
+    for _ in range(int(state[6])):
+        log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
         d = int(state[at])
-        n = state[at + 1]
-        columns = state[at + 2 : at + 2 + d]
-        sums = state[at + 2 + d : at + 2 + 2 * d]
-        t = triangle_size(d)
-        products = state[at + 2 + 2 * d : at + 2 + 2 * d + t]
-        at += 2 + 2 * d + t
         for j in range(d):
-            c = int(columns[j])
-            psi0[j] = max(covariance_scale[c] * constants[c, 1], constants[c, 2]) * (EXCESS - 1.0)
-        factor = triangle[:t]
-        log_p += log_evidence(d, n, PRECISION_RATIO, d + EXCESS, sums, products, psi0[:d], factor)
-        if slopes.size == 0:
-            continue
+            c = int(state[at + 2 + j])
+            if covariance_scale[c] * constants[c, 1] > constants[c, 2]:
+                v = d + EXCESS + state[at + 1]
+                by_psi = 0.5 * (d + EXCESS) / psi0[j] - 0.5 * v * inverse_at(d, j, triangle, z)
+                slopes[c] += by_psi * constants[c, 1] * (EXCESS - 1.0)
+        at = after_joint(state, at)
+
+
+@inner_kernel
+def hold_joint_leaves(state, n_columns, c, constants, covariance_scale, held):
+    """Write (n, 3) what `joint_scales.log_of_scale` takes of the leaves that have a column; returns their number."""
+    at = first_joint(state, n_columns)
+    psi0 = np.empty(n_columns)
+    z = np.empty(n_columns)
+    triangle = np.empty(triangle_size(n_columns))
+    n_held = 0
+    for _ in range(int(state[6])):
+        d = int(state[at])
         for j in range(d):
-            c = int(columns[j])
-            if covariance_scale[c] * constants[c, 1] <= constants[c, 2]:
-                continue
-            z[:d] = 0.0
-            z[j] = 1.0
-            inverse = solve(d, d, factor, z)
-            by_psi = 0.5 * (d + EXCESS) / psi0[j] - 0.5 * (d + EXCESS + n) * inverse
-            slopes[c] += by_psi * constants[c, 1] * (EXCESS - 1.0)
-    return log_p
+            if int(state[at + 2 + j]) == c:
+                log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
+                held[n_held, 0] = d + EXCESS
+                held[n_held, 1] = d + EXCESS + state[at + 1]
+                held[n_held, 2] = inverse_at(d, j, triangle, z)
+                n_held += 1
+        at = after_joint(state, at)
+    return n_held

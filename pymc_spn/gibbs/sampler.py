@@ -222,5 +222,5 @@ class Sampler:
     def statistics(self):
         """Statistics vector; its ticket is the log joint at the current hyperparameters."""
         state = pack_statistics(self.net, self.jacobian)
-        state[0] = log_joint(state, self.compiled, *self.hyperparameters, np.empty(0))
+        state[0] = log_joint(state, self.compiled, *self.hyperparameters)
         return state

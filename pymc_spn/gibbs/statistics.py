@@ -34,7 +34,7 @@ from pymc_spn.gibbs.family_kernels import (
     is_of_probabilities,
     prior_of,
 )
-from pymc_spn.gibbs.joint_statistics import joint_numbers, log_of_joint_leaves
+from pymc_spn.gibbs.joint_statistics import joint_numbers, log_of_joint_leaves, slopes_of_joint_leaves
 from pymc_spn.gibbs.network import region_of_slots
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
@@ -116,33 +116,41 @@ def pack_statistics(net, log_jacobian):
 
 @inner_kernel
 def log_assignments(state, n_columns, which, mass):
-    """Log probability of the assignments at one class of sum nodes, and its derivative in the concentration.
+    """Log probability of the assignments at one class of sum nodes.
 
     Dirichlet-multinomial at finite nodes (labelled children), Chinese restaurant at infinite ones (unlabelled).
     """
     node_at = HEAD + n_columns + 1
     edge_at = node_at + NODE * int(state[1])
     log_p = 0.0
-    slope = 0.0
     at_mass = math.lgamma(mass)
-    slope_at_mass = digamma(mass)
     for i in range(node_at, edge_at, NODE):
         if state[i] == which:
             log_p -= log_rising_from(mass, state[i + 1], at_mass)
-            slope += slope_at_mass - digamma(mass + state[i + 1])
     for i in range(edge_at, edge_at + EDGE * int(state[2]), EDGE):
-        if state[i] != which:
-            continue
-        factor = state[i + 1]
-        n = state[i + 2]
-        if factor < 0.0:
-            log_p += math.log(-factor * mass) + math.lgamma(n)
-            slope += 1.0 / mass
-        else:
+        if state[i] == which:
+            factor = state[i + 1]
+            n = state[i + 2]
+            log_p += math.log(-factor * mass) + math.lgamma(n) if factor < 0.0 else log_rising(factor * mass, n)
+    return log_p
+
+
+@inner_kernel
+def slope_of_assignments(state, n_columns, which, mass):
+    """Derivative of `log_assignments` in the concentration."""
+    node_at = HEAD + n_columns + 1
+    edge_at = node_at + NODE * int(state[1])
+    slope = 0.0
+    at_mass = digamma(mass)
+    for i in range(node_at, edge_at, NODE):
+        if state[i] == which:
+            slope += at_mass - digamma(mass + state[i + 1])
+    for i in range(edge_at, edge_at + EDGE * int(state[2]), EDGE):
+        if state[i] == which:
+            factor = state[i + 1]
             share = factor * mass
-            log_p += log_rising(share, n)
-            slope += factor * (digamma(share + n) - digamma(share))
-    return log_p, slope
+            slope += 1.0 / mass if factor < 0.0 else factor * (digamma(share + state[i + 2]) - digamma(share))
+    return slope
 
 
 @inner_kernel
@@ -171,66 +179,73 @@ def entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
 
 
 @kernel
-def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slopes):
-    """Log marginal likelihood of a column given its leaves, in coded units.
-
-    ``slopes`` receives the derivatives in (leaf_scale, leaf_shape, precision_ratio); when it is empty they are not
-    computed.
-    """
+def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio):
+    """Log marginal likelihood of a column given its leaves, in coded units."""
     n_columns = palette.n_levels.size
     n_levels = palette.n_levels[d]
     constants = palette.constants
-    family = palette.family
-    want = slopes.size > 0
     first_leaf = HEAD + n_columns + 1 + NODE * int(state[1]) + EDGE * int(state[2])
     log_p = 0.0
-    slopes[:] = 0.0
     known = -1
     p0 = p1 = p2 = p3 = 0.0
-    c0 = c1 = s0 = s1 = 0.0
+    c0 = c1 = 0.0
     for leaf in range(int(state[HEAD + d]), int(state[HEAD + d + 1])):
         at = first_leaf + LEAF * leaf
         e = int(state[at])
         n = state[at + 1]
-        code = family[e]
+        code = palette.family[e]
         if e != known:
             p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
             known = e
-            lead = p2 if is_located(code) else p0
+            c0 = math.lgamma(p2 if is_located(code) else p0)
             other = p3 if is_located(code) else p1
-            by_sum = is_of_probabilities(code)
-            c0 = math.lgamma(lead)
-            c1 = math.lgamma(other) if by_sum else math.log(other)
-            if want:
-                s0 = digamma(lead)
-                s1 = digamma(other) if by_sum else 0.0
+            c1 = math.lgamma(other) if is_of_probabilities(code) else math.log(other)
         if code == CATEGORICAL:
             log_p -= log_rising_from(p1, n, c1)
-            by_alpha = n_levels * (s1 - digamma(p1 + n)) if want else 0.0
             cell = int(state[at + 4])
             for level in range(n_levels):
-                count = state[cell + level]
-                if count > 0.0:
-                    factor = constants[e, 4 + level]
-                    alpha = p0 * factor
-                    log_p += log_rising(alpha, count)
-                    if want:
-                        by_alpha += factor * (digamma(alpha + count) - digamma(alpha))
-            if want:
-                slopes[0] -= by_alpha / (leaf_scale * constants[e, 3] * leaf_scale)
+                if state[cell + level] > 0.0:
+                    log_p += log_rising(p0 * constants[e, 4 + level], state[cell + level])
             continue
         log_p = add_log_marginal(code, log_p, n, state[at + 2], state[at + 3], p0, p1, p2, p3, c0, c1)
         if is_of_logs(code):
             log_p -= state[at + 2]  # the Jacobian of every value
-        if want:
-            add_slopes(
-                code, slopes, n, state[at + 2], state[at + 3], p0, p1, p2, p3, s0, s1, constants[e], leaf_scale, c1
-            )
     return log_p
 
 
+@inner_kernel
+def slopes_of_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slopes):
+    """Derivatives (3,) of `log_column` in (leaf_scale, leaf_shape, precision_ratio)."""
+    n_columns = palette.n_levels.size
+    n_levels = palette.n_levels[d]
+    constants = palette.constants
+    first_leaf = HEAD + n_columns + 1 + NODE * int(state[1]) + EDGE * int(state[2])
+    slopes[:] = 0.0
+    for leaf in range(int(state[HEAD + d]), int(state[HEAD + d + 1])):
+        at = first_leaf + LEAF * leaf
+        e = int(state[at])
+        n = state[at + 1]
+        code = palette.family[e]
+        p0, p1, p2, p3 = entry_prior(code, constants[e], n_levels, leaf_scale, leaf_shape, precision_ratio)
+        s0 = digamma(p2 if is_located(code) else p0)
+        other = p3 if is_located(code) else p1
+        by_sum = is_of_probabilities(code)
+        s1 = digamma(other) if by_sum else 0.0
+        if code == CATEGORICAL:
+            by_alpha = n_levels * (s1 - digamma(p1 + n))
+            cell = int(state[at + 4])
+            for level in range(n_levels):
+                if state[cell + level] > 0.0:
+                    factor = constants[e, 4 + level]
+                    by_alpha += factor * (digamma(p0 * factor + state[cell + level]) - digamma(p0 * factor))
+            slopes[0] -= by_alpha / (leaf_scale * constants[e, 3] * leaf_scale)
+            continue
+        c1 = math.lgamma(other) if by_sum else math.log(other)
+        add_slopes(code, slopes, n, state[at + 2], state[at + 3], p0, p1, p2, p3, s0, s1, constants[e], leaf_scale, c1)
+
+
 @register_jitable
-def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient):
+def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale):
     """Log p(data, assignments | hyperparameters) in the units of the data, in nats.
 
     Parameters
@@ -241,14 +256,35 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
     concentration : (2,) float64
         Total mass of sum nodes over several columns and over one.
     leaf_scale, leaf_shape, precision_ratio, covariance_scale : (D,) float64
-    gradient : (2 + 4 D,) float64
-        Out: derivatives in the five arguments above, in this order; empty when they are not wanted.
-
-    Returns
-    -------
-    float
     """
     return _log_joint(
+        read_only_view(state),
+        leaf_priors(palette),
+        read_only_view(concentration),
+        read_only_view(leaf_scale),
+        read_only_view(leaf_shape),
+        read_only_view(precision_ratio),
+        read_only_view(covariance_scale),
+    )
+
+
+@kernel
+def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale):
+    n_columns = leaf_scale.size
+    total = state[5]
+    for which in range(2):
+        total += log_assignments(state, n_columns, which, concentration[which])
+    for d in range(n_columns):
+        total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d])
+    return total + log_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale)
+
+
+@register_jitable
+def slopes_of_log_joint(
+    state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient
+):
+    """Write the derivatives (2 + 4 D,) of `log_joint` in its five last arguments, in this order."""
+    _slopes_of_log_joint(
         read_only_view(state),
         leaf_priors(palette),
         read_only_view(concentration),
@@ -261,22 +297,19 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
 
 
 @kernel
-def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient):
+def _slopes_of_log_joint(
+    state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient
+):
     n_columns = leaf_scale.size
-    want = gradient.size > 0
-    total = state[5]
     for which in range(2):
-        log_p, slope = log_assignments(state, n_columns, which, concentration[which])
-        total += log_p
-        if want:
-            gradient[which] = slope
-    slopes = np.empty(3 if want else 0)
+        gradient[which] = slope_of_assignments(state, n_columns, which, concentration[which])
+    slopes = np.empty(3)
     for d in range(n_columns):
-        total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d], slopes)
+        slopes_of_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d], slopes)
         for k in range(slopes.size):
             gradient[2 + k * n_columns + d] = slopes[k]
     by_scale = gradient[2 + 3 * n_columns :]
-    return total + log_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, by_scale)
+    slopes_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, by_scale)
 
 
 @kernel

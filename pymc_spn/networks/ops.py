@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
-from pymc_spn.gibbs.statistics import LeafPriors, is_stale, log_joint
+from pymc_spn.gibbs.statistics import LeafPriors, is_stale, log_joint, slopes_of_log_joint
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.tickets import FlatLogDensity
 
@@ -47,7 +47,8 @@ class CollapsedLogJoint(Op):
             raise RuntimeError(STALE)
         gradient = np.empty(2 + 4 * hyperparameters[1].size)
         palette = LeafPriors(family, constants, n_levels, joint_constants)
-        log_p = log_joint(state, palette, *hyperparameters, gradient)
+        log_p = log_joint(state, palette, *hyperparameters)
+        slopes_of_log_joint(state, palette, *hyperparameters, gradient)
         output_storage[0][0], output_storage[1][0] = np.asarray(log_p), gradient
 
     def connection_pattern(self, node):
@@ -85,7 +86,8 @@ def _(op, node, **kwargs):
             raise RuntimeError(STALE)
         gradient = np.empty(2 + 4 * scale.size)
         palette = LeafPriors(family, constants, n_levels, joint_constants)
-        log_p = log_joint(state, palette, concentration, scale, shape, ratio, covariance_scale, gradient)
+        log_p = log_joint(state, palette, concentration, scale, shape, ratio, covariance_scale)
+        slopes_of_log_joint(state, palette, concentration, scale, shape, ratio, covariance_scale, gradient)
         return np.asarray(log_p), gradient
 
     return collapsed_log_joint_numba, source_version()

@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.circuits.structures.region_trees import complete_tree
-from pymc_spn.gibbs import chain as chain_module
 from pymc_spn.gibbs import hyperparameters as kernels
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
@@ -128,11 +127,11 @@ def without_jacobian(v, family, a, b):
 def updates_without_jacobian():
     """The slice updates compiled anew with the wrong prior."""
     names = vars(kernels) | {"log_prior_on_line": without_jacobian}
-    for name in ("log_target", "slice_update", "update_hyperparameters"):
+    for name in ("log_target", "slice_update", "slice_updates"):
         names[name] = njit(error_model="numpy")(FunctionType(getattr(kernels, name).py_func.__code__, names))
-    return names["update_hyperparameters"]
+    return names["slice_updates"]
 
 
 def plant_missing_jacobian(monkeypatch):
     """Let chains update by the mistaken kernel."""
-    monkeypatch.setattr(chain_module, "update_hyperparameters", updates_without_jacobian())
+    monkeypatch.setattr(kernels, "slice_updates", updates_without_jacobian())

@@ -192,7 +192,7 @@ def test_the_joint_of_large_counts_is_smooth_in_the_prior(leaf):
     found, exact = [], []
     for scale in (0.3, 0.300001, 0.31, 0.5, 3.0, 1e-4):
         hyper = np.array([scale]), np.array([1.5]), np.array([0.1])
-        found.append(log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper), np.empty(0)))
+        found.append(log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper)))
         prior = entry_priors(sampler.compiled, *hyper)[0, :2]
         with localcontext() as context:
             context.prec = decimals.PRECISION
@@ -206,7 +206,7 @@ def test_the_joint_of_zeros_is_finite_under_any_prior(leaf_scale):
     """Slice sampling tries small scales, whose gamma priors are worth more events than the data."""
     sampler, x = leaf_of_counts(Poisson(mean=2.0), np.zeros(30))
     hyper = np.array([leaf_scale]), np.array([1.5]), np.array([0.1])
-    found = log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper), np.empty(0))
+    found = log_column(sampler.statistics(), 0, sampler.compiled, *(v[0] for v in hyper))
     a, b = entry_priors(sampler.compiled, *hyper)[0, :2]
     assert found == pytest.approx(-a * np.log1p(x.size / b), rel=1e-12)
 
@@ -278,7 +278,7 @@ def column_marginals(sampler, table, hyper):
     state = sampler.statistics()
     return np.array(
         [
-            log_column(state, d, table.compiled, *(values[d] for values in hyper[1:]), np.empty(0))
+            log_column(state, d, table.compiled, *(values[d] for values in hyper[1:]))
             for d in range(table.coded.shape[1])
         ]
     )

@@ -57,24 +57,22 @@ def leaf_vector(tree, statistics, n_columns):
 def log_leaf_integrals(state, palette, leaf_scale, leaf_shape, precision_ratio):
     """Sum over columns of the log marginal likelihood of the leaves, in nats and coded units."""
     total = 0.0
-    none = np.empty(0)
     given, leaves = read_only_view(state), leaf_priors(palette)
     for d in range(leaf_scale.size):
-        total += log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d], none)
+        total += log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d])
     return total
 
 
 @kernel
 def log_integral_of_each_leaf(state, palette, leaf_scale, leaf_shape, precision_ratio, out):
     """What each leaf (L,) adds to `log_leaf_integrals`, in the order of the vector."""
-    none = np.empty(0)
     own = state.copy()
     given, leaves = read_only_view(own), leaf_priors(palette)
     for d in range(leaf_scale.size):
         for i in range(int(state[HEAD + d]), int(state[HEAD + d + 1])):
             own[HEAD + d] = i
             own[HEAD + d + 1] = i + 1
-            out[i] = log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d], none)
+            out[i] = log_column(given, d, leaves, leaf_scale[d], leaf_shape[d], precision_ratio[d])
 
 
 @inner_kernel
@@ -116,7 +114,7 @@ def log_target(tree, count, state, palette, group, d, v, values, mass, prior, he
     scale = x if group == LEAF_SCALE else values[0]
     shape = x if group == LEAF_SHAPE else values[1]
     ratio = x if group == PRECISION_RATIO else values[2]
-    return log_p + log_column(state, d, palette, scale, shape, ratio, values[:0])
+    return log_p + log_column(state, d, palette, scale, shape, ratio)
 
 
 @inner_kernel
