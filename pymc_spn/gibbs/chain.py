@@ -11,6 +11,7 @@ from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.published import PublishedSampler
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.gibbs.starts import kmeans_digits
+from pymc_spn.gibbs.statistics import pack_statistics
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM
@@ -161,7 +162,7 @@ class Chain:
         if owned.any():
             n_groups = len(h) - (self.sampler.net.joints is None)
             groups = owned[:n_groups], priors[:n_groups]
-            update_hyperparameters(rng, self.sampler.statistics(), self.schema.compiled, *groups, h)
+            update_hyperparameters(rng, pack_statistics(self.sampler.net, 0.0), self.schema.compiled, *groups, h)
             self.set_hyperparameters(h)
         return h
 

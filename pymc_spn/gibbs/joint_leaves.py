@@ -224,16 +224,13 @@ def attach_joints(edges, joints, slots):
 
 
 @bare_kernel
-def rebuild_joints(edges, joints, filled, slots):
-    """Statistics and predictives from the assignments (N, R) and the completed rows (N, D), after `rebuild`."""
-    joints.sums[:] = 0.0
-    joints.products[:] = 0.0
+def add_rows(edges, joints, filled, slots):
+    """Add completed rows (N, D) to the sums of the leaves where they are assigned."""
     for n in range(slots.shape[0]):
         copy_row(filled[n], joints.scratch.row)
         for r in range(slots.shape[1]):
             if slots[n, r] >= 0 and is_joint_edge(edges, joints, r, slots[n, r]):
                 move_joint(joints, r, slots[n, r], 2, 1.0)
-    refresh_joints(edges, joints)
 
 
 @bare_kernel

@@ -14,6 +14,8 @@ family stand in its file (`leaves.conjugate_pieces`). Source: Yokoi and Sato (20
 
 import math
 
+import numpy as np
+
 from pymc_spn.gibbs.family_kernels import (
     add_to_sums,
     is_located,
@@ -27,26 +29,17 @@ from pymc_spn.gibbs.family_kernels import (
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
 
 
-@bare_inner_kernel
 def install_priors(palette, prior):
-    """Copy the priors (E, 4) of the columns' entries to all places, and tabulate what depends on leaf counts alone."""
-    same = True
-    for e in range(palette.prior.shape[0]):
-        own = prior[palette.entry_source[e]]
-        same &= palette.prior[e, 2] == own[2]
-        for k in range(4):
-            palette.prior[e, k] = own[k]
-    for c in range(palette.place_ptr.size - 1):
-        d = palette.place_ptr[c]
-        if not same or palette.half_step[c, 0] == 0.0:
-            for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
-                if is_located(palette.family[e]):
-                    for n in range(palette.half_step.shape[1]):
-                        palette.half_step[c, n] = half_step_log_gamma(palette.prior[e, 2] + 0.5 * n)
-                    break
+    """Copy the priors (E, 4) of the columns' entries to all places; `refresh_leaves` then works out what follows."""
+    new = prior[palette.entry_source]
+    has_moved = palette.prior[:, 2] != new[:, 2]
+    palette.half_step[
+        palette.source[np.repeat(np.arange(palette.source.size), np.diff(palette.entry_ptr))][has_moved]
+    ] = 0.0
+    palette.prior[:] = new
 
 
 @bare_inner_kernel
@@ -61,6 +54,23 @@ def refresh_leaf(palette, leaves, d, slot, n):
     cell = palette.cell_variance[d] if palette.column_kind[d] < CELLS else 0.0
     found = predictive_of(family, p0, p1, p2, p3, palette.half_step[palette.source[d], n], cell)
     leaves.log_scale[slot], leaves.power[slot], leaves.centre[slot], leaves.curvature[slot], leaves.slope[slot] = found
+
+
+@bare_kernel
+def refresh_leaves(palette, leaves, is_used):
+    """Tables of half steps where they are empty, and predictives of all leaves that are in use (L,)."""
+    for c in range(palette.place_ptr.size - 1):
+        d = palette.place_ptr[c]
+        if palette.half_step[c, 0] == 0.0:
+            for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
+                if is_located(palette.family[e]):
+                    for n in range(palette.half_step.shape[1]):
+                        palette.half_step[c, n] = half_step_log_gamma(palette.prior[e, 2] + 0.5 * n)
+                    break
+    for d in range(leaves.begin.size):
+        for i in range(leaves.begin[d], leaves.begin[d] + leaves.capacity[d]):
+            if is_used[i] and palette.family[leaves.entry[i]] != CATEGORICAL:
+                refresh_leaf(palette, leaves, d, i, leaves.n_data[i])
 
 
 @bare_inner_kernel

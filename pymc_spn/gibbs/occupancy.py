@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf
+from pymc_spn.gibbs.joint_leaves import add_rows, refresh_joints
+from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf, refresh_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF, options_of_slots, region_of_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
@@ -11,46 +12,45 @@ FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split 
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
 
 
-@bare_kernel
-def set_hyperparameters(tree, palette, masses, edges, leaves, inner_mass, leaf_mass, prior):
+def set_hyperparameters(net, concentration, prior):
     """Install concentrations and leaf priors and refresh everything that depends on them.
 
     Parameters
     ----------
-    tree, palette, masses, edges, leaves
-        Groups of a `Network`.
-    inner_mass, leaf_mass : float
+    net : Network
+    concentration : (2,) float64
         Total mass of a sum node over several columns and over one column.
     prior : (E, 4) float64
         Prior parameters of every palette entry of the columns, in coded units.
     """
+    tree, palette, masses = net.tree, net.palette, net.masses
     install_priors(palette, prior)
-    for d in range(palette.entry_ptr.size - 1):
-        first = palette.entry_ptr[d]
-        last = palette.entry_ptr[d + 1]
-        for e in range(first, last):
-            masses.entry[e] = leaf_mass / (last - first)
-            copies = palette.copies[e]
-            masses.entry_share[e] = masses.entry[e] / copies if copies > 0 else 0.0
-    for r in range(tree.parent.size):
-        masses.total[r] = leaf_mass if tree.column[r] >= 0 else inner_mass
-        masses.share[r] = inner_mass / tree.width[r] if tree.width[r] > 0 and tree.column[r] < 0 else 0.0
-        refresh_region(tree, palette, masses, edges, leaves, r)
+    n_entries = np.diff(palette.entry_ptr)
+    masses.entry[:] = concentration[1] / np.repeat(n_entries, n_entries)
+    masses.entry_share[:] = np.where(palette.copies > 0, masses.entry / np.maximum(palette.copies, 1), 0.0)
+    masses.total[:] = np.where(tree.column >= 0, concentration[1], concentration[0])
+    is_finite = (tree.width > 0) & (tree.column < 0)
+    masses.share[:] = np.where(is_finite, concentration[0] / np.maximum(tree.width, 1), 0.0)
+    refresh(net)
 
 
-@bare_kernel
-def refresh_region(tree, palette, masses, edges, leaves, r):
-    """Recompute edge weights and leaf predictives of a region, prior slots included."""
-    d = tree.column[r]
-    begin = edges.begin[r]
-    for i in range(begin, begin + edges.top[r]):
-        if d < 0:
-            edges.weight[i] = edges.n_data[i] + masses.share[r] if edges.n_data[i] > 0 else 0.0
-            continue
-        edges.weight[i] = edges.n_data[i] + masses.entry_share[leaves.entry[i]] if edges.n_data[i] > 0 else 0.0
-        is_used = edges.n_data[i] > 0 or i < begin + n_prior_slots(palette, d)
-        if palette.family[leaves.entry[i]] != CATEGORICAL and is_used:
-            refresh_leaf(palette, leaves, d, i, edges.n_data[i])
+def refresh(net):
+    """Recompute edge weights and all predictives from counts and sums, those of prior slots included."""
+    tree, edges, leaves = net.tree, net.edges, net.leaves
+    share = net.masses.share[region_of_slots(edges)]
+    share[: leaves.entry.size] = net.masses.entry_share[leaves.entry]
+    edges.weight[:] = np.where(edges.n_data > 0, edges.n_data + share, 0.0)
+    is_used = leaves.n_data > 0
+    is_used[prior_slots_of(edges, tree.n_prior[tree.leaf_region], tree.leaf_region)] = True
+    refresh_leaves(net.palette, leaves, is_used)
+    if net.joints is not None:
+        refresh_joints(edges, net.joints)
+
+
+def prior_slots_of(edges, n_prior, regions):
+    """Prior slots of regions, one after the other."""
+    first = np.cumsum(n_prior) - n_prior
+    return np.repeat(edges.begin[regions] - first, n_prior) + np.arange(n_prior.sum())
 
 
 @bare_inner_kernel
@@ -267,47 +267,39 @@ def attach(tree, palette, edges, nodes, leaves, scratch, y, slots):
             refresh_leaf(palette, leaves, d, i, edges.n_data[i])
 
 
-@bare_kernel
-def clear(tree, palette, edges, nodes, leaves):
+def clear(net):
     """Empty every region; prior slots are put back."""
-    edges.full[0] = False
-    leaves.level_count[:] = 0.0
-    nodes.occupied[:] = 0
-    nodes.n_data[:] = 0
+    tree, edges, nodes, leaves = net.tree, net.edges, net.nodes, net.leaves
+    for values in (edges.full, edges.n_free, edges.n_data, edges.weight, edges.node, nodes.n_data, nodes.n_edges):
+        values[:] = 0
+    for values in (nodes.occupied, leaves.level_count, leaves.s1, leaves.s2):
+        values[:] = 0
     nodes.first[:] = -1
-    nodes.n_edges[:] = 0
-    edges.n_data[:] = 0
-    edges.weight[:] = 0.0
-    edges.node[:] = 0
+    for values in (leaves.power, leaves.centre, leaves.curvature, leaves.slope):
+        values[:] = 0.0
     leaves.log_scale[:] = EMPTY_LEAF
-    leaves.power[:] = 0.0
-    leaves.centre[:] = 0.0
-    leaves.curvature[:] = 0.0
-    leaves.slope[:] = 0.0
-    leaves.s1[:] = 0.0
-    leaves.s2[:] = 0.0
-    for r in range(tree.parent.size):
-        edges.n_free[r] = 0
-        edges.top[r] = 0
-        d = tree.column[r]
-        for e in range(tree.n_prior[r]):
-            if d >= 0:
-                leaves.entry[edges.begin[r] + e] = palette.entry_ptr[d] + e
-            else:
-                edges.split[edges.begin[r] + e] = e
-            edges.top[r] += 1
+    edges.top[:] = tree.n_prior
+    regions = np.arange(tree.parent.size)
+    option = np.arange(tree.n_prior.sum()) - np.repeat(np.cumsum(tree.n_prior) - tree.n_prior, tree.n_prior)
+    edges.split[prior_slots_of(edges, tree.n_prior, regions)] = option
+    n_entries = tree.n_prior[tree.leaf_region]
+    leaves.entry[prior_slots_of(edges, n_entries, tree.leaf_region)] = np.arange(n_entries.sum())
+    if net.joints is not None:
+        net.joints.sums[:] = 0.0
+        net.joints.products[:] = 0.0
 
 
-@bare_kernel
-def rebuild(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, options, slots):
+def rebuild(net, y, filled, labels, options, slots):
     """Rebuild every list and statistic from assignments; removes holes and rounding.
 
     Parameters
     ----------
-    tree, palette, masses, edges, nodes, leaves, scratch
-        Groups of a `Network`, emptied and filled again; hyperparameters are kept.
+    net : Network
+        Emptied and filled again; hyperparameters are kept.
     y : (N, P) float64
         Coded table.
+    filled : (N, D) float64
+        The same with each column once, and with the cells that were drawn in leaves over several columns.
     labels : (N, R) int32
         Any labels such that two rows at one sum node share a child if and only if they share the label. Rows with -1
         are not in the network.
@@ -321,7 +313,18 @@ def rebuild(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, opt
     bool
         False when a region is too small: enlarge the network and call again.
     """
-    clear(tree, palette, edges, nodes, leaves)
+    clear(net)
+    if not place_rows(*net.of_columns, y, labels, options, slots):
+        return False
+    if net.joints is not None:
+        add_rows(net.edges, net.joints, filled, slots)
+    refresh(net)
+    return True
+
+
+@bare_kernel
+def place_rows(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, options, slots):
+    """Put rows on edges by their labels, without predictives; returns whether there was room, see `rebuild`."""
     for n in range(y.shape[0]):
         mark_missing(tree, scratch, y[n])
         for r in range(slots.shape[1]):
@@ -343,8 +346,6 @@ def rebuild(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, opt
             nodes.n_data[nodes.begin[r] + node] += 1
             if d >= 0:
                 add_value(palette, leaves, d, i, edges.n_data[i], y[n, d], 1.0)
-    for r in range(tree.parent.size):
-        refresh_region(tree, palette, masses, edges, leaves, r)
     return True
 
 

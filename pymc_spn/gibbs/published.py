@@ -14,7 +14,14 @@ import numpy as np
 
 from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
 from pymc_spn.gibbs.family_kernels import log_density_at, posterior_of
-from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, log_predictive, log_predictive_without, refresh_leaf
+from pymc_spn.gibbs.leaf_kernels import (
+    add_value,
+    install_priors,
+    log_predictive,
+    log_predictive_without,
+    refresh_leaf,
+    refresh_leaves,
+)
 from pymc_spn.gibbs.network import build_palette, empty_leaves
 from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.gibbs.statistics import entry_priors
@@ -104,7 +111,12 @@ class PublishedSampler:
             states.group_mass[g] = share.sum()
         states.bound[:] = self._whole_counts() + bound
         states.prior_bound[:] = bound
-        install_leaf_priors(self.palette, self.leaves, np.asarray(prior, np.float64))
+        install_priors(self.palette, np.asarray(prior, np.float64))
+        self._refresh_leaves()
+
+    def _refresh_leaves(self):
+        """Predictives of all leaves, empty ones included."""
+        refresh_leaves(self.palette, self.leaves, np.ones(self.leaves.entry.size, np.bool_))
 
     def _whole_counts(self):
         """Cumulative counts without the prior masses, and without the rounding that these brought in."""
@@ -144,6 +156,7 @@ class PublishedSampler:
         if self.n_sweeps % REFRESH == 0:
             self.states.bound[:] = self._whole_counts() + self.states.prior_bound
             rebuild_leaves(self.palette, self.leaves, self.layout, self.coded, self.states.digit, self.states.place)
+            self._refresh_leaves()
         self.n_sweeps += 1
         accepted = published_sweep(rng, self.states, self.palette, self.leaves, self.layout, self.coded)
         return accepted / max(len(self.coded), 1)
@@ -374,23 +387,8 @@ def make_leaves(layout, compiled, n_rows):
 
 
 @kernel
-def install_leaf_priors(palette, leaves, prior):
-    """Copy the priors of the columns' entries and refresh the predictives of all leaves, empty ones included."""
-    install_priors(palette, prior)
-    refresh_leaves(palette, leaves)
-
-
-@inner_kernel
-def refresh_leaves(palette, leaves):
-    """Predictives of all leaves from their statistics."""
-    for d in range(leaves.begin.size):
-        for i in range(leaves.begin[d], leaves.begin[d] + leaves.capacity[d]):
-            refresh_leaf(palette, leaves, d, i, leaves.n_data[i])
-
-
-@kernel
 def rebuild_leaves(palette, leaves, layout, y, states, place):
-    """Statistics and predictives of all leaves from the states of all rows."""
+    """Statistics of all leaves from the states of all rows."""
     leaves.n_data[:] = 0
     leaves.s1[:] = 0.0
     leaves.s2[:] = 0.0
@@ -403,7 +401,6 @@ def rebuild_leaves(palette, leaves, layout, y, states, place):
             if slots[d] >= 0 and not layout.missing[n, layout.leaf_region[d]]:
                 leaves.n_data[slots[d]] += 1
                 add_value(palette, leaves, d, slots[d], leaves.n_data[slots[d]], y[n, d], 1.0)
-    refresh_leaves(palette, leaves)
 
 
 @inner_kernel

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
-from pymc_spn.gibbs.joint_leaves import n_kinds, rebuild_joints, refresh_joints
+from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.network import (
     build_network,
@@ -13,7 +13,14 @@ from pymc_spn.gibbs.network import (
     resized,
     tight_capacity,
 )
-from pymc_spn.gibbs.occupancy import MISSING, digits_of_rows, options_of_rows, rebuild, set_hyperparameters
+from pymc_spn.gibbs.occupancy import (
+    MISSING,
+    digits_of_rows,
+    options_of_rows,
+    rebuild,
+    refresh,
+    set_hyperparameters,
+)
 from pymc_spn.gibbs.redraw import MOVES, PRIOR, SWEEP, redraw_rows
 from pymc_spn.gibbs.statistics import entry_priors, log_joint, pack_statistics
 
@@ -73,21 +80,11 @@ class Sampler:
         joints = self.net.joints
         if joints is not None:
             joints.psi0[:] = joint_scales(self.compiled.joint_constants, covariance_scale)[joints.column]
-            refresh_joints(self.net.edges, joints)
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
 
     def set_priors(self, concentration, prior):
         """Install concentrations (2,) and the prior parameters (E, 4) of every palette entry, in coded units."""
-        set_hyperparameters(
-            self.net.tree,
-            self.net.palette,
-            self.net.masses,
-            self.net.edges,
-            self.net.leaves,
-            concentration[0],
-            concentration[1],
-            prior,
-        )
+        set_hyperparameters(self.net, concentration, prior)
 
     def set_digits(self, digits):
         """Start from digits (N, R): modulo the number of splits or of palette entries, they say which one is meant."""
@@ -124,7 +121,10 @@ class Sampler:
     def rebuild_joints(self):
         """Statistics of leaves over several columns from the assignments and the completed rows."""
         if self.net.joints is not None:
-            rebuild_joints(self.net.edges, self.net.joints, self.filled, self.slots)
+            self.net.joints.sums[:] = 0.0
+            self.net.joints.products[:] = 0.0
+            add_rows(self.net.edges, self.net.joints, self.filled, self.slots)
+            refresh(self.net)
 
     @property
     def filled_at(self):
@@ -141,13 +141,16 @@ class Sampler:
         self.filled[self.filled_at] = cells
 
     def _rebuild(self, labels):
-        while not rebuild(*self.net.of_columns, self.coded, labels, self.options, self.slots) or self.net.edges.full[0]:
+        while not self.place(labels) or self.net.edges.full[0]:
             self._resize(enlarged_capacity(self.net))
         tight = tight_capacity(self.net)
         if self.net.edges.capacity.sum() > 2 * tight.sum():
             self._resize(tight)
-            rebuild(*self.net.of_columns, self.coded, labels, self.options, self.slots)
-        self.rebuild_joints()
+            self.place(labels)
+
+    def place(self, labels):
+        """Rebuild the network from labels (N, R) and the present options; returns whether it had room."""
+        return rebuild(self.net, self.coded, self.filled, labels, self.options, self.slots)
 
     def _resize(self, capacity):
         self.net = resized(self.net, self.structure, self.compiled, capacity)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.gibbs.network import copied, own_bytes, tight_capacity
-from pymc_spn.gibbs.occupancy import rebuild
 from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
@@ -136,9 +135,7 @@ class RecordedStates:
         sampler.set_digits(self.digits[s])
         # capacities depend on earlier draws, and with them which leaves share a vector instruction
         sampler._resize(tight_capacity(sampler.net))
-        labels = np.ascontiguousarray(self.digits[s], np.int32)
-        rebuild(*sampler.net.of_columns, sampler.coded, labels, sampler.options, sampler.slots)
-        sampler.rebuild_joints()
+        sampler.place(np.ascontiguousarray(self.digits[s], np.int32))
         return sampler
 
     def completed(self, s: int) -> np.ndarray:

@@ -39,12 +39,10 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     ]
     capacity = np.array([node.size for node, *_ in edges]) + n_prior + 1
     net = build_network(structure, compiled, 0, capacity)
-    clear(net.tree, net.palette, net.edges, net.nodes, net.leaves)
+    clear(net)
     net.tree.width[:] = 1
     net.palette.copies[:] = 1
-    set_hyperparameters(
-        net.tree, net.palette, net.masses, net.edges, net.leaves, concentration[0], concentration[1], prior
-    )
+    set_hyperparameters(net, concentration, prior)
     net.masses.share[:] = np.where(net.tree.column < 0, net.masses.total, 0.0)
     net = _with_own_entries(net, tree, statistics)
     first_own = net.palette.entry_source.size - tree.leaf_family.size
