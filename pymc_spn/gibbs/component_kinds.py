@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_called_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 TOGETHER, APART = 1, 2  # seatings of the two rows
 IDLE, WEIGH, REPLAY = 0, 1, 2  # phases of a move
@@ -76,7 +76,7 @@ def build_move(tree, joints, slots, coded, table, largest, budget):
     )
 
 
-@bare_called_kernel
+@copied_kernel
 def is_below(tree, move, child, r):
     """Whether a region belongs to what a child holds together, or stands right below it."""
     if r == move.at[TOP]:
@@ -144,12 +144,12 @@ def draw_compatible(rng, tree, edges, nodes, move, child, top_slot):
 
 
 @bare_called_kernel
-def log_of_seating(rng, tree, edges, nodes, slots, move, k, draw):
-    """Log probability that a seating is compatible with what is held together; what is so can be drawn given it."""
+def log_of_seating(rng, tree, edges, nodes, slots, move, k):
+    """Log probability that a seating is compatible with what is held together; given the present one, that is drawn."""
     log_p = 0.0
     for child in range(move.mode[k]):
         slot = slots[move.rows[child], move.at[TOP]]
-        if draw:
+        if k == 0:
             log_p += draw_compatible(rng, tree, edges, nodes, move, child, slot)
         else:
             log_p += weigh_kinds(tree, edges, nodes, move, child, slot)

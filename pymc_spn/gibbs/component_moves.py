@@ -36,7 +36,7 @@ from pymc_spn.gibbs.component_kinds import (
 from pymc_spn.gibbs.exact import draw_subtree, log_add
 from pymc_spn.gibbs.joint_leaves import copy_row
 from pymc_spn.gibbs.occupancy import MISSING, new_edge
-from pymc_spn.numerics.kernel_options import bare_called_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 
 @bare_called_kernel
@@ -76,7 +76,7 @@ def choose_rows(rng, edges, slots, move):
     return True
 
 
-@bare_called_kernel
+@copied_kernel
 def part_of_row(tree, palette, row, top, y, part, observed):
     """The slots of a row below a region, -1 elsewhere, and its cells there, NaN elsewhere."""
     part[:] = MISSING
@@ -89,7 +89,7 @@ def part_of_row(tree, palette, row, top, y, part, observed):
                 observed[d] = y[d]
 
 
-@bare_called_kernel
+@copied_kernel
 def begin_seating(tree, edges, move, phase, seating):
     """Begin a seating: all rows of a move are to be taken out of what is below its region, and seated again."""
     top = move.at[TOP]
@@ -115,7 +115,7 @@ def next_row(rng, tree, palette, edges, nodes, leaves, filled, slots, move):
                 for t in range(at[ROWS]):
                     copy_row(filled[move.rows[t]], move.cells[0, t])
                     write_seat(tree, palette, edges, leaves, slots[move.rows[t]], move, 0, t)
-                move.log_w[0] = -log_of_seating(rng, tree, edges, nodes, slots, move, 0, True)
+                move.log_w[0] = -log_of_seating(rng, tree, edges, nodes, slots, move, 0)
                 begin_seating(tree, edges, move, WEIGH, 0)
             continue
         at[NEXT] += 1
@@ -131,7 +131,7 @@ def next_row(rng, tree, palette, edges, nodes, leaves, filled, slots, move):
             move.mode[1] = TOGETHER if rng.random() < 0.5 else APART
             move.log_w[1] = 0.0
         else:
-            move.log_w[1] -= log_of_seating(rng, tree, edges, nodes, slots, move, 1, False)
+            move.log_w[1] -= log_of_seating(rng, tree, edges, nodes, slots, move, 1)
             if math.log(rng.random()) < move.log_w[1] - move.log_w[0]:
                 at[PHASE] = IDLE
             else:
@@ -229,7 +229,7 @@ def draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints,
             part[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, above, move.kind[child, r])
 
 
-@bare_called_kernel
+@copied_kernel
 def note_seat(tree, palette, edges, leaves, joints, row, move, log_w):
     """Note where the current row sits now, and its factor of log W."""
     top = move.at[TOP]
@@ -244,7 +244,7 @@ def note_seat(tree, palette, edges, leaves, joints, row, move, log_w):
     move.log_w[move.at[TRY]] += log_w
 
 
-@bare_called_kernel
+@copied_kernel
 def log_of(value, logs):
     if logs:
         return value

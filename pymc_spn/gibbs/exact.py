@@ -18,7 +18,7 @@ from pymc_spn.gibbs.occupancy import (
     new_edge,
     reaches,
 )
-from pymc_spn.numerics.kernel_options import bare_inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, copied_kernel
 
 # A root value above this has lost at most 1e-28 of itself to underflow; rows below it are drawn in log space.
 SAFE = 1e-280
@@ -36,7 +36,7 @@ def evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints=None, 
         d = tree.column[r]
         if d < 0:
             if joints is not None and tree.n_prior[r] > 0:
-                multiply_kinds(tree, edges, nodes, joints, scratch, r, False)
+                multiply_kinds(tree, edges, nodes, joints, scratch, r)
             else:
                 multiply_parts(tree, edges, nodes, scratch, r)
         begin = edges.begin[r] + tree.n_prior[r]
@@ -51,7 +51,7 @@ def evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints=None, 
         )
 
 
-@bare_inner_kernel
+@copied_kernel
 def add_edges(node, weight, value, totals):
     for i in range(node.size):
         totals[node[i]] += weight[i] * value[i]
@@ -86,7 +86,7 @@ def multiply_parts(tree, edges, nodes, scratch, r):
     scratch.empty_value[r] = empty
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def multiply_parts_of_splits(tree, nodes, scratch, r, value, edge_split):
     """`multiply_parts` where the parts of an edge are those of its split."""
     empty = 1.0
@@ -103,7 +103,7 @@ def multiply_parts_of_splits(tree, nodes, scratch, r, value, edge_split):
 
 
 @bare_inner_kernel
-def multiply_kinds(tree, edges, nodes, joints, scratch, r, logs):
+def multiply_kinds(tree, edges, nodes, joints, scratch, r):
     """Values of the edges of a region with leaves over several columns in it or below: of products and of such leaves.
 
     Unoccupied children of different kinds are not alike then: an unoccupied one is worth their mean.
@@ -111,7 +111,7 @@ def multiply_kinds(tree, edges, nodes, joints, scratch, r, logs):
     begin = edges.begin[r]
     top = edges.top[r]
     value = scratch.edge_value[begin : begin + top]
-    value[:] = 0.0 if logs else 1.0
+    value[:] = 1.0
     for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
         q = tree.parts[j]
         if scratch.missing[q]:
@@ -119,20 +119,18 @@ def multiply_kinds(tree, edges, nodes, joints, scratch, r, logs):
         below = scratch.node_value[nodes.begin[q] : nodes.begin[q] + top]
         for e in range(top):
             if edges.split[begin + e] == tree.split[q]:
-                value[e] = value[e] + below[e] if logs else value[e] * below[e]
+                value[e] *= below[e]
     if joints.split[r] >= 0:
         for e in range(top):
             if is_joint_edge(edges, joints, r, e):
-                log_value = joints.scratch.log_value[joints.slot_begin[r] + e]
-                value[e] = log_value if logs else math.exp(log_value - joints.scratch.shift[r])
-    total = -math.inf if logs else 0.0
+                value[e] = math.exp(joints.scratch.log_value[joints.slot_begin[r] + e] - joints.scratch.shift[r])
+    total = 0.0
     for s in range(tree.n_prior[r]):
-        total = log_add(total, value[s]) if logs else total + value[s]
-    n_kinds = float(tree.n_prior[r])
-    scratch.empty_value[r] = total - math.log(n_kinds) if logs else total / n_kinds
+        total += value[s]
+    scratch.empty_value[r] = total / tree.n_prior[r]
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_kind(rng, tree, edges, scratch, r, logs):
     """Number of the kind of a new child, in proportion to the values of unoccupied children."""
     n_kinds = tree.n_prior[r]
@@ -179,7 +177,7 @@ def finish_nodes(tree, palette, masses, edges, nodes, scratch, r, totals, counts
         totals[k] = total / (counts[k] + mass)
 
 
-@bare_inner_kernel
+@copied_kernel
 def divide_by_mass(totals, counts, n_edges, width, fresh_child, all_fresh, mass):
     """Values of sum nodes whose unoccupied children are alike: finitely many (``width``) or, at width 0, infinitely."""
     if width == 0:
@@ -190,7 +188,7 @@ def divide_by_mass(totals, counts, n_edges, width, fresh_child, all_fresh, mass)
             totals[k] = (totals[k] + (width - n_edges[k]) * fresh_child) / (counts[k] + mass)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints=None, top=0):
     """`evaluate_regions` with logs in ``value``, ``node_value`` and ``empty_value``: slower, cannot underflow."""
     for r in range(tree.subtree_end[top] - 1, top - 1, -1):
@@ -201,10 +199,7 @@ def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joint
         n_nodes = edges.top[tree.parent[r]] if r > 0 else 1
         d = tree.column[r]
         empty = 0.0
-        if joints is not None and d < 0 and tree.n_prior[r] > 0:
-            multiply_kinds(tree, edges, nodes, joints, scratch, r, True)
-            empty = scratch.empty_value[r]
-        elif d >= 0:
+        if d >= 0:
             empty = -math.inf
             for i in range(begin, begin + edges.top[r]):
                 scratch.edge_value[i] = scratch.log_value[i]
@@ -222,6 +217,14 @@ def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joint
                         scratch.edge_value[begin + e] += (
                             scratch.node_value[nodes.begin[q] + e] if reaches(tree, edges, q, e) else 0.0
                         )
+            if joints is not None and tree.n_prior[r] > 0:
+                for e in range(edges.top[r]):
+                    if is_joint_edge(edges, joints, r, e):
+                        scratch.edge_value[begin + e] = joints.scratch.log_value[joints.slot_begin[r] + e]
+                empty = -math.inf
+                for s in range(tree.n_prior[r]):
+                    empty = log_add(empty, scratch.edge_value[begin + s])
+                empty -= math.log(float(tree.n_prior[r]))
         scratch.empty_value[r] = empty
         for k in range(n_nodes):
             total = -math.inf
@@ -241,7 +244,7 @@ def evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joint
             scratch.node_value[first + k] = total - math.log(nodes.n_data[first + k] + masses.total[r])
 
 
-@bare_inner_kernel
+@copied_kernel
 def log_add(a, b):
     if a < b:
         a, b = b, a
@@ -298,7 +301,7 @@ def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slot
         slots[r] = chosen
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_entry(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs):
     """Palette entry (within the place) of a fresh leaf by free mass and prior predictive; FRESH if none is free."""
     first = palette.entry_ptr[d]

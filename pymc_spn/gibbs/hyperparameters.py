@@ -8,26 +8,26 @@ from pymc_spn.gibbs.joint_leaves import EXCESS
 from pymc_spn.gibbs.joint_scales import log_of_scale
 from pymc_spn.gibbs.joint_statistics import hold_joint_leaves
 from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
 CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO, COVARIANCE_SCALE = range(5)
 
 
-@inner_kernel
+@copied_kernel
 def to_line(x, family):
     """Where a hyperparameter x is on the line on which it moves: its log, or that of its excess over 1."""
     return math.log(x - 1.0) if family == LOG_NORMAL_ABOVE_ONE else math.log(x)
 
 
-@inner_kernel
+@copied_kernel
 def from_line(v, family):
     """The hyperparameter at v, see `to_line`."""
     return 1.0 + math.exp(v) if family == LOG_NORMAL_ABOVE_ONE else math.exp(v)
 
 
-@inner_kernel
+@copied_kernel
 def log_prior_on_line(v, family, a, b):
     """Log density of v = log x, up to a constant, for x ~ Gamma(a, rate b) or LogNormal(a, b), x the excess or all."""
     if family == GAMMA:

@@ -29,7 +29,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
 )
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.elementary import fast_log1p
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
 
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
 EXCESS = 2.0  # v0 - d: the prior mean of the covariance matrix is diag(psi0) / (EXCESS - 1)
@@ -132,7 +132,7 @@ def build_joint_scratch(n_slots, n_regions, n_columns, most_columns):
         z=np.zeros(most_columns),
         floor=np.zeros(most_columns),
         order=np.zeros(most_columns, np.int64),
-        triangle=np.zeros(triangle_size(most_columns)),
+        triangle=np.zeros(most_columns * (most_columns + 1) // 2),
     )
 
 
@@ -140,26 +140,26 @@ def _starts(sizes):
     return np.cumsum(sizes) - sizes
 
 
-@bare_called_kernel
+@copied_kernel
 def copy_row(source, target):
     for c in range(source.size):
         target[c] = source[c]
 
 
-@bare_called_kernel
+@copied_kernel
 def is_joint_edge(edges, joints, r, slot):
     """Whether an edge is such a leaf."""
     return joints.split[r] >= 0 and edges.split[edges.begin[r] + slot] == joints.split[r]
 
 
-@bare_called_kernel
+@copied_kernel
 def rows_of_joint(edges, joints, r, slot):
     """Rows in a leaf, 0 where it is unoccupied: then its statistics are not to be read."""
     is_occupied = edges.weight[edges.begin[r] + slot] > 0.0
     return joints.n_rows[joints.slot_begin[r] + slot] if is_occupied else 0.0
 
 
-@bare_called_kernel
+@copied_kernel
 def gather(joints, r):
     """The current row in the order of a region's leaf; returns its number of columns."""
     first = joints.column_ptr[r]
@@ -202,25 +202,18 @@ def move_joint(joints, r, slot, n, sign):
         add_row(d, joints.scratch.x, sign, sums, products)
 
 
-@bare_kernel
-def detach_joints(edges, joints, slots):
-    """Take the current row out of its leaves over several columns, before `occupancy.detach`."""
+@bare_called_kernel
+def move_joints(edges, joints, slots, sign):
+    """Put the current row into its leaves over several columns (sign 1), after `occupancy.attach`, or take it out (-1).
+
+    This comes before `occupancy.detach`.
+    """
     for r in range(slots.size):
         if slots[r] >= 0 and is_joint_edge(edges, joints, r, slots[r]):
-            n = edges.n_data[edges.begin[r] + slots[r]] - 1
-            move_joint(joints, r, slots[r], n, -1.0)
+            n = edges.n_data[edges.begin[r] + slots[r]] - (sign < 0.0)
+            move_joint(joints, r, slots[r], n, sign)
             if n > 0:
                 refresh_joint(joints, r, slots[r], n)
-
-
-@bare_kernel
-def attach_joints(edges, joints, slots):
-    """Put the current row into its leaves over several columns, after `occupancy.attach`."""
-    for r in range(slots.size):
-        if slots[r] >= 0 and is_joint_edge(edges, joints, r, slots[r]):
-            n = edges.n_data[edges.begin[r] + slots[r]]
-            move_joint(joints, r, slots[r], n, 1.0)
-            refresh_joint(joints, r, slots[r], n)
 
 
 @bare_kernel
@@ -297,7 +290,7 @@ def log_of_leaf(joints, r, slot, n, n_seen):
     )
 
 
-@bare_kernel
+@bare_called_kernel
 def evaluate_joints(tree, palette, edges, joints, scratch, y):
     """Log predictives of a coded row (P,) in all leaves over several columns; returns what `raise_shifts` does."""
     for r in range(joints.split.size):
@@ -320,7 +313,7 @@ def evaluate_joints(tree, palette, edges, joints, scratch, y):
     return raise_shifts(tree, palette, edges, joints, scratch)
 
 
-@bare_kernel
+@bare_called_kernel
 def take_joints(tree, palette, edges, joints, scratch, log_value):
     """As `evaluate_joints`, with the log values (J,) of the slots known."""
     copy_row(log_value, joints.scratch.log_value)
@@ -367,7 +360,7 @@ def raise_shifts(tree, palette, edges, joints, scratch):
     return raised
 
 
-@bare_kernel
+@copied_kernel
 def complete_row(rng, edges, joints, slots):
     """Draw what is missing of the current row in the leaves to which it goes, the row being in none of them."""
     own = joints.scratch

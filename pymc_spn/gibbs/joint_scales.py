@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS
-from pymc_spn.numerics.kernel_options import bare_called_kernel
+from pymc_spn.numerics.kernel_options import copied_kernel
 
 
 def joint_scales(constants, joint_scale):
@@ -13,7 +13,7 @@ def joint_scales(constants, joint_scale):
     return np.maximum(joint_scale * constants[:, 1], constants[:, 2]) * (EXCESS - 1.0)
 
 
-@bare_called_kernel
+@copied_kernel
 def log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
     """Log posterior of a column's scale at exp(w): ``held`` (n, 3) has v0, v and the column's 1 / Psi of each leaf.
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.leaves.normal_inverse_wishart import log_evidence, solve, triangle_size
-from pymc_spn.numerics.kernel_options import inner_kernel
+from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel
 
 
 def joint_numbers(edges, joints, slots, regions):
@@ -25,7 +25,7 @@ def joint_numbers(edges, joints, slots, regions):
     return len(numbers) // 4, numbers
 
 
-@inner_kernel
+@copied_kernel
 def first_joint(state, n_columns):
     """Where the first leaf over several columns begins in the vector that `statistics.pack_statistics` wrote."""
     return 7 + n_columns + 1 + 2 * int(state[1]) + 3 * int(state[2]) + 5 * int(state[3]) + int(state[4])
@@ -53,7 +53,7 @@ def log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle):
     return log_evidence(d, state[at + 1], PRECISION_RATIO, d + EXCESS, sums, products, psi0, triangle)
 
 
-@inner_kernel
+@copied_kernel
 def after_joint(state, at):
     """Where the next leaf over several columns begins."""
     d = int(state[at])
@@ -73,7 +73,7 @@ def log_of_joint_leaves(state, n_columns, constants, covariance_scale):
     return log_p
 
 
-@inner_kernel
+@copied_kernel
 def inverse_at(d, j, factor, z):
     """Entry (j, j) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
     z[:d] = 0.0

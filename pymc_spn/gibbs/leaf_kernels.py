@@ -29,7 +29,7 @@ from pymc_spn.gibbs.family_kernels import (
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, copied_kernel
 
 
 def install_priors(palette, prior):
@@ -91,7 +91,7 @@ def add_value(palette, leaves, d, slot, n, y, sign):
         )
 
 
-@bare_inner_kernel
+@copied_kernel
 def level_mass(palette, e, level):
     """Mass of a level under the prior of an entry."""
     return palette.prior[e, 0] * palette.level_factor[palette.entry_source[e], level]
@@ -155,7 +155,7 @@ def log_predictive_without(palette, leaves, d, slot, y):
     return found - u if is_of_logs(family) else found
 
 
-@bare_inner_kernel
+@copied_kernel
 def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
     """Leaf values of one row: ``value`` in linear space, ``log_value`` in logs, and the sum of the shifts.
 
@@ -241,7 +241,7 @@ def shift_leaves(tree, palette, edges, scratch):
     return shift
 
 
-@bare_inner_kernel
+@copied_kernel
 def shift_column(tree, palette, edges, scratch, c):
     """Subtract the largest leaf value of a column from all of them, at all its places."""
     largest = largest_of_column(tree, palette, edges, scratch, c)
@@ -284,7 +284,7 @@ def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
     return last
 
 
-@bare_inner_kernel
+@copied_kernel
 def subtract_logs(palette, leaves, scratch, d, y, begin, end):
     """The Jacobian of the leaves of logs of a column."""
     u = math.log(y + palette.offset[d])
@@ -293,20 +293,20 @@ def subtract_logs(palette, leaves, scratch, d, y, begin, end):
             scratch.log_value[i] -= u
 
 
-@bare_inner_kernel
+@copied_kernel
 def argument_of(x, offset, centre, curvature, slope, out):
     for i in range(out.size):
         t = x - centre[i]
         out[i] = t * t * curvature[i] + (x + offset) * slope[i]
 
 
-@bare_inner_kernel
+@copied_kernel
 def log_density_of(log_scale, power, argument, out):
     for i in range(out.size):
         out[i] = log_scale[i] - power[i] * fast_log1p(argument[i])
 
 
-@bare_inner_kernel
+@copied_kernel
 def largest_of(log_value):
     largest = EMPTY_LEAF
     for i in range(log_value.size):
@@ -314,13 +314,13 @@ def largest_of(log_value):
     return largest
 
 
-@bare_inner_kernel
+@copied_kernel
 def subtract(log_value, largest, out):
     for i in range(out.size):
         out[i] = log_value[i] - largest
 
 
-@bare_inner_kernel
+@copied_kernel
 def exponentiate(x, out):
     for i in range(out.size):
         out[i] = fast_exp(x[i])

@@ -6,7 +6,7 @@ from pymc_spn.gibbs.joint_leaves import add_rows, refresh_joints
 from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf, refresh_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF, options_of_slots, region_of_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel, copied_kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
@@ -53,12 +53,12 @@ def prior_slots_of(edges, n_prior, regions):
     return np.repeat(edges.begin[regions] - first, n_prior) + np.arange(n_prior.sum())
 
 
-@bare_inner_kernel
+@copied_kernel
 def n_prior_slots(palette, d):
     return palette.entry_ptr[d + 1] - palette.entry_ptr[d]
 
 
-@bare_inner_kernel
+@copied_kernel
 def reaches(tree, edges, r, slot):
     """Whether an edge of the parent region, occupied or fresh, leads to region ``r``."""
     above = tree.parent[r]
@@ -67,7 +67,7 @@ def reaches(tree, edges, r, slot):
     return (edges.split[edges.begin[above] + slot] if slot >= 0 else FRESH - slot) == tree.split[r]
 
 
-@bare_inner_kernel
+@copied_kernel
 def free_mass(tree, masses, nodes, r, node):
     """Mass of the unoccupied children of a sum node over several columns; ``node`` is local."""
     if tree.width[r] == 0:
@@ -75,7 +75,7 @@ def free_mass(tree, masses, nodes, r, node):
     return masses.share[r] * (tree.width[r] - nodes.n_edges[nodes.begin[r] + node])
 
 
-@bare_inner_kernel
+@copied_kernel
 def free_entry_mass(palette, masses, nodes, d, e, node):
     """Mass of the unoccupied leaves of palette entry ``e`` (global) at a univariate sum node."""
     copies = palette.copies[e]
@@ -86,7 +86,7 @@ def free_entry_mass(palette, masses, nodes, d, e, node):
     return masses.entry_share[e] * (copies - taken)
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_split(rng, tree, edges, nodes, r, node):
     """Split of a fresh product: uniform over the unoccupied children of the node, or over splits at infinite width.
 
@@ -117,7 +117,7 @@ def draw_split(rng, tree, edges, nodes, r, node):
     return chosen
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def new_edge(tree, palette, masses, edges, nodes, leaves, r, node, option):
     """Occupy a fresh edge of a sum node; returns its slot, local to the region. The caller counts the datum.
 
@@ -156,7 +156,7 @@ def new_edge(tree, palette, masses, edges, nodes, leaves, r, node, option):
     return slot
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def drop_edge(tree, palette, edges, nodes, leaves, r, slot):
     """Free an edge that lost its last datum."""
     begin = edges.begin[r]
@@ -230,7 +230,7 @@ def detach(tree, palette, edges, nodes, leaves, scratch, y, slots):
             drop_edge(tree, palette, edges, nodes, leaves, r, slot)
 
 
-@bare_inner_kernel
+@copied_kernel
 def count_row(edges, nodes, slots):
     """Count one row more on the given edges."""
     for r in range(slots.size):
@@ -349,7 +349,7 @@ def place_rows(tree, palette, masses, edges, nodes, leaves, scratch, y, labels, 
     return True
 
 
-@bare_inner_kernel
+@copied_kernel
 def find_edge(edges, nodes, r, node, label):
     """Edge of a sum node that carries a label, -1 if there is none."""
     slot = nodes.first[nodes.begin[r] + node]

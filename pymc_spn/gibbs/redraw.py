@@ -11,7 +11,7 @@ import math
 from pymc_spn.gibbs.component_kinds import NEXT, PHASE, STEP, TAKE, TOP, TRY, WEIGH
 from pymc_spn.gibbs.component_moves import draw_seat, next_row, note_seat, offer_seats, part_of_row, return_to_seat
 from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
-from pymc_spn.gibbs.joint_leaves import attach_joints, complete_row, copy_row, detach_joints, evaluate_joints
+from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import MISSING, attach, count_row, detach, mark_missing
 from pymc_spn.numerics.kernel_options import bare_kernel
@@ -86,7 +86,7 @@ def redraw_rows(
         if takes:
             if joints is not None:
                 copy_row(filled[n], joints.scratch.row)
-                detach_joints(edges, joints, row)
+                move_joints(edges, joints, row, -1.0)
             detach(tree, palette, edges, nodes, leaves, scratch, values, row)
             if is_move:
                 continue
@@ -97,15 +97,19 @@ def redraw_rows(
             shift = evaluate_leaves(tree, palette, edges, leaves, scratch, values)
             if joints is not None:
                 shift += evaluate_joints(tree, palette, edges, joints, scratch, values)
-            evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, top)
-            logs = not scratch.node_value[0] > SAFE
-            if joints is not None and is_move:
-                log_w = offer_seats(tree, masses, edges, nodes, scratch, joints, move, False) + shift
-                logs = not log_w - shift > math.log(SAFE)
-            if logs:
-                evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, top)
+            while True:
+                if logs:
+                    evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, top)
+                else:
+                    evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, top)
+                is_safe = scratch.node_value[0] > SAFE
                 if joints is not None and is_move:
-                    log_w = offer_seats(tree, masses, edges, nodes, scratch, joints, move, True)
+                    log_value = offer_seats(tree, masses, edges, nodes, scratch, joints, move, logs)
+                    is_safe = log_value > math.log(SAFE)
+                    log_w = log_value if logs else log_value + shift
+                if logs or is_safe:
+                    break
+                logs = True
         if joints is None or not is_move:
             draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, top, logs, joints)
         elif draws:
@@ -128,7 +132,7 @@ def redraw_rows(
         else:
             attach(tree, palette, edges, nodes, leaves, scratch, values, row)
             if joints is not None:
-                attach_joints(edges, joints, row)
+                move_joints(edges, joints, row, 1.0)
         if joints is not None and is_move:
             note_seat(tree, palette, edges, leaves, joints, slots[n], move, log_w)
             continue

@@ -13,25 +13,25 @@ Missing columns given o have f + |o|. Murphy (2007), Conjugate Bayesian analysis
 import math
 
 from pymc_spn.numerics.elementary import digamma, fast_log1p
-from pymc_spn.numerics.kernel_options import bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-@bare_kernel
+@copied_kernel
 def triangle_size(d):
     """Numbers of a lower triangle."""
     return d * (d + 1) // 2
 
 
-@bare_kernel
+@copied_kernel
 def column_of_triangle(d, j):
     """Where column j of a lower triangle begins: its diagonal."""
     return j * d - j * (j - 1) // 2
 
 
-@bare_kernel
+@bare_called_kernel
 def add_row(d, x, sign, sums, products):
     """Add (sign 1) or take away (sign -1) a complete row."""
     at = 0
@@ -45,7 +45,7 @@ def add_row(d, x, sign, sums, products):
         at += d - j
 
 
-@bare_kernel
+@bare_called_kernel
 def scatter(d, k, sums, products, psi0, out):
     """Psi of the posterior: psi0 + products - sums sums' / k, with k = k0 + n."""
     at = 0
@@ -60,7 +60,7 @@ def scatter(d, k, sums, products, psi0, out):
         at += d - j
 
 
-@bare_kernel
+@bare_called_kernel
 def gathered_scatter(d, order, k, sums, products, psi0, out):
     """`scatter` with its rows and columns in another order (d,)."""
     at = 0
@@ -74,7 +74,7 @@ def gathered_scatter(d, order, k, sums, products, psi0, out):
         out[at - (d - j)] += psi0[a]
 
 
-@bare_kernel
+@bare_called_kernel
 def factorise(d, n_first, triangle, floor):
     """Factor the first columns in place, the rest becoming their Schur complement; returns half the log determinant.
 
@@ -103,7 +103,7 @@ def factorise(d, n_first, triangle, floor):
     return half_log
 
 
-@bare_kernel
+@bare_called_kernel
 def solve(d, n_first, factor, z):
     """Solve the factored part in place, and return the square of its length; what follows is what the part predicts.
 
@@ -124,7 +124,7 @@ def solve(d, n_first, factor, z):
     return square
 
 
-@bare_kernel
+@bare_called_kernel
 def log_scale_of(d, n_seen, k, v, half_log):
     """What the log predictive of n_seen columns has before its power: k = k0 + n, v = v0 + n."""
     f = v - d + 1.0
@@ -132,7 +132,7 @@ def log_scale_of(d, n_seen, k, v, half_log):
     return gammas - 0.5 * n_seen * (LOG_PI + math.log1p(1.0 / k)) - half_log
 
 
-@bare_kernel
+@bare_called_kernel
 def log_predictive_of_row(d, k, v, log_scale, sums, factor, x, z):
     """Log predictive of a complete row; ``z`` (d,) is scratch."""
     share = 1.0 / k
@@ -142,7 +142,7 @@ def log_predictive_of_row(d, k, v, log_scale, sums, factor, x, z):
     return log_scale - 0.5 * (v + 1.0) * fast_log1p(square * k / (k + 1.0))
 
 
-@bare_kernel
+@bare_called_kernel
 def observed_first(d, x, order):
     """Write the columns with the observed ones first, in order; returns how many are observed."""
     n_seen = 0
@@ -158,7 +158,7 @@ def observed_first(d, x, order):
     return n_seen
 
 
-@bare_kernel
+@bare_called_kernel
 def log_predictive_of_observed(d, n_seen, order, k, v, sums, products, psi0, x, triangle, floor, z):
     """Log predictive of the observed columns of a row, which ``order`` has first.
 
@@ -174,7 +174,7 @@ def log_predictive_of_observed(d, n_seen, order, k, v, sums, products, psi0, x, 
     return log_scale - 0.5 * (v - d + 1.0 + n_seen) * fast_log1p(square * k / (k + 1.0))
 
 
-@bare_kernel
+@bare_called_kernel
 def draw_missing_of_row(rng, d, n_seen, order, k, v, sums, triangle, floor, z, x):
     """Draw the missing columns of a row into x, after `log_predictive_of_observed` of the same row and leaf."""
     square = 0.0
@@ -197,7 +197,7 @@ def draw_missing_of_row(rng, d, n_seen, order, k, v, sums, triangle, floor, z, x
         x[order[i]] = z[i]
 
 
-@bare_kernel
+@bare_called_kernel
 def log_evidence(d, n, k0, v0, sums, products, psi0, triangle):
     """Log marginal likelihood of the rows of a leaf, in nats; ``triangle`` is scratch and has their factor after it."""
     k = k0 + n
@@ -209,7 +209,7 @@ def log_evidence(d, n, k0, v0, sums, products, psi0, triangle):
     return log_p
 
 
-@bare_kernel
+@bare_called_kernel
 def expected_constant(d, k, v, half_log):
     """What the expected log density of a row has before -v/2 times its square, under the posterior of a leaf."""
     total = -0.5 * d * (LOG_PI + 1.0 / k) - half_log
@@ -218,7 +218,7 @@ def expected_constant(d, k, v, half_log):
     return total
 
 
-@bare_kernel
+@bare_called_kernel
 def log_integral_of_missing(n_missing, v, half_log):
     """Log of the integral over the missing columns of exp(-v/2 (square of the whole row - square of what is observed)).
 
@@ -228,7 +228,7 @@ def log_integral_of_missing(n_missing, v, half_log):
     return 0.5 * n_missing * (LOG_2PI - math.log(v)) + half_log
 
 
-@bare_kernel
+@bare_called_kernel
 def add_covariance_of_missing(d, n_seen, order, weight, triangle, products):
     """Add a weight times the Schur complement that `factorise` left behind the first columns to sums of products."""
     at = 0
@@ -241,7 +241,7 @@ def add_covariance_of_missing(d, n_seen, order, weight, triangle, products):
             at += 1
 
 
-@bare_kernel
+@bare_called_kernel
 def diagonal_of_inverse(d, factor, z, out):
     """Diagonal (d,) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
     for j in range(d):

@@ -412,7 +412,8 @@ def _rounded_sweeps(schema, table, kernel):
 def _refuse_other_data(name, observed, table):
     """The schema, the palette and the rows of the state are those of the table that the network was made with."""
     rounded = table.astype(config.floatX)  # PyMC does so to observed values
-    if not any(np.array_equal(observed.eval(), values, equal_nan=True) for values in (table, rounded)):
+    present = observed.eval(mode="FAST_COMPILE")  # of one value: nothing to compile
+    if not any(np.array_equal(present, values, equal_nan=True) for values in (table, rounded)):
         raise ValueError(
             f"the data of {name!r} were replaced, as by pm.observe, and its network was made with others: put "
             f"ps.SPN({name!r}, ..., observed=) with the new data into a model of its own"

@@ -221,6 +221,9 @@ bare_called_kernel = _inner(_BARE)
 _COPIED = _BARE | {"forceinline": True}
 bare_inner_kernel = _inner(_COPIED)
 
+# A kernel of a few lines, copied into all that call it before Numba types them: it is not compiled on its own.
+copied_kernel = njit(inline="always")
+
 # For a short kernel that asks first which of twenty cases it has, where some callers know.
 inner_kernel_by_constants = _inner(_OPTIONS, ConstantsDispatcher)
 

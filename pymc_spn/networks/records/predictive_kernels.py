@@ -14,10 +14,9 @@ from pymc_spn.gibbs.cell_masses import log_whole_number
 from pymc_spn.gibbs.exact import SAFE, draw_kind, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
 from pymc_spn.gibbs.joint_leaves import (
-    attach_joints,
     copy_row,
-    detach_joints,
     evaluate_joints,
+    move_joints,
     take_joints,
 )
 from pymc_spn.gibbs.leaf_kernels import (
@@ -186,7 +185,7 @@ def leave_one_out(
             scratch.old[r] = row[r]
         if joints is not None:
             copy_row(filled[n], joints.scratch.row)
-            detach_joints(edges, joints, row)
+            move_joints(edges, joints, row, -1.0)
         detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], event, event_log, joints)[
             0
@@ -199,7 +198,7 @@ def leave_one_out(
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         if joints is not None:
             copy_row(filled[n], joints.scratch.row)
-            attach_joints(edges, joints, row)
+            move_joints(edges, joints, row, 1.0)
 
 
 @bare_called_kernel

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
-from pymc_spn.gibbs.joint_leaves import attach_joints, copy_row, detach_joints, is_joint_edge
+from pymc_spn.gibbs.joint_leaves import copy_row, is_joint_edge, move_joints
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
 from pymc_spn.gibbs.sampler import Sampler, place_columns
@@ -131,7 +131,7 @@ def log_density_of_cells(
                 scratch.old[r] = slots[n, r]
             if joints is not None:
                 copy_row(filled[n], joints.scratch.row)
-                detach_joints(edges, joints, slots[n])
+                move_joints(edges, joints, slots[n], -1.0)
                 forget_inverses(edges, joints, slots[n], known)
             detach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
         out[n] = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known)[0]
@@ -144,7 +144,7 @@ def log_density_of_cells(
             attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
             if joints is not None:
                 copy_row(filled[n], joints.scratch.row)
-                attach_joints(edges, joints, row)
+                move_joints(edges, joints, row, 1.0)
                 forget_inverses(edges, joints, row, known)
 
 

@@ -19,7 +19,7 @@ from pymc_spn.gibbs.family_kernels import (
     log_cell_given_of,
     posterior_of,
 )
-from pymc_spn.gibbs.joint_leaves import attach_joints, complete_row, copy_row, detach_joints, evaluate_joints
+from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
@@ -141,7 +141,7 @@ def rounded_sweep(
             scratch.old[r] = row[r]
         if joints is not None:
             copy_row(filled[n], joints.scratch.row)
-            detach_joints(edges, joints, row)
+            move_joints(edges, joints, row, -1.0)
         detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, cells)
         mark_integrated(tree, palette, scratch, distinct, given, cells, True)
@@ -163,7 +163,7 @@ def rounded_sweep(
             copy_row(joints.scratch.row[: filled.shape[1]], filled[n])
         attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
         if joints is not None:
-            attach_joints(edges, joints, row)
+            move_joints(edges, joints, row, 1.0)
         changed = False
         for r in range(row.size):
             changed |= row[r] != scratch.old[r]
