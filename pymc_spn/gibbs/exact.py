@@ -18,6 +18,7 @@ from pymc_spn.gibbs.occupancy import (
     new_edge,
     reaches,
 )
+from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, copied_kernel
 
 # A root value above this has lost at most 1e-28 of itself to underflow; rows below it are drawn in log space.
@@ -311,7 +312,7 @@ def draw_entry(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs)
     begin = edges.begin[tree.leaf_region[d]] - first
     largest = -math.inf
     for e in range(first, last):
-        largest = max(largest, scratch.edge_value[begin + e])
+        largest = larger(largest, scratch.edge_value[begin + e])
     total = 0.0
     for e in range(first, last):
         v = scratch.edge_value[begin + e]

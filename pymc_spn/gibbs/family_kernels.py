@@ -8,7 +8,7 @@ from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, DIRICHLET_PRIOR, NORMAL
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_dispatch import by_family
-from pymc_spn.numerics.kernel_options import bare_called_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel, inner_kernel, kernel
 
 
 def _pieces(name):
@@ -27,7 +27,7 @@ def _no():
 def _which(name, holds):
     """A function of a family's code: whether that holds of the family."""
     codes = [(code, _yes) for code, part in CONJUGATES.items() if holds(part)]
-    return by_family(name, "family", codes, bare_called_kernel, __file__, otherwise=_no)
+    return by_family(name, "family", codes, copied_kernel, __file__, otherwise=_no)
 
 
 is_located = _which("is_located", lambda part: part.prior_form == NORMAL_GAMMA_PRIOR)

@@ -6,8 +6,9 @@ import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS
 from pymc_spn.gibbs.joint_scales import log_of_scale
-from pymc_spn.gibbs.joint_statistics import hold_joint_leaves
+from pymc_spn.gibbs.joint_statistics import hold_joint_leaves, joint_scratch
 from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
+from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -100,16 +101,16 @@ def update_hyperparameters(rng, state, palette, owned, priors, hyperparameters):
     hyperparameters : sequence of five vectors
         Concentration (2,), leaf scale, leaf shape, precision ratio and covariance scale (D,).
     """
-    slice_updates(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters)
+    scratch = joint_scratch(len(hyperparameters[1])), np.empty(3), np.empty((int(state[6]), 3))
+    slice_updates(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters, *scratch)
 
 
 @kernel
 def slice_updates(
-    rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale
-):
-    """`update_hyperparameters`, with read-only inputs."""
-    values = np.empty(3)
-    held = np.empty((int(state[6]), 3))
+    rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale,
+    scratch, values, held,
+):  # fmt: skip
+    """`update_hyperparameters`, with read-only inputs and scratch."""
     for which in range(2):
         if owned[CONCENTRATION, which]:
             concentration[which] = slice_update(
@@ -131,10 +132,10 @@ def slice_updates(
         prior = priors[COVARIANCE_SCALE]
         for d in range(leaf_scale.size):
             if owned[COVARIANCE_SCALE, d]:
-                values[0] = max(covariance_scale[d] * constants[d, 1], constants[d, 2]) * (EXCESS - 1.0)
+                values[0] = larger(covariance_scale[d] * constants[d, 1], constants[d, 2]) * (EXCESS - 1.0)
                 values[1] = constants[d, 1]
                 values[2] = constants[d, 2]
-                n_held = hold_joint_leaves(state, leaf_scale.size, d, constants, covariance_scale, held)
+                n_held = hold_joint_leaves(state, leaf_scale.size, d, constants, covariance_scale, scratch, held)
                 x = covariance_scale[d]
                 covariance_scale[d] = slice_update(
                     rng, state, palette, COVARIANCE_SCALE, d, x, values, prior, held[:n_held]

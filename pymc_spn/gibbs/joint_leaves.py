@@ -28,7 +28,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     triangle_size,
 )
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.elementary import fast_log1p
+from pymc_spn.numerics.elementary import fast_log1p, larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
 
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
@@ -334,7 +334,7 @@ def raise_shifts(tree, palette, edges, joints, scratch):
         excess = -math.inf
         for slot in range(edges.top[r]):
             if is_joint_edge(edges, joints, r, slot):
-                excess = max(excess, joints.scratch.log_value[joints.slot_begin[r] + slot])
+                excess = larger(excess, joints.scratch.log_value[joints.slot_begin[r] + slot])
         for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
             if not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]:
                 excess -= scratch.column_shift[joints.column[j]]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS
+from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import copied_kernel
 
 
@@ -20,7 +21,7 @@ def log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
     A change of one diagonal element changes the determinant of Psi by a factor of 1 + change (1 / Psi), so that each
     leaf is factored once for each column.
     """
-    now = max(math.exp(w) * variance, floor) * (EXCESS - 1.0)
+    now = larger(math.exp(w) * variance, floor) * (EXCESS - 1.0)
     z = (w - centre) / width
     log_p = -0.5 * z * z
     for i in range(n_held):

@@ -1,9 +1,11 @@
 """Leaves over several columns in the statistics vector of a state, and what they add to the log joint."""
 
 import numpy as np
+from numba.extending import register_jitable
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.leaves.normal_inverse_wishart import log_evidence, solve, triangle_size
+from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel
 
 
@@ -31,23 +33,18 @@ def first_joint(state, n_columns):
     return 7 + n_columns + 1 + 2 * int(state[1]) + 3 * int(state[2]) + 5 * int(state[3]) + int(state[4])
 
 
-@inner_kernel
-def log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle):
-    """Log evidence of the leaf that begins there; leaves the diagonal of psi0 (d,) and the factor of its posterior.
-
-    Parameters
-    ----------
-    state : (n,) float64
-    at : int
-    constants : (D, 3) float64
-        Mean, variance and floor of the prior variance.
-    covariance_scale : (D,) float64
-    psi0, triangle : scratch
-    """
-    d = int(state[at])
-    for j in range(d):
+@copied_kernel
+def read_scales(state, at, constants, covariance_scale, psi0):
+    """Diagonal (d,) of psi0 of the leaf that begins there."""
+    for j in range(int(state[at])):
         c = int(state[at + 2 + j])
-        psi0[j] = max(covariance_scale[c] * constants[c, 1], constants[c, 2]) * (EXCESS - 1.0)
+        psi0[j] = larger(covariance_scale[c] * constants[c, 1], constants[c, 2]) * (EXCESS - 1.0)
+
+
+@inner_kernel
+def log_of_joint_leaf(state, at, psi0, triangle):
+    """Log evidence of the leaf that begins there; ``triangle`` is scratch and has the factor of its posterior then."""
+    d = int(state[at])
     sums = state[at + 2 + d : at + 2 + 2 * d]
     products = state[at + 2 + 2 * d : at + 2 + 2 * d + triangle_size(d)]
     return log_evidence(d, state[at + 1], PRECISION_RATIO, d + EXCESS, sums, products, psi0, triangle)
@@ -60,15 +57,31 @@ def after_joint(state, at):
     return at + 2 + 2 * d + triangle_size(d)
 
 
+@register_jitable
+def joint_scratch(n_columns):
+    """Scratch (2 D + triangle,) of the kernels below: psi0, one more vector, a triangle."""
+    return np.empty(2 * n_columns + n_columns * (n_columns + 1) // 2)
+
+
 @inner_kernel
-def log_of_joint_leaves(state, n_columns, constants, covariance_scale):
-    """Log evidence of the leaves over several columns."""
+def log_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch):
+    """Log evidence of the leaves over several columns.
+
+    Parameters
+    ----------
+    state : (n,) float64
+    n_columns : int
+    constants : (D, 3) float64
+        Mean, variance and floor of the prior variance.
+    covariance_scale : (D,) float64
+    scratch
+        From `joint_scratch`.
+    """
     at = first_joint(state, n_columns)
-    psi0 = np.empty(n_columns)
-    triangle = np.empty(triangle_size(n_columns))
     log_p = 0.0
     for _ in range(int(state[6])):
-        log_p += log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
+        read_scales(state, at, constants, covariance_scale, scratch)
+        log_p += log_of_joint_leaf(state, at, scratch, scratch[2 * n_columns :])
         at = after_joint(state, at)
     return log_p
 
@@ -82,41 +95,40 @@ def inverse_at(d, j, factor, z):
 
 
 @inner_kernel
-def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, slopes):
+def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch, slopes):
     """Derivatives (D,) of `log_of_joint_leaves` in the scales."""
     slopes[:] = 0.0
     at = first_joint(state, n_columns)
-    psi0 = np.empty(n_columns)
-    z = np.empty(n_columns)
-    triangle = np.empty(triangle_size(n_columns))
+    z = scratch[n_columns:]
+    triangle = scratch[2 * n_columns :]
     for _ in range(int(state[6])):
-        log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
+        read_scales(state, at, constants, covariance_scale, scratch)
+        log_of_joint_leaf(state, at, scratch, triangle)
         d = int(state[at])
         for j in range(d):
             c = int(state[at + 2 + j])
             if covariance_scale[c] * constants[c, 1] > constants[c, 2]:
                 v = d + EXCESS + state[at + 1]
-                by_psi = 0.5 * (d + EXCESS) / psi0[j] - 0.5 * v * inverse_at(d, j, triangle, z)
+                by_psi = 0.5 * (d + EXCESS) / scratch[j] - 0.5 * v * inverse_at(d, j, triangle, z)
                 slopes[c] += by_psi * constants[c, 1] * (EXCESS - 1.0)
         at = after_joint(state, at)
 
 
 @inner_kernel
-def hold_joint_leaves(state, n_columns, c, constants, covariance_scale, held):
+def hold_joint_leaves(state, n_columns, c, constants, covariance_scale, scratch, held):
     """Write (n, 3) what `joint_scales.log_of_scale` takes of the leaves that have a column; returns their number."""
     at = first_joint(state, n_columns)
-    psi0 = np.empty(n_columns)
-    z = np.empty(n_columns)
-    triangle = np.empty(triangle_size(n_columns))
+    triangle = scratch[2 * n_columns :]
     n_held = 0
     for _ in range(int(state[6])):
         d = int(state[at])
         for j in range(d):
             if int(state[at + 2 + j]) == c:
-                log_of_joint_leaf(state, at, constants, covariance_scale, psi0, triangle)
+                read_scales(state, at, constants, covariance_scale, scratch)
+                log_of_joint_leaf(state, at, scratch, triangle)
                 held[n_held, 0] = d + EXCESS
                 held[n_held, 1] = d + EXCESS + state[at + 1]
-                held[n_held, 2] = inverse_at(d, j, triangle, z)
+                held[n_held, 2] = inverse_at(d, j, triangle, scratch[n_columns:])
                 n_held += 1
         at = after_joint(state, at)
     return n_held

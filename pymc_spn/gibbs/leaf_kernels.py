@@ -28,7 +28,7 @@ from pymc_spn.gibbs.family_kernels import (
 )
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma, larger
 from pymc_spn.numerics.kernel_options import bare_inner_kernel, bare_kernel, copied_kernel
 
 
@@ -190,7 +190,7 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             continue
         begin = edges.begin[r]
         end = begin + edges.top[r]
-        last = max(last, end)
+        last = larger(last, end)
         # slices start at zero: only then does LLVM know that no index is negative, and vectorises
         argument_of(
             y[d],
@@ -201,7 +201,7 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             scratch.scaled[begin:end],
         )
     if in_logs:
-        last = max(last, arguments_in_logs(tree, palette, edges, leaves, scratch, y))
+        last = larger(last, arguments_in_logs(tree, palette, edges, leaves, scratch, y))
     log_density_of(leaves.log_scale[:last], leaves.power[:last], scratch.scaled[:last], scratch.log_value[:last])
     for d in range(y.size):
         r = tree.leaf_region[d]
@@ -232,7 +232,7 @@ def shift_leaves(tree, palette, edges, scratch):
     for d in range(tree.leaf_region.size):
         r = tree.leaf_region[d]
         if not scratch.missing[r]:
-            last = max(last, edges.begin[r] + edges.top[r])
+            last = larger(last, edges.begin[r] + edges.top[r])
     for c in range(palette.place_ptr.size - 1):
         if not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
             scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
@@ -259,7 +259,7 @@ def largest_of_column(tree, palette, edges, scratch, c):
     for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
         begin = edges.begin[tree.leaf_region[d]]
         end = begin + edges.top[tree.leaf_region[d]]
-        largest = max(largest, largest_of(scratch.log_value[begin:end]))
+        largest = larger(largest, largest_of(scratch.log_value[begin:end]))
     return largest
 
 
@@ -273,7 +273,7 @@ def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
             continue
         x = y[d] + palette.offset[d]
         u = math.log(x)
-        last = max(last, edges.begin[r] + edges.top[r])
+        last = larger(last, edges.begin[r] + edges.top[r])
         for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
             if is_of_logs(palette.family[leaves.entry[i]]):
                 t = u - leaves.centre[i]
@@ -310,7 +310,7 @@ def log_density_of(log_scale, power, argument, out):
 def largest_of(log_value):
     largest = EMPTY_LEAF
     for i in range(log_value.size):
-        largest = max(largest, log_value[i])
+        largest = larger(largest, log_value[i])
     return largest
 
 

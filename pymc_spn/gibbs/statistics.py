@@ -34,7 +34,12 @@ from pymc_spn.gibbs.family_kernels import (
     is_of_probabilities,
     prior_of,
 )
-from pymc_spn.gibbs.joint_statistics import joint_numbers, log_of_joint_leaves, slopes_of_joint_leaves
+from pymc_spn.gibbs.joint_statistics import (
+    joint_numbers,
+    joint_scratch,
+    log_of_joint_leaves,
+    slopes_of_joint_leaves,
+)
 from pymc_spn.gibbs.network import region_of_slots
 from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
@@ -265,18 +270,19 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
         read_only_view(leaf_shape),
         read_only_view(precision_ratio),
         read_only_view(covariance_scale),
+        joint_scratch(leaf_scale.size),
     )
 
 
 @kernel
-def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale):
+def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, scratch):
     n_columns = leaf_scale.size
     total = state[5]
     for which in range(2):
         total += log_assignments(state, n_columns, which, concentration[which])
     for d in range(n_columns):
         total += log_column(state, d, palette, leaf_scale[d], leaf_shape[d], precision_ratio[d])
-    return total + log_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale)
+    return total + log_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, scratch)
 
 
 @register_jitable
@@ -292,13 +298,14 @@ def slopes_of_log_joint(
         read_only_view(leaf_shape),
         read_only_view(precision_ratio),
         read_only_view(covariance_scale),
+        joint_scratch(leaf_scale.size),
         gradient,
     )
 
 
 @kernel
 def _slopes_of_log_joint(
-    state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, gradient
+    state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, scratch, gradient
 ):
     n_columns = leaf_scale.size
     for which in range(2):
@@ -309,7 +316,7 @@ def _slopes_of_log_joint(
         for k in range(slopes.size):
             gradient[2 + k * n_columns + d] = slopes[k]
     by_scale = gradient[2 + 3 * n_columns :]
-    slopes_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, by_scale)
+    slopes_of_joint_leaves(state, n_columns, palette.joint_constants, covariance_scale, scratch, by_scale)
 
 
 @kernel

@@ -12,7 +12,7 @@ Missing columns given o have f + |o|. Murphy (2007), Conjugate Bayesian analysis
 
 import math
 
-from pymc_spn.numerics.elementary import digamma, fast_log1p
+from pymc_spn.numerics.elementary import digamma, fast_log1p, larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 LOG_PI = math.log(math.pi)
@@ -68,8 +68,8 @@ def gathered_scatter(d, order, k, sums, products, psi0, out):
         a = order[j]
         for i in range(j, d):
             b = order[i]
-            low = min(a, b)
-            out[at] = products[column_of_triangle(d, low) + max(a, b) - low] - sums[a] * sums[b] / k
+            low = a + b - larger(a, b)
+            out[at] = products[column_of_triangle(d, low) + larger(a, b) - low] - sums[a] * sums[b] / k
             at += 1
         out[at - (d - j)] += psi0[a]
 
@@ -85,7 +85,7 @@ def factorise(d, n_first, triangle, floor):
     for j in range(n_first):
         size = d - j
         column = triangle[at : at + size]
-        pivot = math.sqrt(max(column[0], floor[j]))
+        pivot = math.sqrt(larger(column[0], floor[j]))
         half_log += math.log(pivot)
         inverse = 1.0 / pivot
         for i in range(1, size):

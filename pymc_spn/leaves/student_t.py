@@ -23,7 +23,7 @@ from pymc_spn.leaves.leaf_statistics import NormalGamma
 from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
 from pymc_spn.leaves.student_cells import draw_student, log_student_integral
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
-from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p, half_step_log_gamma
+from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p, half_step_log_gamma, larger
 from pymc_spn.numerics.gamma_ratios import log_rising_from
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -191,7 +191,7 @@ def gaussian_posterior(n, s1, s2, p0, p1, p2, p3):
     rho = p1 + n
     shifted = s1 - n * p0  # sum of y - p0: the form without cancellation when y is centred near p0
     spread = s2 - 2.0 * p0 * s1 + n * p0 * p0 - shifted * shifted / rho
-    return p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * max(spread, 0.0)
+    return p0 + shifted / rho, rho, p2 + 0.5 * n, p3 + 0.5 * larger(spread, 0.0)
 
 
 def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):

@@ -45,6 +45,12 @@ def bits_float(typingctx, x):
     return types.float64(types.int64), codegen
 
 
+@njit(inline="always")
+def larger(a, b):
+    """The larger of two numbers; Numba compiles `max` once more for each set of options of its callers."""
+    return b if b > a else a
+
+
 @njit(inline="always", fastmath=VECTOR_MATH)
 def fast_exp(x):
     """exp(x) to 3 ulp for x <= 700; arguments below -708 give about 3e-308 instead of a subnormal or zero."""
