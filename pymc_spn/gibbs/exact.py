@@ -252,7 +252,7 @@ def log_add(a, b):
     return a + math.log1p(math.exp(b - a)) if b > -math.inf else a
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, slots, top_region, logs, joints=None):
     """Draw the induced tree below a region, given the values there; fresh edges are created on the way.
 

@@ -9,7 +9,7 @@ from pymc_spn.gibbs.joint_scales import log_of_scale
 from pymc_spn.gibbs.joint_statistics import hold_joint_leaves, joint_scratch
 from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
 from pymc_spn.numerics.elementary import larger
-from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
@@ -37,7 +37,7 @@ def log_prior_on_line(v, family, a, b):
     return -0.5 * z * z
 
 
-@inner_kernel
+@bare_called_kernel
 def log_target(state, palette, group, d, v, values, prior, held):
     """Log posterior of one hyperparameter on its line given the assignments, up to a constant.
 
@@ -62,7 +62,7 @@ def log_target(state, palette, group, d, v, values, prior, held):
     return log_p + log_column(state, d, palette, scale, shape, ratio)
 
 
-@inner_kernel
+@bare_called_kernel
 def slice_update(rng, state, palette, group, d, x, values, prior, held):
     """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
     v = to_line(x, int(prior[0]))
@@ -105,7 +105,7 @@ def update_hyperparameters(rng, state, palette, owned, priors, hyperparameters):
     slice_updates(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters, *scratch)
 
 
-@kernel
+@bare_kernel
 def slice_updates(
     rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale,
     scratch, values, held,

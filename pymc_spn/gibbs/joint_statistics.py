@@ -6,7 +6,7 @@ from numba.extending import register_jitable
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.leaves.normal_inverse_wishart import log_evidence, solve, triangle_size
 from pymc_spn.numerics.elementary import larger
-from pymc_spn.numerics.kernel_options import copied_kernel, inner_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 
 def joint_numbers(edges, joints, slots, regions):
@@ -41,7 +41,7 @@ def read_scales(state, at, constants, covariance_scale, psi0):
         psi0[j] = larger(covariance_scale[c] * constants[c, 1], constants[c, 2]) * (EXCESS - 1.0)
 
 
-@inner_kernel
+@bare_called_kernel
 def log_of_joint_leaf(state, at, psi0, triangle):
     """Log evidence of the leaf that begins there; ``triangle`` is scratch and has the factor of its posterior then."""
     d = int(state[at])
@@ -63,7 +63,7 @@ def joint_scratch(n_columns):
     return np.empty(2 * n_columns + n_columns * (n_columns + 1) // 2)
 
 
-@inner_kernel
+@bare_called_kernel
 def log_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch):
     """Log evidence of the leaves over several columns.
 
@@ -94,7 +94,7 @@ def inverse_at(d, j, factor, z):
     return solve(d, d, factor, z)
 
 
-@inner_kernel
+@bare_called_kernel
 def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch, slopes):
     """Derivatives (D,) of `log_of_joint_leaves` in the scales."""
     slopes[:] = 0.0
@@ -114,7 +114,7 @@ def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, scratc
         at = after_joint(state, at)
 
 
-@inner_kernel
+@bare_called_kernel
 def hold_joint_leaves(state, n_columns, c, constants, covariance_scale, scratch, held):
     """Write (n, 3) what `joint_scales.log_of_scale` takes of the leaves that have a column; returns their number."""
     at = first_joint(state, n_columns)

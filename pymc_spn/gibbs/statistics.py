@@ -45,7 +45,7 @@ from pymc_spn.leaves.families import CONJUGATES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import digamma
 from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 HEAD = 7
@@ -119,7 +119,7 @@ def pack_statistics(net, log_jacobian):
     )
 
 
-@inner_kernel
+@bare_called_kernel
 def log_assignments(state, n_columns, which, mass):
     """Log probability of the assignments at one class of sum nodes.
 
@@ -140,7 +140,7 @@ def log_assignments(state, n_columns, which, mass):
     return log_p
 
 
-@inner_kernel
+@bare_called_kernel
 def slope_of_assignments(state, n_columns, which, mass):
     """Derivative of `log_assignments` in the concentration."""
     node_at = HEAD + n_columns + 1
@@ -158,7 +158,7 @@ def slope_of_assignments(state, n_columns, which, mass):
     return slope
 
 
-@inner_kernel
+@bare_called_kernel
 def entry_prior(family, constants, n_levels, leaf_scale, leaf_shape, precision_ratio):
     """Prior parameters of a palette entry in coded units.
 
@@ -183,7 +183,7 @@ def entry_priors(palette, leaf_scale, leaf_shape, precision_ratio):
     ).reshape(-1, 4)
 
 
-@kernel
+@bare_kernel
 def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio):
     """Log marginal likelihood of a column given its leaves, in coded units."""
     n_columns = palette.n_levels.size
@@ -218,7 +218,7 @@ def log_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio):
     return log_p
 
 
-@inner_kernel
+@bare_called_kernel
 def slopes_of_column(state, d, palette, leaf_scale, leaf_shape, precision_ratio, slopes):
     """Derivatives (3,) of `log_column` in (leaf_scale, leaf_shape, precision_ratio)."""
     n_columns = palette.n_levels.size
@@ -274,7 +274,7 @@ def log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_r
     )
 
 
-@kernel
+@bare_kernel
 def _log_joint(state, palette, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale, scratch):
     n_columns = leaf_scale.size
     total = state[5]
