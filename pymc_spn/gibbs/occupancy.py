@@ -6,7 +6,7 @@ from pymc_spn.gibbs.joint_leaves import add_rows, refresh_joints
 from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf, refresh_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF, options_of_slots, region_of_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel, copied_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
@@ -185,7 +185,7 @@ def drop_edge(tree, palette, edges, nodes, leaves, r, slot):
         leaves.slope[i] = 0.0
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def mark_missing(tree, scratch, y):
     """Note which regions are wholly missing in a coded row."""
     for r in range(tree.parent.size - 1, -1, -1):
@@ -199,7 +199,7 @@ def mark_missing(tree, scratch, y):
             scratch.missing[r] = every
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def detach(tree, palette, edges, nodes, leaves, scratch, y, slots):
     """Take a row out of the network; its leaves are saved so that `attach` can restore them bit by bit."""
     for r in range(slots.size):
@@ -241,7 +241,7 @@ def count_row(edges, nodes, slots):
             nodes.n_data[nodes.begin[r] + edges.node[i]] += 1
 
 
-@bare_inner_kernel
+@bare_called_kernel
 def attach(tree, palette, edges, nodes, leaves, scratch, y, slots):
     """Put a row on the given edges, all of which exist."""
     count_row(edges, nodes, slots)
