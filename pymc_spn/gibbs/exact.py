@@ -19,7 +19,7 @@ from pymc_spn.gibbs.occupancy import (
     reaches,
 )
 from pymc_spn.numerics.elementary import larger
-from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, copied_kernel
 
 # A root value above this has lost at most 1e-28 of itself to underflow; rows below it are drawn in log space.
 SAFE = 1e-280
@@ -58,7 +58,7 @@ def add_edges(node, weight, value, totals):
         totals[node[i]] += weight[i] * value[i]
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def multiply_parts(tree, edges, nodes, scratch, r):
     """Value of each edge of a region: the product over its parts of the sum nodes below; likewise when unoccupied.
 
@@ -103,7 +103,7 @@ def multiply_parts_of_splits(tree, nodes, scratch, r, value, edge_split):
     scratch.empty_value[r] = empty
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def multiply_kinds(tree, edges, nodes, joints, scratch, r):
     """Values of the edges of a region with leaves over several columns in it or below: of products and of such leaves.
 
@@ -150,7 +150,7 @@ def draw_kind(rng, tree, edges, scratch, r, logs):
     return chosen
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def finish_nodes(tree, palette, masses, edges, nodes, scratch, r, totals, counts, n_edges):
     """Add the unoccupied children of each sum node and divide by its total mass."""
     mass = masses.total[r]

@@ -140,7 +140,7 @@ def _starts(sizes):
     return np.cumsum(sizes) - sizes
 
 
-@copied_kernel
+@bare_called_kernel
 def copy_row(source, target):
     for c in range(source.size):
         target[c] = source[c]

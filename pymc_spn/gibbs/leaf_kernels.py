@@ -29,7 +29,7 @@ from pymc_spn.gibbs.family_kernels import (
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma, larger
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel, copied_kernel
 
 
 def install_priors(palette, prior):
@@ -42,7 +42,7 @@ def install_priors(palette, prior):
     palette.prior[:] = new
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def refresh_leaf(palette, leaves, d, slot, n):
     """Predictive of a continuous or count leaf from its statistics; ``slot`` is global, ``n`` its number of data."""
     e = leaves.entry[slot]
@@ -73,7 +73,7 @@ def refresh_leaves(palette, leaves, is_used):
                 refresh_leaf(palette, leaves, d, i, leaves.n_data[i])
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def add_value(palette, leaves, d, slot, n, y, sign):
     """Add (sign 1) or remove (sign -1) a value; ``n`` counts the data after it. Does not refresh the predictive."""
     e = leaves.entry[slot]
@@ -97,7 +97,7 @@ def level_mass(palette, e, level):
     return palette.prior[e, 0] * palette.level_factor[palette.entry_source[e], level]
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def log_predictive(palette, leaves, d, slot, y):
     """Log predictive of one leaf of any family at a coded value."""
     e = leaves.entry[slot]
@@ -252,7 +252,7 @@ def shift_column(tree, palette, edges, scratch, c):
     return largest
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def largest_of_column(tree, palette, edges, scratch, c):
     """Largest leaf value of a column, at all its places: its shift."""
     largest = EMPTY_LEAF
@@ -263,7 +263,7 @@ def largest_of_column(tree, palette, edges, scratch, c):
     return largest
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
     """`argument_of` in the columns that have leaves of logs; returns the end of their slots."""
     last = 0

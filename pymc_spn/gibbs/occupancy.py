@@ -6,7 +6,7 @@ from pymc_spn.gibbs.joint_leaves import add_rows, refresh_joints
 from pymc_spn.gibbs.leaf_kernels import add_value, install_priors, refresh_leaf, refresh_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF, options_of_slots, region_of_slots
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel, copied_kernel
 
 FRESH = -2  # in a proposal: FRESH - p is an edge not occupied yet, whose split or palette entry is number p
 MISSING = -1  # in a state: the row's tree does not reach the region, or all its cells there are missing
@@ -185,7 +185,7 @@ def drop_edge(tree, palette, edges, nodes, leaves, r, slot):
         leaves.slope[i] = 0.0
 
 
-@bare_called_kernel
+@bare_inner_kernel
 def mark_missing(tree, scratch, y):
     """Note which regions are wholly missing in a coded row."""
     for r in range(tree.parent.size - 1, -1, -1):

@@ -81,11 +81,12 @@ def redraw_rows(
             row = move.part
             values = move.observed
             part_of_row(tree, palette, slots[n], top, y[n], row, values)
+        if joints is not None:
+            copy_row(filled[n], joints.scratch.row)
         for r in range(row.size):
             scratch.old[r] = row[r] if task == SWEEP else MISSING
         if takes:
             if joints is not None:
-                copy_row(filled[n], joints.scratch.row)
                 move_joints(edges, joints, row, -1.0)
             detach(tree, palette, edges, nodes, leaves, scratch, values, row)
             if is_move:
@@ -117,7 +118,6 @@ def redraw_rows(
         else:
             return_to_seat(tree, palette, masses, edges, nodes, leaves, move)
         if joints is not None:
-            copy_row(filled[n], joints.scratch.row)
             if draws:
                 for r in range(top, tree.subtree_end[top]):
                     if tree.column[r] >= 0:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
-from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds
+from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds, refresh_joints
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.network import (
     build_network,
@@ -18,7 +18,6 @@ from pymc_spn.gibbs.occupancy import (
     digits_of_rows,
     options_of_rows,
     rebuild,
-    refresh,
     set_hyperparameters,
 )
 from pymc_spn.gibbs.redraw import MOVES, PRIOR, SWEEP, redraw_rows
@@ -124,7 +123,7 @@ class Sampler:
             self.net.joints.sums[:] = 0.0
             self.net.joints.products[:] = 0.0
             add_rows(self.net.edges, self.net.joints, self.filled, self.slots)
-            refresh(self.net)
+            refresh_joints(self.net.edges, self.net.joints)
 
     @property
     def filled_at(self):

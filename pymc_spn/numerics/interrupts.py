@@ -7,6 +7,7 @@ of SIGINT only takes a note; the usual handler is called afterwards. Kernels tha
 whether there is a note (`numerics.interrupt_checks`).
 """
 
+import gc
 import logging
 import threading
 import time
@@ -98,9 +99,13 @@ def compile_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> A
     line = threading.Timer(SILENT, _announce)
     line.daemon = True
     line.start()
+    collects = gc.isenabled()
+    gc.disable()  # the compiler makes millions of objects that stay: looking for cycles took an eighth of its time
     try:
         return _call_beside(call, *arguments, **named)
     finally:
+        if collects:
+            gc.enable()
         line.cancel()
         if _Announced.now:
             _Announced.now, _Announced.at = False, time.monotonic()
