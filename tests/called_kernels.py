@@ -4,10 +4,14 @@ from functools import cache
 
 from numba import njit
 
+from pymc_spn.numerics.kernel_options import InnerDispatcher
+
 
 @cache
 def called(kernel):
-    """A kernel that hands its arguments on to an inner one."""
+    """A kernel that hands its arguments on to an inner one; others can be called as they are."""
+    if not isinstance(kernel, InnerDispatcher):
+        return kernel
 
     @njit
     def call(*arguments):

@@ -35,6 +35,8 @@ class Chain:
         coded = schema.code(self.values)
         self._sampler = Sampler(schema.structure, schema.compiled, coded, log_jacobian(schema.compiled, self.values))
         self.rounding = rounding
+        if rounding is not None:
+            self._sampler.cells = rounding.none_integrated
         self.ahead = None  # a sampler with explicit parameters that has moved on since the collapsed state was made
         self.explicit = None
         self.is_settled = False  # whether the columns whose exact values are integrated stay as they are

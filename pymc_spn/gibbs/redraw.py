@@ -11,6 +11,7 @@ import math
 from pymc_spn.gibbs.component_kinds import NEXT, PHASE, STEP, TAKE, TOP, TRY, WEIGH
 from pymc_spn.gibbs.component_moves import draw_seat, next_row, note_seat, offer_seats, part_of_row, return_to_seat
 from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.integrated_cells import enter_leaves, evaluate_leaves_in_cells, leave_leaves
 from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import MISSING, attach, count_row, detach, mark_missing
@@ -23,7 +24,8 @@ SWEEP, PRIOR, COUNT, MOVES = range(4)
 
 @bare_kernel
 def redraw_rows(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, y, table, filled, slots, task, first, last
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, distinct, given, y, table, filled, slots,
+    task, first, last,
 ):  # fmt: skip
     """Redraw the induced trees of rows one after the other.
 
@@ -34,6 +36,10 @@ def redraw_rows(
         Groups of a `Network`; joints may be None.
     move : Move
         None without joints.
+    distinct : DistinctCells
+    given : LeafParameters
+        None where no column is recorded in cells. Else SWEEP integrates the exact values of some columns out. One is
+        changed in ``y`` where a leaf is opened by its row.
     y : (N, P) float64
         Coded table.
     table : (N, D) float64
@@ -91,11 +97,17 @@ def redraw_rows(
             detach(tree, palette, edges, nodes, leaves, scratch, values, row)
             if is_move:
                 continue
+            if given is not None:
+                leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, distinct.which[n])
         mark_missing(tree, scratch, values)
         logs = False
         log_w = 0.0
         if evaluates:
-            shift = evaluate_leaves(tree, palette, edges, leaves, scratch, values)
+            if given is None or is_move:
+                shift = evaluate_leaves(tree, palette, edges, leaves, scratch, values)
+            else:
+                cells = distinct.which[n]
+                shift = evaluate_leaves_in_cells(tree, palette, edges, leaves, scratch, distinct, given, cells, values)
             if joints is not None:
                 shift += evaluate_joints(tree, palette, edges, joints, scratch, values)
             while True:
@@ -117,6 +129,8 @@ def redraw_rows(
             draw_seat(rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, move, logs)
         else:
             return_to_seat(tree, palette, masses, edges, nodes, leaves, move)
+        if given is not None and takes:
+            enter_leaves(rng, tree, palette, edges, leaves, distinct, given, distinct.which[n], row, values)
         if joints is not None:
             if draws:
                 for r in range(top, tree.subtree_end[top]):

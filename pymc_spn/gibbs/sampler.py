@@ -58,6 +58,7 @@ class Sampler:
         self.options = np.zeros_like(self.slots)
         self.hyperparameters = None
         self.moves = None
+        self.cells = None, None  # `DistinctCells` and `LeafParameters` where columns are recorded in cells
 
     def reset(self):
         """Forget everything: drawn cells, and the sizes of the arrays, which decide when edges are renumbered."""
@@ -166,7 +167,7 @@ class Sampler:
             return
         self._fit_move()
         self.moves.at[LEFT] = COMPONENT_MOVES
-        while self._redraw_some(rng, MOVES, 0, len(self.coded))[0] < len(self.coded):
+        while self.redraw_some(rng, MOVES, 0, len(self.coded))[0] < len(self.coded):
             edges = self.net.edges
             self.net = grown(self.net, self.structure, self.compiled, enlarged_capacity(self.net))
             number = np.zeros(self.net.edges.n_data.size, self.slots.dtype)
@@ -182,12 +183,12 @@ class Sampler:
         if self.moves.number.size != self.net.edges.n_data.size:
             self.moves = self.moves._replace(number=np.zeros(self.net.edges.n_data.size, self.slots.dtype))
 
-    def _redraw_some(self, rng, task, first, last):
+    def redraw_some(self, rng, task, first, last):
         """`redraw_rows` of the table."""
         if self.net.joints is not None and self.moves is None:
             self._fit_move()
         tables = self.coded, self.table, self.filled, self.slots
-        return redraw_rows(rng, *self.net, self.moves, *tables, task, first, last)
+        return redraw_rows(rng, *self.net, self.moves, *self.cells, *tables, task, first, last)
 
     def sweep(self, rng):
         """One sweep over all rows.
@@ -211,7 +212,7 @@ class Sampler:
         moved = 0
         while row < len(self.coded):
             end = min(row + ROWS_AT_A_TIME, len(self.coded))
-            row, changed = self._redraw_some(rng, task, row, end)
+            row, changed = self.redraw_some(rng, task, row, end)
             moved += changed
             if row < end:
                 self.compact()  # a region ran full: make room and go on

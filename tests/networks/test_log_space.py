@@ -270,7 +270,9 @@ def test_exact_draws_follow_the_direct_conditional(network):
     sampler, rng, draws = tiny_sampler(problem, digits), np.random.default_rng(1), 2000
     tables = sampler.coded, sampler.table, sampler.filled, sampler.slots
     row = 0, 1
-    found = frequencies(sampler, problem, 0, lambda: redraw_rows(rng, *sampler.net, None, *tables, SWEEP, *row), draws)
+    found = frequencies(
+        sampler, problem, 0, lambda: redraw_rows(rng, *sampler.net, None, None, None, *tables, SWEEP, *row), draws
+    )
     assert largest_deviation(found, exact, draws) < 4.5  # about a hundred edges
 
 

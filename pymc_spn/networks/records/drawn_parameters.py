@@ -76,7 +76,7 @@ def _seat_more(rng: np.random.Generator, net: Any, structure: Any, compiled: Any
     move = None if net.joints is None else build_move(net.tree, net.joints, slots, places, columns, 0, 0.0)
     row = 0
     while True:
-        row = redraw_rows(rng, *net, move, *tables, COUNT, row, n_rows)[0]
+        row = redraw_rows(rng, *net, move, None, None, *tables, COUNT, row, n_rows)[0]
         if row == n_rows:
             net.edges.full[0] = False
             return net

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
+from pymc_spn.gibbs.integrated_cells import on_lattice
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, is_joint_edge
 from pymc_spn.leaves.normal_cells import draw_normal
 from pymc_spn.leaves.normal_inverse_wishart import column_of_triangle, triangle_size
-from pymc_spn.networks.records.rounded_rows import on_lattice
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 

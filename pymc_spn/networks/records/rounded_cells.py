@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
+from pymc_spn.gibbs.integrated_cells import LATTICE
 from pymc_spn.gibbs.joint_leaves import copy_row, is_joint_edge, move_joints
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
 from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
@@ -26,7 +27,6 @@ from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from pymc_spn.numerics.array_groups import array_group
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
-LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 TOLERANCE = 1e-9  # relative, of the mass of a cell
 
 

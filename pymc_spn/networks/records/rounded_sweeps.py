@@ -2,9 +2,9 @@
 
 The exact values of some columns are given while the rows move: there a sweep is an ordinary one. Those of the others
 are integrated out: parameters of their leaves are drawn first, given which a leaf is worth the mass of a cell
-(`rounded_rows`). Then all exact values are drawn within their cells, given parameters of their leaves. Each step is a
-draw from a conditional of one joint distribution of trees, parameters and exact values; parameters are drawn from
-theirs when they are wanted, and then forgotten.
+(`gibbs.integrated_cells`). Then all exact values are drawn within their cells, given parameters of their leaves. Each
+step is a draw from a conditional of one joint distribution of trees, parameters and exact values; parameters are drawn
+from theirs when they are wanted, and then forgotten.
 
 Where leaves are narrower than cells, given values would hold their rows. Each stands close to the others of its leaf
 and far from those of another leaf in the same cell. Such columns are integrated, all others are given. Columns that are
@@ -16,18 +16,19 @@ import math
 import numpy as np
 
 from pymc_spn.gibbs.family_kernels import draw_in_cell_given_of, has_cells, is_located, is_of_logs
-from pymc_spn.gibbs.leaf_kernels import refresh_leaf
-from pymc_spn.gibbs.sampler import ROWS_AT_A_TIME, Sampler
-from pymc_spn.networks.records.joint_values import draw_exact_in_joints
-from pymc_spn.networks.records.rounded_cells import RoundedCells
-from pymc_spn.networks.records.rounded_rows import (
+from pymc_spn.gibbs.integrated_cells import (
     DistinctCells,
     LeafParameters,
     draw_leaf,
+    draw_parameters,
     on_lattice,
-    rounded_sweep,
     with_value,
 )
+from pymc_spn.gibbs.leaf_kernels import refresh_leaf
+from pymc_spn.gibbs.redraw import SWEEP
+from pymc_spn.gibbs.sampler import ROWS_AT_A_TIME, Sampler
+from pymc_spn.networks.records.joint_values import draw_exact_in_joints
+from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 NARROW = 1.0  # cell widths, below which the standard deviation of a leaf makes it narrow
@@ -164,6 +165,8 @@ class RoundedSweeps:
         low, high = np.ascontiguousarray(np.concatenate(ends).T)
         begin = np.cumsum([len(pairs) for pairs in ends])
         self.distinct = DistinctCells(cells.columns, cells.offset, begin, low, high, which)
+        nothing, no_columns = np.empty(0), np.empty(0, np.int64)
+        self.none_integrated = self.distinct, LeafParameters(nothing, nothing, no_columns, no_columns, nothing)
 
     @property
     def moving(self) -> np.ndarray:
@@ -188,6 +191,7 @@ class RoundedSweeps:
         """Redraw tree and exact values of every row; returns the fraction of rows that moved."""
         if self.integrated.any():
             return self._integrating_sweep(rng, sampler)
+        sampler.cells = self.none_integrated
         moved = sampler.sweep(rng)
         self.draw_exact(rng, sampler)
         return moved
@@ -201,13 +205,14 @@ class RoundedSweeps:
         n, row, moved = len(sampler.coded), 0, 0
         while row < n:
             net, given = sampler.net, self._parameters(sampler)
-            is_new = True
-            while row < n and not net.edges.full[0]:
-                end = min(row + ROWS_AT_A_TIME, n)
-                table = sampler.coded, sampler.table, sampler.filled, sampler.slots, row, end
-                row, changed = rounded_sweep(rng, *net, *table, self.distinct, given, is_new)
-                is_new = False
-                moved += changed
+            draw_parameters(rng, net.tree, net.palette, net.edges, net.leaves, self.distinct, given)
+            sampler.cells = self.distinct, given
+            try:
+                while row < n and not net.edges.full[0]:
+                    row, changed = sampler.redraw_some(rng, SWEEP, row, min(row + ROWS_AT_A_TIME, n))
+                    moved += changed
+            finally:
+                sampler.cells = self.none_integrated
             # parameters belong to slots: before these are renumbered, values are drawn from which others can be drawn
             self._draw_exact(rng, sampler, given)
             if net.edges.full[0]:

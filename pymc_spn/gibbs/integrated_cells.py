@@ -1,4 +1,4 @@
-"""Rows that move while exact values of some rounded columns are integrated out (`rounded_sweeps`).
+"""Leaves of rows that move while exact values of some rounded columns are integrated out (`records.rounded_sweeps`).
 
 Given parameters of all leaves of such a column, a leaf is worth the mass of the row's cell under its own. These masses
 stand in a table with a row for each different cell of the column, where they are worked out when they are first wanted.
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.cell_masses import draw_in_cell, log_cell
-from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.gibbs.family_kernels import (
     add_to_sums,
     draw_parameters_of,
@@ -19,12 +18,12 @@ from pymc_spn.gibbs.family_kernels import (
     log_cell_given_of,
     posterior_of,
 )
-from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaf_logs, shift_leaves
 from pymc_spn.gibbs.network import EMPTY_LEAF
-from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
-from pymc_spn.networks.records.rounded_cells import LATTICE
+from pymc_spn.gibbs.occupancy import n_prior_slots
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
+
+LATTICE = 65536  # points in a cell; as codes they are unsigned integers of two bytes
 
 
 class DistinctCells(NamedTuple):
@@ -80,7 +79,7 @@ def fill_slot(leaves, distinct, given, k, d, i, log_mass):
         at += leaves.capacity[d]
 
 
-@bare_called_kernel
+@bare_kernel
 def draw_parameters(rng, tree, palette, edges, leaves, distinct, given):
     """Parameters of all leaves of the integrated columns, under which no mass is known yet."""
     given.table[:] = np.nan
@@ -95,80 +94,14 @@ def draw_parameters(rng, tree, palette, edges, leaves, distinct, given):
                     draw_leaf(rng, palette, leaves, given, i, edges.n_data[i], leaves.s1[i], leaves.s2[i])
 
 
-@bare_kernel
-def rounded_sweep(
-    rng, tree, palette, masses, edges, nodes, leaves, scratch, joints, y, table, filled, slots, first, last, distinct,
-    given, is_new,
-):  # fmt: skip
-    """Redraw the tree of every row, with the exact values of some columns integrated out.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    tree, palette, masses, edges, nodes, leaves, scratch
-        Groups of a `Network`.
-    y : (N, P) float64
-        Coded table with the exact values. One is changed in place where a leaf is opened by its row.
-    slots : (N, R) int32
-        State, changed in place.
-    first, last : int
-        Rows first .. last-1.
-    distinct : DistinctCells
-    given : LeafParameters
-        Changed in place.
-    is_new : bool
-        Whether parameters are to be drawn first.
-
-    Returns
-    -------
-    next_row : int
-        ``last`` when the rows are done, else the row at which a region ran full.
-    moved : int
-        Rows whose leaves changed.
-    """
-    if is_new:
-        draw_parameters(rng, tree, palette, edges, leaves, distinct, given)
-    moved = 0
-    for n in range(first, last):
-        if edges.full[0]:
-            return n, moved
-        mark_missing(tree, scratch, y[n])
-        if scratch.missing[0]:
-            continue
-        row = slots[n]
-        cells = distinct.which[n]
-        for r in range(row.size):
-            scratch.old[r] = row[r]
-        if joints is not None:
-            copy_row(filled[n], joints.scratch.row)
-            move_joints(edges, joints, row, -1.0)
-        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        leave_leaves(tree, palette, edges, leaves, scratch, distinct, given, cells)
-        mark_integrated(tree, palette, scratch, distinct, given, cells, True)
-        evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y[n])
-        mark_integrated(tree, palette, scratch, distinct, given, cells, False)
-        look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells)
-        shift_leaves(tree, palette, edges, scratch)
-        if joints is not None:
-            evaluate_joints(tree, palette, edges, joints, scratch, y[n])
-        evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
-        logs = not scratch.node_value[0] > SAFE
-        if logs:
-            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
-        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, 0, logs, joints)
-        enter_leaves(rng, tree, palette, edges, leaves, distinct, given, cells, row, y[n])
-        if joints is not None:
-            copy_row(table[n], joints.scratch.row)
-            complete_row(rng, edges, joints, row)
-            copy_row(joints.scratch.row[: filled.shape[1]], filled[n])
-        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        if joints is not None:
-            move_joints(edges, joints, row, 1.0)
-        changed = False
-        for r in range(row.size):
-            changed |= row[r] != scratch.old[r]
-        moved += changed
-    return last, moved
+@bare_called_kernel
+def evaluate_leaves_in_cells(tree, palette, edges, leaves, scratch, distinct, given, cells, y):
+    """`evaluate_leaves` of a row, of whose integrated columns leaves are worth the mass of the cell."""
+    mark_integrated(tree, palette, scratch, distinct, given, cells, True)
+    evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y)
+    mark_integrated(tree, palette, scratch, distinct, given, cells, False)
+    look_cells_up(tree, palette, edges, leaves, scratch, distinct, given, cells)
+    return shift_leaves(tree, palette, edges, scratch)
 
 
 @bare_called_kernel
