@@ -1,6 +1,7 @@
 """Inner kernels, which only kernels may call, as functions that tests may call."""
 
 from functools import cache
+from types import SimpleNamespace
 
 from numba import njit
 
@@ -18,3 +19,8 @@ def called(kernel):
         return kernel(*arguments)
 
     return call
+
+
+def all_called(module):
+    """The kernels of a module as functions that tests may call."""
+    return SimpleNamespace(**{n: called(k) for n, k in vars(module).items() if hasattr(k, "py_func")})

@@ -1,5 +1,7 @@
 """Bookkeeping of the occupied edges: create and drop edges, attach and detach data, rebuild, digits."""
 
+import math
+
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import add_rows, refresh_joints
@@ -191,7 +193,7 @@ def mark_missing(tree, scratch, y):
     for r in range(tree.parent.size - 1, -1, -1):
         d = tree.column[r]
         if d >= 0:
-            scratch.missing[r] = np.isnan(y[d])
+            scratch.missing[r] = math.isnan(y[d])
         else:
             every = True
             for j in range(tree.part_ptr[r], tree.part_ptr[r + 1]):
@@ -380,9 +382,11 @@ def digits_of_rows(net, slots):
     n_options = np.where(tree.column >= 0, np.diff(net.palette.entry_ptr)[tree.column], tree.n_splits)
     kind = (net.nodes.begin[region] + edges.node[edge]) * n_options.max() + option
     order = np.argsort(kind, kind="stable")
-    _, begin, sizes = np.unique(kind[order], return_index=True, return_counts=True)
+    count = np.arange(edge.size)
+    is_first = np.diff(kind[order], prepend=-1) != 0
+    count -= np.maximum.accumulate(np.where(is_first, count, 0))
     number = first  # whose other entries nobody reads
-    number[edge[order]] = (np.arange(edge.size) - np.repeat(begin, sizes)) * n_options[region[order]] + option[order]
+    number[edge[order]] = count * n_options[region[order]] + option[order]
     digits = np.full(slots.shape, MISSING, np.int32)
     digits[is_reached] = number[at]
     return digits

@@ -5,9 +5,12 @@ import pytest
 from scipy import stats
 from scipy.special import multigammaln
 
-from pymc_spn.leaves import normal_inverse_wishart as niw
+from pymc_spn.leaves import normal_inverse_wishart
 from pymc_spn.leaves.families import Gaussian
 from pymc_spn.leaves.leaf_statistics import LeafConstants
+from tests.called_kernels import all_called
+
+niw = all_called(normal_inverse_wishart)
 
 D, N, K0 = 4, 7, 0.05
 V0 = D + 2.0

@@ -9,7 +9,10 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
-from pymc_spn.leaves import normal_inverse_wishart as niw
+from pymc_spn.leaves import normal_inverse_wishart
+from tests.called_kernels import all_called
+
+niw = all_called(normal_inverse_wishart)
 
 SCALE, SHAPE, RATIO, JOINT = 0.4, 1.5, 0.05, 0.3
 MASS = 1.3, 0.7  # of sum nodes over several columns and over one

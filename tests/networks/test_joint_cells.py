@@ -14,7 +14,7 @@ import pymc_spn as ps
 from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.sampler import Sampler
-from pymc_spn.leaves import normal_inverse_wishart as niw
+from pymc_spn.leaves import normal_inverse_wishart
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records import joint_cells
@@ -24,10 +24,12 @@ from pymc_spn.networks.records.joint_predictives import RowsByGaps
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
 from pymc_spn.networks.schema import NetworkSchema
-from tests.called_kernels import called
+from tests.called_kernels import all_called, called
 from tests.hand_made_records import with_scratch
 from tests.networks import joint_tables as plain
 from tests.sampled_runs import draw
+
+niw = all_called(normal_inverse_wishart)
 
 diagonal_of_inverse, log_mass_of_cells = map(called, (joint_cells.diagonal_of_inverse, joint_cells.log_mass_of_cells))
 WIDTHS = np.array([0.5, 0.8])
