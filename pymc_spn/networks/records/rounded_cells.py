@@ -45,14 +45,11 @@ class CellArrays(NamedTuple):
 
 @array_group
 class KnownEvents(NamedTuple):
-    """What is known of a row besides its points (`evaluate_row`): events of all rows, and its cells."""
+    """The cells of one row as `evaluate_row` knows them, all of it scratch."""
 
-    given: np.ndarray  # (P,) bool
-    given_log: np.ndarray  # (L,)
-    given_joint: np.ndarray  # (N, J) log of events in leaves over several columns given the row, or (N, 0)
-    event: np.ndarray  # scratch: the same with the cells of one row
-    event_log: np.ndarray
-    row: np.ndarray  # (1, P + J) scratch: a row's points, behind them its values in leaves over several columns
+    event: np.ndarray  # (P,) bool
+    event_log: np.ndarray  # (L,)
+    row: np.ndarray  # (1, P + J) a row's points, behind them its values in leaves over several columns
     width: np.ndarray  # (d,) scratch of `joint_cells`
     away: np.ndarray  # (d,)
     inverse: np.ndarray  # (d,)
@@ -62,8 +59,7 @@ class KnownEvents(NamedTuple):
 
 @bare_called_kernel
 def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
-    """Log mass of each cell of a row in every leaf slot, in addition to the events that hold for all rows; see
-    `evaluate_row`.
+    """Log mass of each cell of a row in every leaf slot; see `evaluate_row`.
 
     The row as it is evaluated stands in ``row``.
     """
@@ -73,12 +69,7 @@ def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
     known.row[0, n_places:] = 0.0  # of leaves of which the row has no column
     if joints is not None:
         weigh_joint_cells(tree, edges, joints, cells, n, known)
-        for i in range(known.given_joint.shape[1]):
-            known.row[0, n_places + i] += known.given_joint[n, i]
-    for d in range(known.event.size):
-        known.event[d] = known.given[d]
-    for i in range(known.event_log.size):
-        known.event_log[i] = known.given_log[i]
+    known.event[:] = False
     for k in range(cells.columns.size):
         low = cells.low[n, k]
         high = cells.high[n, k]
@@ -243,28 +234,14 @@ class RoundedCells:
         width[:, self.columns] = np.nan_to_num(self.high - self.low)
         return CellArrays(self.seen, self.columns, self.offset, self.low, self.high, middle, width)
 
-    def known(
-        self,
-        net: Any,
-        given: tuple[np.ndarray, np.ndarray] | None = None,
-        of_slots: np.ndarray | None = None,
-    ) -> KnownEvents:
-        """Events with their log probabilities in leaf slots, by default none, with room for the cells of a row.
-
-        Of events of columns in leaves over several columns, ``of_slots`` (N, J) has the log probabilities given
-        `middles` in these leaves (`joint_events.slot_events`).
-        """
+    def known(self, net: Any) -> KnownEvents:
+        """Room for the cells of one row of a network."""
         n_places, n_leaves, joints = self.seen.shape[1], net.leaves.entry.size, net.joints
-        if given is None:
-            given = np.zeros(n_places, np.bool_), np.zeros(n_leaves)
         n_slots, d, n_sums = 0, 0, 0
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
-        of_slots = np.zeros((len(self.seen), 0)) if of_slots is None else of_slots
-        width, away, inverse, pull = np.zeros((4, d))
         event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
-        inverses = np.full(n_sums, np.nan)
-        return KnownEvents(*given, of_slots, event, event_log, row, width, away, inverse, pull, inverses)
+        return KnownEvents(event, event_log, row, *np.zeros((4, d)), np.full(n_sums, np.nan))
 
     @property
     def ends_of_columns(self) -> np.ndarray:
