@@ -345,13 +345,15 @@ class DrawBlocks:
         nothing = np.zeros((0, len(values)))
         logs, without = [[nothing] for _ in draws], [[nothing] for _ in draws]
         for _, own in self.joints(slice(draws.start, draws.stop)):
-            by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
-            found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
             is_known = ~np.isnan(values[:, own.columns])
             is_known |= [isinstance(asked.events.get(d), Interval) for d in own.columns.tolist()]
             share = np.where(is_known.T, 1.0 / np.maximum(is_known.sum(axis=1), 1), np.nan)
-            rest = logs_left_out(own, compiled, found, by_gaps) if left_out else nothing
-            size = own.columns.size
+            n, size = own.slots.size, own.columns.size
+            found, rest = np.zeros((n, len(values))), np.zeros((n * size if left_out else 0, len(values)))
+            if is_known.any():
+                by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
+                found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
+                rest = logs_left_out(own, compiled, found, by_gaps) if left_out else rest
             for i, (a, b) in enumerate(zip(own.begin[:-1].tolist(), own.begin[1:].tolist(), strict=True)):
                 logs[i].append((found[a:b, None] * share).reshape((b - a) * size, -1))
                 without[i].append(rest[a * size : b * size])
