@@ -241,7 +241,8 @@ class RoundedCells:
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
         event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
-        return KnownEvents(event, event_log, row, *np.zeros((4, d)), np.full(n_sums, np.nan))
+        width, away, inverse, pull = np.zeros((4, d))
+        return KnownEvents(event, event_log, row, width, away, inverse, pull, np.full(n_sums, np.nan))
 
     @property
     def ends_of_columns(self) -> np.ndarray:
