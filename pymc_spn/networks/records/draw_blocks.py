@@ -342,22 +342,27 @@ class DrawBlocks:
         values, widths = asked.values[rows], None
         if cells is not None:
             values, widths = cells.middles[rows], cells.widths[rows]
-        nothing = np.zeros((0, len(values)))
-        logs, without = [[nothing] for _ in draws], [[nothing] for _ in draws]
-        for _, own in self.joints(slice(draws.start, draws.stop)):
+        joints = self.joints(slice(draws.start, draws.stop))
+        sizes = np.array([np.diff(own.begin) * own.columns.size for _, own in joints], np.int64)
+        sizes = sizes.reshape(len(joints), len(draws))
+        first = (np.cumsum(sizes.T) - sizes.T.ravel()).reshape(sizes.T.shape).T  # draw by draw, in each by regions
+        logs = np.full((sizes.sum(), len(values)), np.nan)
+        without = np.zeros((len(logs) if left_out else 0, len(values)))
+        for (_, own), begin, n in zip(joints, first, sizes, strict=True):
             is_known = ~np.isnan(values[:, own.columns])
             is_known |= [isinstance(asked.events.get(d), Interval) for d in own.columns.tolist()]
+            if not is_known.any():
+                continue
             share = np.where(is_known.T, 1.0 / np.maximum(is_known.sum(axis=1), 1), np.nan)
-            n, size = own.slots.size, own.columns.size
-            found, rest = np.zeros((n, len(values))), np.zeros((n * size if left_out else 0, len(values)))
-            if is_known.any():
-                by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
-                found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
-                rest = logs_left_out(own, compiled, found, by_gaps) if left_out else rest
-            for i, (a, b) in enumerate(zip(own.begin[:-1].tolist(), own.begin[1:].tolist(), strict=True)):
-                logs[i].append((found[a:b, None] * share).reshape((b - a) * size, -1))
-                without[i].append(rest[a * size : b * size])
-        return [np.concatenate(own) for own in logs], [np.concatenate(own) for own in without]
+            by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
+            found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
+            at = np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(n.sum())
+            logs[at] = (found[:, None] * share).reshape(at.size, -1)
+            if left_out:
+                without[at] = logs_left_out(own, compiled, found, by_gaps)
+        ends = np.cumsum(sizes.sum(axis=0))
+        of_draws = np.split(without, ends[:-1]) if left_out else [without] * len(draws)
+        return np.split(logs, ends[:-1]), of_draws
 
 
 def block_of(piece: Piece) -> int:
