@@ -100,8 +100,8 @@ def compile_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> A
     line.daemon = True
     line.start()
     collects = gc.isenabled()
-    gc.disable()  # the compiler makes millions of objects that stay: looking for cycles took an eighth of its time
     try:
+        gc.disable()  # the compiler makes millions of objects that stay: looking for cycles took an eighth of its time
         return _call_beside(call, *arguments, **named)
     finally:
         if collects:

@@ -16,12 +16,12 @@ from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LOGS, VECTOR
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LEVEL, LINEAR, LOGARITHM, NOT_NEGATIVE, POWER, REAL, STUDENT, TABLE
+from pymc_spn.networks.records.predictive_kernels import ROUNDING
 from pymc_spn.numerics.kernel_options import bare_kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 N_READINGS = LEVEL + 1
 OF_LOGS = sorted(families_with(LOGARITHM))
-ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
 
 class DrawCircuit(NamedTuple):
