@@ -1,4 +1,7 @@
-"""Slice updates of the hyperparameters given the assignments: closed-form marginals, one coordinate at a time."""
+"""Updates of the hyperparameters given the assignments: closed-form marginals, one coordinate at a time.
+
+A chain draws each by slice sampling. A variational fit, whose statistics are expected ones, moves each uphill.
+"""
 
 import math
 
@@ -14,6 +17,10 @@ from pymc_spn.numerics.read_only_views import read_only_view
 
 GAMMA, LOG_NORMAL, LOG_NORMAL_ABOVE_ONE = 0, 1, 2  # of the last, what a hyperparameter exceeds 1 by is log-normal
 CONCENTRATION, LEAF_SCALE, LEAF_SHAPE, PRECISION_RATIO, COVARIANCE_SCALE = range(5)
+# of an uphill move: a golden section over log x +- REACH, whose last interval is 0.006 wide, within SPREADS standard
+# deviations of the prior's centre, in logs (of a shape, of its excess over 1)
+REACH, STEPS, SPREADS = 1.0, 12, 4.0
+GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
 @copied_kernel
@@ -63,9 +70,45 @@ def log_target(state, palette, group, d, v, values, prior, held):
 
 
 @bare_called_kernel
-def slice_update(rng, state, palette, group, d, x, values, prior, held):
-    """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003)."""
+def climb(state, palette, group, d, v, values, prior, held):
+    """The best of v and the end of a golden section search round it."""
+    centre = prior[1]
+    spread = SPREADS * prior[2]
+    if int(prior[0]) == GAMMA:
+        centre = math.log(prior[1] / prior[2])
+        spread = SPREADS / math.sqrt(prior[1])
+    low = max(v - REACH, centre - spread)
+    high = min(v + REACH, centre + spread)
+    left = high - GOLDEN * (high - low)
+    right = low + GOLDEN * (high - low)
+    at_left = log_target(state, palette, group, d, left, values, prior, held)
+    at_right = log_target(state, palette, group, d, right, values, prior, held)
+    for _ in range(STEPS):
+        if at_left > at_right:
+            high = right
+            right = left
+            at_right = at_left
+            left = high - GOLDEN * (high - low)
+            at_left = log_target(state, palette, group, d, left, values, prior, held)
+        else:
+            low = left
+            left = right
+            at_left = at_right
+            right = low + GOLDEN * (high - low)
+            at_right = log_target(state, palette, group, d, right, values, prior, held)
+    is_better = max(at_left, at_right) > log_target(state, palette, group, d, v, values, prior, held)
+    return (left if at_left > at_right else right) if is_better else v
+
+
+@bare_called_kernel
+def updated(rng, state, palette, group, d, x, values, prior, held):
+    """One slice-sampling update of a hyperparameter on its line: stepping out by 1, then shrinking (Neal 2003).
+
+    Without ``rng``, where it is higher.
+    """
     v = to_line(x, int(prior[0]))
+    if rng is None:
+        return from_line(climb(state, palette, group, d, v, values, prior, held), int(prior[0]))
     level = log_target(state, palette, group, d, v, values, prior, held) - rng.standard_exponential()
     if not math.isfinite(level):  # all points are above it or none: stepping out or shrinking would not end
         raise FloatingPointError("the log posterior of a hyperparameter of the network is not a finite number")
@@ -90,7 +133,8 @@ def update_hyperparameters(rng, state, palette, owned, priors, hyperparameters):
 
     Parameters
     ----------
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator or None
+        None moves each uphill instead.
     state : (n,) float64
         From `pack_statistics`.
     palette : CompiledPalette
@@ -102,18 +146,18 @@ def update_hyperparameters(rng, state, palette, owned, priors, hyperparameters):
         Concentration (2,), leaf scale, leaf shape, precision ratio and covariance scale (D,).
     """
     scratch = joint_scratch(len(hyperparameters[1])), np.empty(3), np.empty((int(state[6]), 3))
-    slice_updates(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters, *scratch)
+    update_each(rng, read_only_view(state), leaf_priors(palette), owned, priors, *hyperparameters, *scratch)
 
 
 @bare_kernel
-def slice_updates(
+def update_each(
     rng, state, palette, owned, priors, concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale,
     scratch, values, held,
 ):  # fmt: skip
     """`update_hyperparameters`, with read-only inputs and scratch."""
     for which in range(2):
         if owned[CONCENTRATION, which]:
-            concentration[which] = slice_update(
+            concentration[which] = updated(
                 rng, state, palette, CONCENTRATION, which, concentration[which], values, priors[CONCENTRATION], held
             )
     constants = palette.joint_constants
@@ -124,7 +168,7 @@ def slice_updates(
         for group in range(LEAF_SCALE, PRECISION_RATIO + 1):
             if owned[group, d]:
                 x = values[group - 1]
-                values[group - 1] = slice_update(rng, state, palette, group, d, x, values, priors[group], held)
+                values[group - 1] = updated(rng, state, palette, group, d, x, values, priors[group], held)
         leaf_scale[d] = values[0]
         leaf_shape[d] = values[1]
         precision_ratio[d] = values[2]
@@ -137,6 +181,4 @@ def slice_updates(
                 values[2] = constants[d, 2]
                 n_held = hold_joint_leaves(state, leaf_scale.size, d, constants, covariance_scale, scratch, held)
                 x = covariance_scale[d]
-                covariance_scale[d] = slice_update(
-                    rng, state, palette, COVARIANCE_SCALE, d, x, values, prior, held[:n_held]
-                )
+                covariance_scale[d] = updated(rng, state, palette, COVARIANCE_SCALE, d, x, values, prior, held[:n_held])

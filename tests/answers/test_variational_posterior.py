@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import xarray as xr
 from scipy.special import betaln
 
 import pymc_spn as ps
-from pymc_spn.networks.variational import weight_kernels
+from pymc_spn.networks.variational import weights
 from pymc_spn.networks.variational.active_tree import pruned, statistics_of_kept
 from tests.answers.variational_fits import fitted, states_of_fit, table
 from tests.network_problems import mixed_frame
@@ -287,7 +288,8 @@ def test_dropping_empty_edges_costs_only_what_they_held():
 
 def test_falling_counts_are_the_best_order_of_sticks():
     counts = np.array([0.3, 5.0, 0.0, 2.5])
-    chosen = list(weight_kernels.by_falling_count(counts))
+    node = np.zeros(4, np.int32)
+    chosen = weights.sticks_of(SimpleNamespace(node_of_edge=node, node_ptr=np.array([0, 4])), counts).edge.tolist()
     assert chosen == [1, 3, 0, 2]
 
     def value(order):

@@ -127,11 +127,11 @@ def without_jacobian(v, family, a, b):
 def updates_without_jacobian():
     """The slice updates compiled anew with the wrong prior."""
     names = vars(kernels) | {"log_prior_on_line": without_jacobian}
-    for name in ("log_target", "slice_update", "slice_updates"):
+    for name in ("log_target", "updated", "update_each"):
         names[name] = njit(error_model="numpy")(FunctionType(getattr(kernels, name).py_func.__code__, names))
-    return names["slice_updates"]
+    return names["update_each"]
 
 
 def plant_missing_jacobian(monkeypatch):
     """Let chains update by the mistaken kernel."""
-    monkeypatch.setattr(kernels, "slice_updates", updates_without_jacobian())
+    monkeypatch.setattr(kernels, "update_each", updates_without_jacobian())

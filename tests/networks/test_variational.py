@@ -18,7 +18,7 @@ from pymc_spn.networks.variational.active_tree import tree_of_digits
 from pymc_spn.networks.variational.fit import fit_of
 from pymc_spn.networks.variational.path_kernels import expect_leaves
 from pymc_spn.networks.variational.summaries import summaries_of
-from pymc_spn.networks.variational.weight_kernels import mean_weights
+from pymc_spn.networks.variational.weights import mean_weights
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics import threads
 from pymc_spn.tables import Table
@@ -136,10 +136,9 @@ def test_the_predictive_is_the_expectation_of_the_brute_force(name):
     np.testing.assert_allclose(logs, [np.log(reference.predictive(x)) for x in far], rtol=1e-10)
 
 
-def log_mean_weights(tree, count, mass, log_weight):
+def log_mean_weights(tree, count, mass):
     """The mistake of plain EM: the log of the mean weight in place of the expected log weight."""
-    mean_weights(tree, count, mass, log_weight, np.empty(tree.node_ptr.size - 1))
-    log_weight[:] = np.log(log_weight)
+    return np.log(mean_weights(tree, count, mass)[0])
 
 
 def leaves_with_known_means(tree, count, s1, s2, levels, prior, constants, coefficient, level_log):

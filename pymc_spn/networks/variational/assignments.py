@@ -9,7 +9,7 @@ from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, no
 from pymc_spn.networks.variational.joint_kernels import ExpectedJoints, expected_joints
 from pymc_spn.networks.variational.path_kernels import assign_rows, expect_leaves, pool_leaves
 from pymc_spn.networks.variational.summaries import Summaries, no_summaries
-from pymc_spn.networks.variational.weight_kernels import expect_weights
+from pymc_spn.networks.variational.weights import expect_weights
 from pymc_spn.numerics.threads import for_each
 
 KEYS = 4  # regions by which rows are sorted
@@ -103,8 +103,7 @@ def expected_logs(tree: ActiveTree, statistics: Statistics, summaries: Summaries
     """What assignments need to know of the weights and parameters that fit the statistics."""
     concentration, *leaf_hyperparameters, covariance_scale = hyper
     prior = entry_priors(compiled, *leaf_hyperparameters)
-    weight = np.empty(tree.option.size)
-    expect_weights(tree, statistics.edge_count, concentration, weight)
+    weight = expect_weights(tree, statistics.edge_count, concentration)
     of_leaves = tree.leaf_family.size, int(tree.level_ptr[-1])
     coefficient, level = np.empty((of_leaves[0], 4)), np.empty(of_leaves[1])
     of_entries = prior, compiled.constants

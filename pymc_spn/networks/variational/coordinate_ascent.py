@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_spn.gibbs.hyperparameters import update_hyperparameters
 from pymc_spn.gibbs.sampler import place_columns
+from pymc_spn.gibbs.statistics import log_joint
 from pymc_spn.leaves.families import families_with
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LOGARITHM
 from pymc_spn.networks.variational.active_tree import ActiveTree, Statistics, pruned, statistics_of_kept
@@ -27,11 +29,8 @@ from pymc_spn.networks.variational.assignments import (
     pieces_of,
     total_of,
 )
-from pymc_spn.networks.variational.hyperparameter_ascent import climb_hyperparameters, leaf_vector, log_leaf_integrals
-from pymc_spn.networks.variational.joint_kernels import expected_joints, log_joint_integrals
+from pymc_spn.networks.variational.fit_statistics import log_prior_of, pack_fit
 from pymc_spn.networks.variational.summaries import no_summaries, summaries_of
-from pymc_spn.networks.variational.weight_kernels import log_weight_integral
-from pymc_spn.numerics.read_only_views import read_only_view
 
 # Searches take few steps: trying all children in every step takes ten times as long and ends no higher.
 USUAL = ListSearch(breadth=2, descent=1, enter=1e-3, leave=1e-4)
@@ -207,17 +206,11 @@ def _step(state, search, structure, compiled, learned, priors, n_batches, rows):
 def _with_parameters(state, compiled, learned, priors):
     """The state with hyperparameters moved uphill, and its bound: entropy, integrals and log prior."""
     hyper = tuple(h.copy() for h in state.hyper)
-    tree, statistics = state.tree, total_of(state.pieces)
-    vector = leaf_vector(tree, statistics, hyper[1].size)
-    joints = expected_joints(tree, statistics, compiled, hyper[4])
-    log_prior = climb_hyperparameters(
-        tree, statistics.edge_count, vector, compiled, joints, read_only_view(learned), priors, *hyper
-    )
-    bound = log_leaf_integrals(vector, compiled, *hyper[1:4]) + log_prior
-    bound += log_joint_integrals(joints) if joints is not None else 0.0
-    for which in range(2):
-        bound += log_weight_integral(tree, statistics.edge_count, hyper[0], which)
-    bound += sum(piece.entropy for piece in state.pieces)
+    vector = pack_fit(state.tree, total_of(state.pieces), hyper[1].size)
+    if learned.any():
+        update_hyperparameters(None, vector, compiled, learned, priors, hyper)
+    log_prior = log_prior_of(hyper, priors, learned)
+    bound = log_joint(vector, compiled, *hyper) + log_prior + sum(piece.entropy for piece in state.pieces)
     return state._replace(hyper=hyper, bound=bound, log_prior=log_prior)
 
 

@@ -17,7 +17,7 @@ from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts,
 from pymc_spn.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.gibbs.statistics import entry_priors
 from pymc_spn.networks.variational.active_tree import edges_of
-from pymc_spn.networks.variational.weight_kernels import mean_weights, rest_of_entries
+from pymc_spn.networks.variational.weights import mean_weights, rest_of_entries
 from pymc_spn.numerics.elementary import half_step_log_gamma
 from pymc_spn.numerics.kernel_options import kernel
 
@@ -30,8 +30,7 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     """
     concentration, *leaf_hyperparameters, covariance_scale = hyperparameters
     prior = entry_priors(compiled, *leaf_hyperparameters)
-    weight, remainder = np.empty(tree.option.size), np.empty(tree.node_ptr.size - 1)
-    mean_weights(tree, statistics.edge_count, concentration, weight, remainder)
+    weight, remainder = mean_weights(tree, statistics.edge_count, concentration)
     n_prior = prior_slots(structure, compiled)
     edges = [
         _with_rest(tree, r, *found, weight, remainder, concentration, n_prior[r])
@@ -113,8 +112,7 @@ def _with_rest(tree, r, node, option, weight, remainder, concentration, n_prior)
     if tree.place[r] < 0:
         shares = np.repeat(rest[:, None] / max(n_prior, 1), max(n_prior, 1), axis=1)
     else:
-        shares = np.empty((rest.size, int(tree.n_options[r])))
-        rest_of_entries(tree, r, concentration[1], rest, shares)
+        shares = rest_of_entries(tree, r, concentration[1], rest)
     more_node = np.repeat(reached, shares.shape[1])
     more_option = np.tile(np.arange(shares.shape[1]), reached.size)
     more = shares[reached].ravel()

@@ -19,7 +19,6 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     expected_constant,
     factorise,
     gathered_scatter,
-    log_evidence,
     log_integral_of_missing,
     observed_first,
     scatter,
@@ -27,7 +26,7 @@ from pymc_spn.leaves.normal_inverse_wishart import (
     triangle_size,
 )
 from pymc_spn.numerics.array_groups import array_group
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, inner_kernel, kernel
 
 
 @array_group
@@ -205,58 +204,3 @@ def pool_of_joint(joints, i, j, out, is_held, pool_count, pool_s1, pool_s2):
         pool_s1[out] += total + n * centre
         pool_s2[out] += joints.products[joints.products_ptr[i] + column_of_triangle(d, j)]
         pool_s2[out] += centre * (2.0 * total + n * centre)
-
-
-@kernel
-def log_joint_integrals(joints):
-    """Sum of the log marginal likelihoods of the leaves, in nats and coded units."""
-    scratch = row_scratch(joints)
-    total = 0.0
-    for i in range(joints.region.size):
-        total += log_integral_of_joint(joints, i, scratch)
-    return total
-
-
-@bare_called_kernel
-def log_integral_of_joint(joints, i, scratch):
-    """Log marginal likelihood of one leaf, whose factor is left in ``scratch.triangle``."""
-    first = joints.column_ptr[joints.region[i]]
-    d = joints.column_ptr[joints.region[i] + 1] - first
-    return log_evidence(
-        d,
-        joints.n_rows[i],
-        PRECISION_RATIO,
-        d + EXCESS,
-        joints.sums[joints.sums_ptr[i] : joints.sums_ptr[i + 1]],
-        joints.products[joints.products_ptr[i] : joints.products_ptr[i + 1]],
-        joints.psi0[first : first + d],
-        scratch.triangle[: triangle_size(d)],
-    )
-
-
-@bare_called_kernel
-def hold_leaves_of_column(joints, c, scratch, held):
-    """What `log_of_scale` needs of the leaves that have a column, written to held (J, 3); returns their number."""
-    n_held = 0
-    for i in range(joints.region.size):
-        first = joints.column_ptr[joints.region[i]]
-        d = joints.column_ptr[joints.region[i] + 1] - first
-        for at in range(d):
-            if joints.columns[first + at] != c:
-                continue
-            log_integral_of_joint(joints, i, scratch)
-            for j in range(d):
-                scratch.z[j] = 1.0 if j == at else 0.0
-            held[n_held, 0] = d + EXCESS
-            held[n_held, 1] = d + EXCESS + joints.n_rows[i]
-            held[n_held, 2] = solve(d, d, scratch.triangle[: triangle_size(d)], scratch.z)
-            n_held += 1
-    return n_held
-
-
-@bare_kernel
-def set_scale_of_column(joints, c, psi):
-    """Put the prior scale of a column into all regions that have it."""
-    for k in range(joints.columns.size):
-        if joints.columns[k] == c:
-            joints.psi0[k] = psi
