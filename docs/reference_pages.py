@@ -90,14 +90,7 @@ TOPICS = {
         "Checks": "check_smooth check_decomposable",
     },
     "PaletteEntry": {
-        "Constants": "code completed fitted constants coded_constants refuse_column relative_scale largest mean",
-        "Prior and posterior": """
-            prior statistics posterior log_marginal draw_parameters leaf_log_density parameter_problem
-        """,
-        "Predictive": """
-            predictive_log_density predictive_probabilities predictive_cdf predictive_interval predictive_log_interval
-            predictive_mean predictive_variance predictive_mode predictive_scale predictive_draw
-        """,
+        "Constants": "code completed fitted centre coded_constants refuse_column relative_scale largest mean",
     },
 }
 

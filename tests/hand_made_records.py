@@ -7,11 +7,12 @@ import numpy as np
 import xarray as xr
 
 import pymc_spn as ps
+from pymc_spn import leaves
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.network import build_scratch
 from pymc_spn.gibbs.palette import choose_coding
 from pymc_spn.gibbs.sampler import Sampler
-from pymc_spn.leaves import families
+from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits
@@ -42,20 +43,18 @@ def column_of(d, entries):
 def entry_of(family, prior):
     """Palette entry whose prior is this one at leaf scale 1."""
     if family == "gaussian":
-        return families.Gaussian(mean=prior["mu0"], variance=prior["b0"] / prior["a0"])
+        return leaves.Gaussian(mean=prior["mu0"], variance=prior["b0"] / prior["a0"])
     if family == "log_normal":
-        return families.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
+        return leaves.LogNormal(log_mean=prior["mu0"], log_variance=prior["b0"] / prior["a0"])
     if family in ("bernoulli", "categorical"):
         alpha = np.array(prior["alpha"])
-        return families.FAMILIES[family](relative_scale=1.0 / alpha.mean(), probabilities=alpha / alpha.sum())
+        return FAMILIES[family](relative_scale=1.0 / alpha.mean(), probabilities=alpha / alpha.sum())
     if family == "binomial":
         both = prior["alpha"] + prior["beta"]
         mean = prior["trials"] * prior["alpha"] / both
-        return families.Binomial(int(prior["trials"]), mean=mean, relative_scale=1.0 / both)
+        return leaves.Binomial(int(prior["trials"]), mean=mean, relative_scale=1.0 / both)
     mean = prior["beta"] / prior["alpha"]
-    return families.FAMILIES[family](
-        mean=1.0 / mean if family == "poisson" else mean, relative_scale=1.0 / prior["alpha"]
-    )
+    return FAMILIES[family](mean=1.0 / mean if family == "poisson" else mean, relative_scale=1.0 / prior["alpha"])
 
 
 def schema_of(problem: Problem, name="x") -> NetworkSchema:

@@ -13,6 +13,7 @@ from pymc_spn.gibbs.family_kernels import posteriors
 from pymc_spn.gibbs.network import EMPTY_LEAF, spread
 from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.gibbs.statistics import entry_priors
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LOGARITHM, REAL
@@ -131,7 +132,7 @@ class BottomUpSampler:
                     n, s1, s2 = (np.bincount(leaf, w, own.size) for w in (np.ones(leaf.size), x, x * x + cell))
                     learned = np.empty((own.size, 4))
                     posteriors(np.full(own.size, family), n, s1, s2, np.tile(self.prior[e], (own.size, 1)), learned)
-                drawn[d].append((own, family, part.prior.draw_parameters(part.posterior(learned), rng)))
+                drawn[d].append((own, family, part.draw_parameters(learned, rng)))
         return drawn
 
     def leaf_logs(self, leaves, d, rows):
@@ -145,7 +146,8 @@ class BottomUpSampler:
                 continue
             part = PREDICTIVES[int(family)]
             is_real = part.conjugate.reading == REAL
-            out[own] = part.prior.leaf_log_density(parameters[:, None], y if is_real else y + palette.offset[d])
+            log_density = EXPLICIT[part.entry.family].log_density
+            out[own] = log_density(parameters[:, None], y if is_real else y + palette.offset[d])
             if is_real and palette.cell_variance[d] > 0.0:  # the mean over the cell of a whole number
                 out[own] -= 0.5 * palette.cell_variance[d] / parameters[:, 1:] ** 2
         return np.maximum(out, EMPTY_LEAF)

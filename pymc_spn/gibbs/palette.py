@@ -22,12 +22,14 @@ from pymc_spn.gibbs.palette_warnings import (
     warn_of_ties,
 )
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES, Bernoulli, Categorical, Gaussian, Poisson
+from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
+from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.leaves.kernel_forms import LEVEL, LOGARITHM, NOT_NEGATIVE, REAL
 from pymc_spn.leaves.leaf_statistics import variance_of
-from pymc_spn.leaves.levels import Levels
+from pymc_spn.leaves.levels import Bernoulli, Categorical, Levels
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.leaves.palette_entry import PaletteEntry
+from pymc_spn.leaves.poisson import Poisson
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import DENSITY_KINDS, WHOLE_KINDS, by_name
 from pymc_spn.tables.resolution import resolution as find_resolution
@@ -148,7 +150,7 @@ def _completed(column, entry, observed, grid):
     if not isinstance(entry, Levels):
         return entry.completed(observed, grid)
     try:
-        centre = entry.constants(observed, n_levels=n_levels_of(column)).mean
+        centre = entry.centre(observed, n_levels_of(column))
     except ValueError as error:
         raise ValueError(f"leaves[{column.name!r}]: {error}") from None
     return replace(entry, probabilities=tuple(centre.tolist()))

@@ -7,7 +7,8 @@ import numpy as np
 from pymc_spn.gibbs.palette import entries_of, grid_of
 from pymc_spn.gibbs.palette_warnings import MAX_TIE_EXCESS, shifted_step, ties_and_grid
 from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES, Gaussian
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import WHOLE_KINDS, by_name
 

@@ -44,7 +44,7 @@ QUIET = {
 
 
 def _table(n: int = 60) -> pd.DataFrame:
-    """Numbers, recorded numbers, counts, levels, truth values and ga"""
+    """Numbers, recorded numbers, counts, levels, truth values and gaps."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, 3))
     x[:, 1] += x[:, 0]

@@ -9,10 +9,11 @@ from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.laws.row_laws import RowLaws, WeightedLeaves
-from pymc_spn.leaves import student_t
-from pymc_spn.leaves.families import PREDICTIVES, Gaussian, families_with
+from pymc_spn.leaves.families import PREDICTIVES, families_with
+from pymc_spn.leaves.gaussian import student_rows
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.kernel_forms import LOGARITHM
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_event, log_masses, relative_masses
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.row_mixtures import RowMixtures
@@ -62,8 +63,8 @@ class ColumnLaw(NamedTuple):
     def leaf_log_density(self, x: np.ndarray) -> np.ndarray:
         """Log density or mass (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
         out = np.empty((self.share.size, x.shape[-1]))
-        for code, which, params in by_family(self.leaves):
-            out[which] = PREDICTIVES[code].prior.predictive_log_density(_columns(params), _own(x, which))
+        for family, which, p in by_family(self.leaves):
+            out[which] = family.log_density(p[:, None], _own(x, which))
         if self.event is not None:
             with np.errstate(divide="ignore"):
                 inside = np.log(_holds(self.event, x).astype(np.float64))
@@ -73,50 +74,50 @@ class ColumnLaw(NamedTuple):
     def leaf_cdf(self, x: np.ndarray) -> np.ndarray:
         """P(X <= x) (n, X) of each leaf at points (X,), or at points (n, X) of its own."""
         out = np.empty((self.share.size, x.shape[-1]))
-        for code, which, params in by_family(self.leaves):
+        for family, which, p in by_family(self.leaves):
             own = _own(x, which)
             if self.event is None:
-                out[which] = PREDICTIVES[code].prior.predictive_cdf(_columns(params), own)
-            elif isinstance(self.event, Interval) and self._mostly_above(code, params):
-                below = PREDICTIVES[code].prior.predictive_cdf(_columns(params), np.array([self.event.low]))
-                inside = PREDICTIVES[code].prior.predictive_cdf(_columns(params), own) - below
+                out[which] = family.below(p[:, None], own)
+            elif isinstance(self.event, Interval) and self._mostly_above(family, p):
+                below = family.below(p[:, None], np.array([self.event.low]))
+                inside = family.below(p[:, None], own) - below
                 out[which] = np.where(own < self.event.low, 0.0, np.maximum(inside, 0.0) / (1.0 - below))
             elif isinstance(self.event, Interval):
                 low, high = self.event
                 upper = np.maximum(np.minimum(own, high), low)
-                logs = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), low, upper)
-                whole = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), low, high)
+                logs = family.log_interval(p[:, None], low, upper)
+                whole = family.log_interval(p[:, None], low, high)
                 out[which] = np.where(own < low, 0.0, np.exp(logs - np.where(np.isneginf(whole), 0.0, whole)))
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
-                mass = relative_masses(log_masses(code, params, points))
+                mass = relative_masses(log_masses(family, p, points))
                 cumulative = np.cumsum(np.pad(mass, ((0, 0), (1, 0))), axis=1)
                 n_below = np.searchsorted(points, np.broadcast_to(own, (len(mass), x.shape[-1])), side="right")
                 total = cumulative[:, -1:]
                 out[which] = np.take_along_axis(cumulative, n_below, axis=1) / np.where(total > 0, total, 1.0)
         return out
 
-    def _mostly_above(self, code: int, params: Any) -> bool:
+    def _mostly_above(self, family: UnivariateFamily, p: np.ndarray) -> bool:
         """Whether a column has a lower end alone and leaves lie above it: differences of their cdf lose no digits."""
         if self.event.high < np.inf or self.event.low == -np.inf:
             return False
-        return bool(np.all(PREDICTIVES[code].prior.predictive_cdf(params, self.event.low) <= 0.5))
+        return bool(np.all(family.below(p, np.array(self.event.low)) <= 0.5))
 
     def leaf_within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """P(low <= X <= high) (n, X) of each leaf between ends (n, X) of its own: far tails keep their digits."""
         out = np.zeros((self.share.size, low.shape[-1]))
-        for code, which, params in by_family(self.leaves):
+        for family, which, p in by_family(self.leaves):
             first, last = low[which], high[which]
             if self.event is None or isinstance(self.event, Interval):
                 known = Interval(-np.inf, np.inf) if self.event is None else self.event
                 first, last = np.maximum(first, known.low), np.minimum(last, known.high)
-                logs = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), first, np.maximum(first, last))
-                whole = PREDICTIVES[code].prior.predictive_log_interval(_columns(params), *known)
+                logs = family.log_interval(p[:, None], first, np.maximum(first, last))
+                whole = family.log_interval(p[:, None], *known)
                 logs = logs - np.where(np.isneginf(whole), 0.0, whole)
                 out[which] = np.where(first <= last, np.exp(logs), 0.0)
             else:
                 points = np.array(sorted(self.event), dtype=np.float64)
-                mass = relative_masses(log_masses(code, params, points))
+                mass = relative_masses(log_masses(family, p, points))
                 total = mass.sum(axis=1, keepdims=True)
                 held = (points >= first[..., None]) & (points <= last[..., None])
                 out[which] = (mass[:, None] * held).sum(axis=2) / np.where(total > 0, total, 1.0)
@@ -142,11 +143,11 @@ class ColumnLaw(NamedTuple):
         """E[abs(log x); x beyond the ends] of the leaves of logs of a law of one draw, see `log_tails`."""
         which = np.isin(self.leaves.family, families_with(LOGARITHM)) & (self.share > 0.0)
         leaves = Leaves(self.leaves.family[which], self.leaves.parameters[which])
-        params = student_t.posterior(leaves.parameters)
         within = self.event if isinstance(self.event, Interval) else Interval(-np.inf, np.inf)
         log_total = np.zeros(leaves.family.size) if self.event is None else log_event(leaves, self.event)
-        own = params.mu, Gaussian.predictive_scale(params), 2.0 * params.a
-        return float(self.share[which] @ mean_log_beyond(own, within, log_total, ends))
+        return float(
+            self.share[which] @ mean_log_beyond(tuple(student_rows(leaves.parameters).T), within, log_total, ends)
+        )
 
     def has(self, reading: int) -> bool:
         """Whether a leaf reads its values so, see `kernel_forms`."""
@@ -184,10 +185,8 @@ class ColumnLaw(NamedTuple):
     def leaf_support(self) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest value (n,) that each leaf allows."""
         low, high = np.full(self.share.size, -np.inf), np.full(self.share.size, np.inf)
-        for code, which, params in by_family(self.leaves):
-            predictive = PREDICTIVES[code]
-            low[which] = predictive.lowest
-            high[which] = np.inf if predictive.highest is None else predictive.highest(params)
+        for family, which, p in by_family(self.leaves):
+            low[which], high[which] = family.support(p)
         ends = (-np.inf, np.inf) if self.event is None else (min(self.event), max(self.event))
         return np.maximum(low, ends[0]), np.minimum(high, ends[1])
 
@@ -298,23 +297,14 @@ def quantiles_of_draws(laws: Sequence[ColumnLaw], weights: np.ndarray, q: np.nda
 def leaf_centres(leaves: Leaves) -> tuple[np.ndarray, np.ndarray]:
     """A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail."""
     centre, width = np.empty(leaves.family.size), np.empty(leaves.family.size)
-    for code, which, params in by_family(leaves):
-        centre[which], width[which] = PREDICTIVES[code].bulk(params)
+    for family, which, p in by_family(leaves):
+        centre[which], width[which] = family.bulk(p)
     return centre, width
-
-
-def _columns(params: Any) -> Any:
-    """Parameters of n leaves, to be compared with points along a second axis."""
-    return type(params)(*(v[:, None] for v in params)) if not _has_levels(params) else type(params)(params[0][:, None])
 
 
 def _own(x: np.ndarray, which: np.ndarray) -> np.ndarray:
     """Points of some leaves: the same (1, X) for all, or (k, X) of (n, X)."""
     return x[None] if x.ndim == 1 else x[which]
-
-
-def _has_levels(params: Any) -> bool:
-    return len(params) == 1
 
 
 def _holds(event: Any, x: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.intervals import Interval
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_predictives import Leaves, by_family, log_masses, relative_masses
 
 LOG_NEGLIGIBLE = -42.0  # log share of a leaf's counts that sums leave out
@@ -18,33 +18,32 @@ def raw_moments(leaves: Leaves, centre: float, order: int, event: Any = None) ->
     Given an event by quadrature or sums. Leaves that exclude the event get 0.
     """
     out = np.empty((leaves.family.size, order + 1))
-    for code, which, params in by_family(leaves):
+    for family, which, p in by_family(leaves):
         if event is None:
-            out[which] = PREDICTIVES[code].moments(params, centre, order)
+            out[which] = family.raw_moments(p, centre, order)
         else:
-            out[which] = _moments_within(code, params, centre, order, event)
+            out[which] = _moments_within(family, p, centre, order, event)
     return out
 
 
-def _moments_within(code: int, params: Any, centre: float, order: int, event: Any) -> np.ndarray:
+def _moments_within(family: UnivariateFamily, p: np.ndarray, centre: float, order: int, event: Any) -> np.ndarray:
     """By sums over a set or over counts, else as the family has it."""
-    predictive = PREDICTIVES[code]
-    if isinstance(event, Interval) and predictive.about_within is not None:
-        excluded = np.isneginf(predictive.prior.predictive_log_interval(params, *event))
-        inside = predictive.about_within(params, *event, np.full(excluded.size, centre), order)
+    if isinstance(event, Interval) and family.about_within is not None:
+        excluded = np.isneginf(family.log_interval(p, *event))
+        inside = family.about_within(p, *event, np.full(excluded.size, centre), order)
         return np.where(excluded[:, None], 0.0, inside)
     if isinstance(event, Interval):
         first = max(np.ceil(event.low), 0.0)
         last = np.floor(event.high)
         if np.isinf(last):
             last = first + 16.0
-            log_all = predictive.prior.predictive_log_interval(params, first, np.inf)
-            while np.any(predictive.prior.predictive_log_interval(params, last, np.inf) - log_all > LOG_NEGLIGIBLE):
+            log_all = family.log_interval(p, first, np.inf)
+            while np.any(family.log_interval(p, last, np.inf) - log_all > LOG_NEGLIGIBLE):
                 last = first + 2.0 * (last - first)
         x = np.arange(first, max(first, last) + 1.0)
     else:
         x = np.array(sorted(event), dtype=np.float64)
-    mass = relative_masses(log_masses(code, params, x))
+    mass = relative_masses(log_masses(family, p, x))
     total = mass.sum(axis=1, keepdims=True)
     mass = mass / np.where(total > 0, total, 1.0)
     return np.stack([(mass * (x - centre) ** k).sum(axis=1) for k in range(order + 1)], axis=1)

@@ -15,10 +15,9 @@ from pymc_spn.laws.student_mixture_kernels import (
     quantiles_of_rows,
     quantiles_of_rows_with_own_leaves,
 )
-from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
+from pymc_spn.leaves.gaussian import STUDENT_T, student_rows
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.student_lanes import n_terms
 from pymc_spn.numerics.threads import for_each, n_threads, parts_of_rows
@@ -62,9 +61,7 @@ def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
     code = int(leaves.family[0]) if leaves.family.size else GAUSSIAN
     if event is not None or code not in (GAUSSIAN, LOG_NORMAL) or np.any(leaves.family != code):
         return None
-    predictive = PREDICTIVES[code]
-    location, scale, freedom = predictive.leaf_rows(predictive.posterior(leaves.parameters)).T
-    return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
+    return StudentLaws(*student_rows(leaves.parameters).T, code == LOG_NORMAL)
 
 
 class OwnStudents:

@@ -1,40 +1,34 @@
-"""Leaves for counts of successes among a known number of trials: binomial, with a beta prior on the probability."""
+"""Leaves for counts of successes among a known number of trials: binomial, and beta-binomial.
+
+The second are the first with the probability of success integrated out.
+"""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln
 
-from pymc_spn.leaves.family_pieces import Kernels
-from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
+from pymc_spn.leaves.family_pieces import Kernels, Predictive
+from pymc_spn.leaves.geometric import draw_probabilities
+from pymc_spn.leaves.interval_moments import from_factorial
+from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, URN
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
-from pymc_spn.leaves.leaf_statistics import (
-    LeafConstants,
-    Moments,
-    moments,
-    observed_values,
-    require_positive,
-    require_where,
-)
+from pymc_spn.leaves.leaf_statistics import require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import counts_between, log_betainc, log_difference, log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
+from pymc_spn.numerics.kernel_options import bare_inner_kernel
 from pymc_spn.numerics.quoted_values import quoted
 
 SUMMED = 256  # counts of an interval that are summed at a time
+HELD = 4_000_000  # masses held at a time (32 MB)
 LARGEST_TRIALS = 2.0**53  # beyond it float64 does not tell whole numbers apart
 TRIALS_RULE = "from 1 to 2^53"
-
-
-class BetaTrials(NamedTuple):
-    """probability ~ Beta(alpha, beta), of each of so many trials."""
-
-    alpha: Any
-    beta: Any
-    trials: Any
 
 
 @dataclass(frozen=True)
@@ -89,10 +83,12 @@ class Binomial(PaletteEntry):
             )
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """With the mean of the column."""
+        """With the mean of the column; without a success, or a failure, as if half of one were in all its rows."""
         if self.mean is not None:
             return self
-        return replace(self, mean=self.constants(observed).mean if observed.size else 0.5 * self.n_trials)
+        n, total = observed.size, float(observed.sum())
+        mean = min(max(total, 0.5), n * self.n_trials - 0.5) / n if n else 0.5 * self.n_trials
+        return replace(self, mean=mean)
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
         """With the mean of the sample, since there is no closed form."""
@@ -103,152 +99,66 @@ class Binomial(PaletteEntry):
         assert self.mean is not None
         return self.mean, float(self.n_trials), 0.0
 
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean of the observed values where the entry does not give it.
 
-        A column without a success, or without a failure, counts as half of one in all its rows.
-        """
-        mean = self.mean
-        if mean is None:
-            x = observed_values("Binomial", values)
-            self._require_counts(x)
-            mean = min(max(float(x.sum()), 0.5), x.size * self.n_trials - 0.5) / x.size
-        return LeafConstants(mean=mean, resolution=resolution)
+def draw_successes_and_trials(posteriors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Trials and probability (n, 2) from beta posteriors (alpha, beta, trials, ..)."""
+    return np.stack([posteriors[:, 2], draw_probabilities(posteriors, rng)], axis=-1)
 
-    def _require_counts(self, values: Any) -> None:
-        x = np.asarray(values, dtype=np.float64)
-        allowed = (x >= 0) & (x <= self.n_trials) & (x == np.floor(x))
-        require_where("Binomial", f"counts of at most n_trials={self.n_trials}", x, allowed)
 
-    def prior(
-        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
-    ) -> BetaTrials:
-        """Beta with alpha + beta = 1 / s trials, s the leaf's scale, and the column's mean."""
-        s = np.asarray(require_positive("Binomial", "leaf_scale", leaf_scale) * self.relative_scale)
-        share, n = constants.mean / self.n_trials, float(self.n_trials)
-        return BetaTrials(share / s, (n - constants.mean) / n / s, n)
+def _mixed_log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of the beta-binomial distribution (..., 3), ``-inf`` off the counts 0 .. trials."""
+    trials, alpha, beta = p[..., 0], p[..., 1], p[..., 2]
 
-    def statistics(self, values: npt.ArrayLike, n_levels: int = 0) -> Moments:
-        """Moments and the sum of the log binomial coefficients along the last axis, NaN left out."""
-        self._require_counts(values)
-        x = np.asarray(values, dtype=np.float64)
-        log_choose = _log_choose(float(self.n_trials), np.nan_to_num(x))
-        return moments(x)._replace(log_base=np.where(np.isnan(x), 0.0, log_choose).sum(axis=-1))
+    def log_mass(k: np.ndarray) -> np.ndarray:
+        inside = k <= trials
+        k = np.where(inside, k, 0.0)
+        both = log_gamma_ratio(alpha, k) + log_gamma_ratio(beta, trials - k)
+        logs = _log_choose(trials, k) + both - log_gamma_ratio(alpha + beta, trials)
+        return np.where(inside, logs, -np.inf)
 
-    @staticmethod
-    def posterior(prior: BetaTrials, statistics: Moments) -> BetaTrials:
-        """Parameters after the data."""
-        n, mean = statistics.n, statistics.mean
-        return BetaTrials(prior.alpha + n * mean, prior.beta + n * (prior.trials - mean), prior.trials)
+    return on_counts(x, log_mass)
 
-    @staticmethod
-    def log_marginal(prior: BetaTrials, statistics: Moments) -> np.ndarray:
-        """Log marginal likelihood of the data in nats; needs ``log_base``."""
-        n, mean = statistics.n, statistics.mean
-        return (
-            log_gamma_ratio(prior.alpha, n * mean)
-            + log_gamma_ratio(prior.beta, n * (prior.trials - mean))
-            - log_gamma_ratio(np.asarray(prior.alpha) + prior.beta, n * prior.trials)
-            + statistics.log_base
-        )
 
-    @staticmethod
-    def predictive_log_density(params: BetaTrials, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of the beta-binomial distribution, ``-inf`` off the counts 0 .. trials."""
-        alpha, beta, trials = (np.asarray(v, dtype=np.float64) for v in params)
+def _mixed_log_interval(p: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """log P(low <= X <= high), both ends included, by the sum of the masses in logs: accurate in both tails."""
+    trials, alpha, beta, low, high = np.broadcast_arrays(p[..., 0], p[..., 1], p[..., 2], low, high)
+    first, last = np.maximum(np.ceil(low), 0.0), np.minimum(np.floor(high), trials)
+    some = last >= first
+    result = np.full(alpha.shape, -np.inf)
+    n_terms = int(np.max(np.where(some, last, -1.0) - np.where(some, first, 0.0), initial=-1.0)) + 1
+    one = np.stack([trials, alpha, beta], axis=-1)[..., None, :]
+    for start in range(0, n_terms, SUMMED):
+        k = np.where(some, first, 0.0)[..., None] + np.arange(start, min(start + SUMMED, n_terms))
+        inside = some[..., None] & (k <= last[..., None])
+        logs = np.where(inside, _mixed_log_mass(one, k), -np.inf)
+        top = logs.max(axis=-1)
+        shift = np.where(np.isneginf(top), 0.0, top)
+        with np.errstate(divide="ignore"):
+            result = np.logaddexp(result, shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
+    return np.where(some & (first == 0.0) & (last == trials), 0.0, np.minimum(result, 0.0))
 
-        def log_mass(k: np.ndarray) -> np.ndarray:
-            inside = k <= trials
-            k = np.where(inside, k, 0.0)
-            both = log_gamma_ratio(alpha, k) + log_gamma_ratio(beta, trials - k)
-            logs = _log_choose(trials, k) + both - log_gamma_ratio(alpha + beta, trials)
-            return np.where(inside, logs, -np.inf)
 
-        return on_counts(x, log_mass)
+def _mixed_mean(p: np.ndarray) -> np.ndarray:
+    return p[..., 0] * (p[..., 1] / (p[..., 1] + p[..., 2]))
 
-    @staticmethod
-    def predictive_cdf(params: BetaTrials, x: npt.ArrayLike) -> np.ndarray:
-        """P(X <= x)."""
-        x = np.asarray(x, dtype=np.float64)
-        below = np.exp(Binomial.predictive_log_interval(params, -np.inf, np.where(np.isnan(x), -1.0, x)))
-        return np.where(np.isnan(x), np.nan, below)
 
-    @staticmethod
-    def predictive_log_interval(params: BetaTrials, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """log P(low <= X <= high), both ends included, by the sum of the masses in logs: accurate in both tails."""
-        alpha, beta, trials, low, high = np.broadcast_arrays(
-            *(np.asarray(v, dtype=np.float64) for v in (*params, low, high))
-        )
-        first, last = np.maximum(np.ceil(low), 0.0), np.minimum(np.floor(high), trials)
-        some = last >= first
-        result = np.full(alpha.shape, -np.inf)
-        n_terms = int(np.max(np.where(some, last, -1.0) - np.where(some, first, 0.0), initial=-1.0)) + 1
-        one = BetaTrials(alpha[..., None], beta[..., None], trials[..., None])
-        for start in range(0, n_terms, SUMMED):
-            k = np.where(some, first, 0.0)[..., None] + np.arange(start, min(start + SUMMED, n_terms))
-            inside = some[..., None] & (k <= last[..., None])
-            logs = np.where(inside, Binomial.predictive_log_density(one, k), -np.inf)
-            top = logs.max(axis=-1)
-            shift = np.where(np.isneginf(top), 0.0, top)
-            with np.errstate(divide="ignore"):
-                result = np.logaddexp(result, shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
-        return np.where(some & (first == 0.0) & (last == trials), 0.0, np.minimum(result, 0.0))
+def _mixed_variance(p: np.ndarray) -> np.ndarray:
+    """m p (1 - p) (a + b + m) / (a + b + 1), m trials of mean probability p."""
+    trials, alpha, beta = p[..., 0], p[..., 1], p[..., 2]
+    both = alpha + beta
+    return trials * (alpha / both) * (beta / both) * ((both + trials) / (both + 1.0))
 
-    @staticmethod
-    def predictive_interval(params: BetaTrials, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """P(low <= X <= high), both ends included."""
-        return np.exp(Binomial.predictive_log_interval(params, low, high))
 
-    @staticmethod
-    def predictive_mean(params: BetaTrials) -> np.ndarray:
-        """Mean trials alpha / (alpha + beta)."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        return params.trials * (alpha / (alpha + params.beta))
+def _mixed_mode(p: np.ndarray) -> np.ndarray:
+    """Smallest count of largest mass, up to ties.
 
-    @staticmethod
-    def predictive_variance(params: BetaTrials) -> np.ndarray:
-        """Variance m p (1 - p) (a + b + m) / (a + b + 1), m trials of mean probability p."""
-        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        both = alpha + beta
-        return params.trials * (alpha / both) * (beta / both) * ((both + params.trials) / (both + 1.0))
-
-    @staticmethod
-    def predictive_mode(params: BetaTrials) -> np.ndarray:
-        """Smallest count of largest mass, up to ties.
-
-        P(x + 1) >= P(x) if and only if x (a + b - 2) <= m (a - 1) - (b - 1): one peak where a + b > 2, else the
-        larger end.
-        """
-        alpha, beta, m = (np.asarray(v, dtype=np.float64) for v in params)
-        peaked = alpha + beta > 2.0
-        turn = (m * (alpha - 1.0) - (beta - 1.0)) / np.where(peaked, alpha + beta - 2.0, 1.0)
-        return np.where(peaked, np.clip(np.ceil(turn), 0.0, m), np.where(alpha > beta, m, 0.0))
-
-    @staticmethod
-    def predictive_draw(
-        params: BetaTrials, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Random counts (float64) of shape `size`, or of the parameters."""
-        return _draw(Binomial.draw_parameters(params, rng, size), rng)
-
-    @staticmethod
-    def draw_parameters(
-        params: BetaTrials, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., 2): trials and probability, kept off 0 and 1 where a draw rounds to them."""
-        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        p = np.clip(rng.beta(params.alpha, params.beta, size=size), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
-        return np.stack(np.broadcast_arrays(np.asarray(params.trials, dtype=np.float64), p), axis=-1)
-
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of a leaf with parameters (..., 2), trials and probability."""
-        return _log_density(parameters, x)
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        return BINOMIAL.check(parameters)
+    P(x + 1) >= P(x) if and only if x (a + b - 2) <= m (a - 1) - (b - 1): one peak where a + b > 2, else the
+    larger end.
+    """
+    m, alpha, beta = p[..., 0], p[..., 1], p[..., 2]
+    peaked = alpha + beta > 2.0
+    turn = (m * (alpha - 1.0) - (beta - 1.0)) / np.where(peaked, alpha + beta - 2.0, 1.0)
+    return np.where(peaked, np.clip(np.ceil(turn), 0.0, m), np.where(alpha > beta, m, 0.0))
 
 
 def _log_choose(n: Any, k: np.ndarray) -> np.ndarray:
@@ -302,31 +212,215 @@ def _tail(n: np.ndarray, success: np.ndarray, k: np.ndarray, above: bool) -> np.
     return np.where(never, -np.inf, np.where(sure, 0.0, inside))
 
 
-def _coefficients(theta, width, out):
+def counts_within(p: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Counts (n,) of an interval that some leaf allows."""
+    first = max(math.ceil(low), 0) if low > -math.inf else 0
+    return np.arange(float(first), math.floor(min(high, p[:, 0].max(initial=0.0))) + 1.0)
+
+
+def _about_whole(p: np.ndarray, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments m (m - 1) .. a (a + 1) .. / ((a + b) (a + b + 1) ..)."""
+    trials, alpha, beta = p.T
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        share = (alpha + k - 1.0) / (alpha + beta + k - 1.0)
+        factorial[:, k] = factorial[:, k - 1] * np.maximum(trials - k + 1.0, 0.0) * share
+    return from_factorial(factorial, -centre)
+
+
+def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of binomial leaves, ``centre`` (n,); 0 without mass there."""
+    if low <= 0.0 and high >= p[:, 0].max(initial=0.0):
+        return _about_whole(p, centre, order)
+    x = counts_within(p, low, high)
+    logs = _mixed_log_mass(p[:, None], x)
+    top = logs.max(axis=1, keepdims=True, initial=-np.inf)
+    mass = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
+    total = mass.sum(axis=1, keepdims=True)
+    mass = mass / np.where(total > 0.0, total, 1.0)
+    away = x - centre[:, None]
+    return np.stack([np.ones(centre.size), *((mass * away**k).sum(axis=1) for k in range(1, order + 1))], axis=1)
+
+
+def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = about_within(p, low, high, np.zeros(len(p)), 1)[:, 1]
+    return mean, about_within(p, low, high, mean, 2)[:, 2]
+
+
+def _binomial_coefficients(theta, width, out):
     out[0] = math.lgamma(theta[0] + 1.0) + theta[0] * math.log1p(-theta[1])
     out[1] = math.log(theta[1]) - math.log1p(-theta[1])
     out[2] = theta[0]
 
 
-def _form(lead, a, b, c, table, u):
+def _binomial_form(lead, a, b, c, table, u):
     return lead + a * u - math.lgamma(b - u + 1.0) if u <= b else IMPOSSIBLE
 
 
-def _add_gradient(theta, width, u, x, flow, out):
+def _add_binomial_gradient(theta, width, u, x, flow, out):
     if u <= theta[0]:  # the number of trials as if it were continuous
         out[0] += flow * (digamma(theta[0] + 1.0) - digamma(theta[0] - u + 1.0) + math.log1p(-theta[1]))
         out[1] += flow * (u / theta[1] - (theta[0] - u) / (1.0 - theta[1]))
 
 
-def _draw_one(rng, theta):
+def _binomial_draw(rng, theta):
     return float(rng.binomial(int(theta[0]), theta[1]))
 
 
-def _are_valid(theta):
+def _are_binomial(theta):
     n = theta[0]
     return 1.0 <= n <= LARGEST_TRIALS and n == np.floor(n) and 0.0 < theta[1] < 1.0
 
 
+def _mixed_coefficients(theta, width, out):
+    both = theta[1] + theta[2]
+    norm = math.lgamma(both) - math.lgamma(both + theta[0]) - math.lgamma(theta[1]) - math.lgamma(theta[2])
+    out[0] = math.lgamma(theta[0] + 1.0) + norm
+    out[1] = theta[1]
+    out[2] = theta[2] + theta[0]
+    out[3] = theta[0]
+
+
+def _mixed_form(lead, a, b, c, table, u):
+    return lead + math.lgamma(a + u) + math.lgamma(b - u) - math.lgamma(c - u + 1.0) if u <= c else IMPOSSIBLE
+
+
+def _add_mixed_gradient(theta, width, u, x, flow, out):
+    if u <= theta[0]:  # the number of trials as if it were continuous
+        n, alpha, beta = theta[0], theta[1], theta[2]
+        total, after = digamma(alpha + beta) - digamma(alpha + beta + n), digamma(beta + n - u)
+        out[0] += flow * (digamma(n + 1.0) - digamma(n - u + 1.0) + after - digamma(alpha + beta + n))
+        out[1] += flow * (total + digamma(alpha + u) - digamma(alpha))
+        out[2] += flow * (total + after - digamma(beta))
+
+
+def _mixed_draw(rng, theta):
+    log_odds = log_gamma_draw(rng, theta[1]) - log_gamma_draw(rng, theta[2])
+    return float(rng.binomial(int(theta[0]), 1.0 / (1.0 + math.exp(-log_odds))))
+
+
+def _are_mixed(theta):
+    if not (theta[0] <= LARGEST_TRIALS and theta[0] == np.floor(theta[0])):
+        return False
+    return 0.0 < theta[0] and 0.0 < theta[1] < math.inf and 0.0 < theta[2] < math.inf
+
+
+def _draw_within(p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    """Smallest count up to which the interval holds a share u of its mass, by the masses of its few counts."""
+    x = counts_within(p, low, high)
+    out = np.full(u.size, max(math.ceil(low), 0.0) if low > -math.inf else 0.0)
+    step = max(1, HELD // max(x.size, 1))
+    for i in range(0, u.size if x.size else 0, step):
+        part = slice(i, i + step)
+        logs = _mixed_log_mass(p[part, None], x)
+        cumulative = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+        out[part] = x[(u[part, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
+    return out
+
+
+@bare_inner_kernel
+def log_beta_binomial(x, rest, a, b, constant):
+    """Log mass of x successes and ``rest`` failures; the constant is log trials! less the rising factorial of a + b."""
+    choose = constant - math.lgamma(x + 1.0) - math.lgamma(rest + 1.0)
+    return choose + log_rising(a, x) + log_rising(b, rest)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    """The variance of the entry is its number of trials."""
+    a = 1.0 / scale
+    return a * mean / variance, a * (variance - mean) / variance, variance, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + s1, p1 + n * p2 - s1, p2, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    x = u + offset
+    s2 += sign * math.lgamma(x + 1.0)
+    return s1 + sign * x, s2 + sign * (math.lgamma(trials - x + 1.0) - math.lgamma(trials + 1.0))
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return math.lgamma(p2 + 1.0) - log_rising(p0 + p1, p2), 0.0, p0, 0.0, p1
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    x = u + offset
+    rest = trials - x
+    if rest < 0.0:
+        return IMPOSSIBLE
+    return log_beta_binomial(x, rest, centre, slope, log_scale)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    x = u + offset
+    return log_beta_binomial(x, p2 - x, p0, p1, math.lgamma(p2 + 1.0) - log_rising(p0 + p1, p2))
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    log_p += log_rising_from(p0, s1, first) + log_rising_from(p1, n * p2 - s1, second) - s2
+    return log_p - log_rising(p0 + p1, n * p2)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    both = p0 + p1
+    by_both = digamma(both) - digamma(both + n * p2)
+    by_alpha = digamma(p0 + s1) - first + by_both
+    by_beta = digamma(p1 + (n * p2 - s1)) - second + by_both
+    out[0] -= (by_alpha * p0 + by_beta * p1) / leaf_scale
+
+
+def _expected(p0, p1, p2, p3, cell):
+    """Without a square the centre is free for the number of trials."""
+    return p2 * (digamma(p1) - digamma(p0 + p1)), p2, 0.0, digamma(p1) - digamma(p0)
+
+
+def _log_base(x, centre):
+    return math.lgamma(centre + 1.0) - math.lgamma(centre - x + 1.0)
+
+
+@bare_inner_kernel
+def draw_successes(rng, trials, log_odds):
+    """Binomial variate by the waiting times between the rarer outcomes: some trials min(p, 1 - p) + 1 steps."""
+    rare = math.exp(-abs(log_odds))
+    rate = math.log1p(rare)  # - log(1 - p) of the rarer outcome: its odds are `rare`
+    found = 0.0
+    at = np.floor(rng.standard_exponential() / rate) + 1.0 if rate > 0.0 else math.inf
+    while at <= trials:
+        found += 1.0
+        at += np.floor(rng.standard_exponential() / rate) + 1.0
+    return found if log_odds < 0.0 else trials - found
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    success = log_gamma_draw(rng, p0)
+    failure = log_gamma_draw(rng, p1)
+    return draw_successes(rng, p2, success - failure) - offset
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    p = draw_probabilities(prior, rng)
+    return rng.binomial(int(prior[2]), p, n) - offset
+
+
+CONJUGATE = Conjugate(
+    reading=FACTORIAL,
+    prior_form=BETA_PRIOR,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    log_base=_log_base,
+    draw=_draw_predictive,
+    simulate=_simulate,
+)
 BINOMIAL = UnivariateFamily(
     name="binomial",
     n_parameters=2,
@@ -344,5 +438,44 @@ BINOMIAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     ends=lambda p: (np.zeros(len(p)), p[:, 0]),
-    kernels=Kernels(FALLING, FACTORIAL, _form, _coefficients, _add_gradient, _draw_one, _are_valid),
+    kernels=Kernels(
+        FALLING,
+        FACTORIAL,
+        _binomial_form,
+        _binomial_coefficients,
+        _add_binomial_gradient,
+        _binomial_draw,
+        _are_binomial,
+    ),
+)
+BETA_BINOMIAL = UnivariateFamily(
+    name="beta_binomial",
+    n_parameters=3,
+    is_density=False,
+    log_density=_mixed_log_mass,
+    check=checked_rows(
+        "number of trials, alpha, beta",
+        f"number of trials must be a whole number {TRIALS_RULE}, alpha and beta positive and finite",
+        lambda p: are_trials(p[:, 0]) & (p[:, 1:] > 0).all(axis=1),
+    ),
+    mean=_mixed_mean,
+    variance=_mixed_variance,
+    mode=_mixed_mode,
+    draw=lambda p, rng: _draw(np.stack([p[..., 0], draw_probabilities(p[..., 1:], rng)], axis=-1), rng),
+    log_interval=_mixed_log_interval,
+    lowest=0.0,
+    ends=lambda p: (np.zeros(len(p)), p[:, 0]),
+    bulk=lambda p: (_mixed_mean(p), np.sqrt(_mixed_variance(p))),
+    raw_moments=lambda p, centre, order: about_within(p, 0.0, np.inf, np.full(len(p), centre), order),
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+    kernels=Kernels(URN, FACTORIAL, _mixed_form, _mixed_coefficients, _add_mixed_gradient, _mixed_draw, _are_mixed),
+)
+PREDICTIVE = Predictive(
+    entry=Binomial,
+    leaves=BETA_BINOMIAL,
+    leaf_rows=lambda posteriors: posteriors[:, [2, 0, 1]],
+    draw_parameters=draw_successes_and_trials,
+    conjugate=CONJUGATE,
 )

@@ -12,8 +12,7 @@ second column follows so closely from the first that they do not agree.
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from pymc_spn.leaves.gaussian import GAUSSIAN
-from pymc_spn.leaves.student_t import STUDENT_T
+from pymc_spn.leaves.gaussian import GAUSSIAN, STUDENT_T
 from pymc_spn.leaves.tail_probabilities import UNDERFLOW
 from pymc_spn.numerics.threads import for_each
 

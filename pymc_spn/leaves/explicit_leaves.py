@@ -5,24 +5,18 @@ binomial, ..), so that a posterior predictive is itself such a circuit. Any othe
 SciPy, of which a row holds one in the place of parameters.
 """
 
-from pymc_spn.leaves.beta_binomial import BETA_BINOMIAL
-from pymc_spn.leaves.beta_geometric import BETA_GEOMETRIC
-from pymc_spn.leaves.binomial import BINOMIAL
-from pymc_spn.leaves.exponential import EXPONENTIAL
+from pymc_spn.leaves.binomial import BETA_BINOMIAL, BINOMIAL
+from pymc_spn.leaves.exponential import EXPONENTIAL, LOMAX
 from pymc_spn.leaves.family_codes import IN_CIRCUITS
-from pymc_spn.leaves.gaussian import GAUSSIAN
-from pymc_spn.leaves.geometric import GEOMETRIC
+from pymc_spn.leaves.gaussian import GAUSSIAN, STUDENT_T
+from pymc_spn.leaves.geometric import BETA_GEOMETRIC, GEOMETRIC
 from pymc_spn.leaves.leaf_family import LeafFamily, UnivariateFamily
 from pymc_spn.leaves.levels import BERNOULLI, CATEGORICAL
-from pymc_spn.leaves.log_normal import LOG_NORMAL
-from pymc_spn.leaves.log_student_t import LOG_STUDENT_T
-from pymc_spn.leaves.lomax import LOMAX
+from pymc_spn.leaves.log_normal import LOG_NORMAL, LOG_STUDENT_T
 from pymc_spn.leaves.multivariate_gaussian import MULTIVARIATE_GAUSSIAN
 from pymc_spn.leaves.multivariate_student_t import MULTIVARIATE_STUDENT_T
-from pymc_spn.leaves.negative_binomial import NEGATIVE_BINOMIAL
-from pymc_spn.leaves.poisson import POISSON
+from pymc_spn.leaves.poisson import NEGATIVE_BINOMIAL, POISSON
 from pymc_spn.leaves.scipy_leaves import SCIPY_LEAVES
-from pymc_spn.leaves.student_t import STUDENT_T
 
 _OWN: tuple[LeafFamily, ...] = (
     GAUSSIAN, STUDENT_T, LOG_STUDENT_T, LOG_NORMAL, LOMAX, EXPONENTIAL, POISSON, NEGATIVE_BINOMIAL, GEOMETRIC,

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pymc_spn.leaves.conjugate_pieces import Conjugate
 
 LARGEST_SIZE = 1.7976931348623157e308  # of leaves whose draws may round to infinity
@@ -47,54 +45,37 @@ class Kernels(NamedTuple):
 
 
 class Predictive(NamedTuple):
-    """A family of the sampler with its parameters integrated out, from posteriors: named tuples of arrays (n,).
+    """A family of the sampler with its parameters integrated out.
 
     Parameters
     ----------
-    prior : class
-        The palette entry, which knows density, distribution function and draws of the predictive.
-    leaves : str
-        Family of these leaves in circuits.
-    posterior : callable (parameters)
-        The named tuple from rows (n, p) of `leaf_predictives.Leaves`.
-    in_units : callable (parameters, centre, scale), optional
-        Such rows in the units of the data from those of the sampler's values, which are coded as (x - centre) / scale.
-    leaf_rows : callable (params)
-        Their parameters (n, p).
-    moments : callable (params, centre, order)
-        E[(X - centre)^k] (n, order + 1), infinite or NaN where it does not exist.
-    whole_moments : callable (params), optional
-        Mean and variance (n,), with the centre for a mean that does not exist; without it those of the prior.
-    moments_within : callable (params, low, high), optional
-        Mean and variance (n,) within an interval.
-    about_within : callable (params, low, high, centre, order), optional
-        As `moments` within an interval, about a centre (n,); without it by sums of masses.
-    draw_within : callable (params, low, high, u), optional
-        Quantiles (n,) at u of what lies within an interval.
+    entry : class
+        The palette entry.
+    leaves : UnivariateFamily
+        Of these leaves, which circuits may hold, too.
+    leaf_rows : callable (posteriors)
+        Their parameters (n, p) from rows (n, 4) of `leaf_predictives.Leaves`.
+    draw_parameters : callable (posteriors, generator)
+        Parameters (n, p) of leaves of the entry's own family, one for each posterior.
     conjugate : Conjugate, optional
         Pieces for the kernels of samplers; rounded leaves are Gaussian ones there.
-    bulk : callable (params)
-        A point in the bulk of each leaf and a width (n,) of the bulk, finite for every tail.
-    has_masses : bool
-        Whether values have masses.
-    lowest : float
-        Smallest value.
-    highest : callable (params), optional
-        Largest value of all leaves, where they have one.
+    in_units : callable (posteriors, centre, scale), optional
+        Such rows in the units of the data from those of the sampler's values, which are coded as (x - centre) / scale.
     """
 
-    prior: Any
-    leaves: str
-    posterior: Any
+    entry: Any
+    leaves: Any
     leaf_rows: Any
-    moments: Any
-    bulk: Any
+    draw_parameters: Any
     conjugate: Conjugate | None = None
     in_units: Any = None
-    whole_moments: Any = None
-    moments_within: Any = None
-    about_within: Any = None
-    draw_within: Any = None
-    has_masses: bool = False
-    lowest: float = -np.inf
-    highest: Any = None
+
+    @property
+    def has_masses(self) -> bool:
+        """Whether values have masses."""
+        return not self.leaves.is_density
+
+    @property
+    def lowest(self) -> float:
+        """End of the support that holds for all leaves."""
+        return float(self.leaves.lowest)

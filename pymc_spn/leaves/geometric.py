@@ -1,39 +1,26 @@
-"""Leaves for counts of failures before a success: geometric, with a beta prior on the probability."""
+"""Leaves for counts of failures before a success: geometric, and beta-geometric with the probability integrated out."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from pymc_spn.leaves.family_pieces import (
-    LARGEST_SIZE,
-    Kernels,
-)
-from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, linear
-from pymc_spn.leaves.leaf_family import UnivariateFamily
-from pymc_spn.leaves.leaf_statistics import (
-    GammaRate,
-    LeafConstants,
-    Moments,
-    is_count,
-    moments,
-    require_positive,
-    require_where,
-)
+from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
+from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
+from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
+from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, RISING_RATIO, all_positive, linear
+from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, checked_rows, on_counts
 from pymc_spn.leaves.mean_entries import CountEntry
-from pymc_spn.leaves.negative_binomial import moments_within
+from pymc_spn.leaves.poisson import moments_within as negative_binomial_within
 from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
+from pymc_spn.numerics.elementary import digamma
+from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.gamma_ratios import log_rising, log_rising_from
 
 MULTIPLIED = 64  # counts of an interval at most; the odds of stopping at each are small beside rounding otherwise
-
-
-class BetaProbability(NamedTuple):
-    """probability ~ Beta(alpha, beta)."""
-
-    alpha: Any
-    beta: Any
+LARGEST_COUNT = 2.0**53  # beyond it float64 does not tell counts apart: it stands for all that are larger
+ONE_BY_ONE = 4096  # counts; beyond, the mass is smooth at their scale and goes by panels
 
 
 @dataclass(frozen=True)
@@ -57,136 +44,52 @@ class Geometric(CountEntry):
 
     family: ClassVar[str] = "geometric"
 
-    def prior(
-        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
-    ) -> BetaProbability:
-        """Beta (alpha = 1 / s, beta = mean / s), s the leaf's scale: the odds against success are the mean."""
-        s = np.asarray(require_positive("Geometric", "leaf_scale", leaf_scale) * self.relative_scale)
-        return BetaProbability(1.0 / s, constants.mean / s)
 
-    @staticmethod
-    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
-        """Moments of the values along the last axis, NaN left out."""
-        require_where("Geometric", "counts", values, is_count(values))
-        return moments(values)
+def draw_probabilities(posteriors: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Probabilities (n,) from beta posteriors (alpha, beta, ..), kept off 0 and 1 where a draw rounds to them."""
+    return np.clip(rng.beta(posteriors[..., 0], posteriors[..., 1]), np.finfo(np.float64).tiny, 1.0 - 2.0**-53)
 
-    @staticmethod
-    def posterior(prior: BetaProbability, statistics: Moments) -> BetaProbability:
-        """Parameters after the data."""
-        return BetaProbability(prior.alpha + statistics.n, prior.beta + statistics.n * statistics.mean)
 
-    @staticmethod
-    def log_marginal(prior: BetaProbability, statistics: Moments) -> np.ndarray:
-        """Log marginal likelihood of the data in nats: B(alpha + n, beta + sum) / B(alpha, beta)."""
-        n, total = statistics.n, statistics.n * statistics.mean
-        return log_beta_ratio(prior.beta, prior.alpha, n) + log_beta_ratio(
-            np.asarray(prior.alpha) + n, prior.beta, total
-        )
+def _log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of leaves (..., 1), the probability."""
+    return on_counts(x, lambda k: np.log(p[..., 0]) + k * np.log1p(-p[..., 0]))
 
-    @staticmethod
-    def predictive_log_density(params: BetaProbability, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of the beta-geometric distribution, ``-inf`` off the counts."""
-        x = np.asarray(x, dtype=np.float64)
-        k = np.where(is_count(x), x, 0.0)
-        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        log_mass = np.log(alpha / (alpha + beta + k)) + log_beta_ratio(alpha, beta, k)
-        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
 
-    @staticmethod
-    def _log_at_least(params: BetaProbability, k: Any) -> np.ndarray:
-        """log P(X >= k) for k >= 0 or infinite, in closed form."""
-        k = np.asarray(k, dtype=np.float64)
-        finite = np.where(np.isinf(k), 0.0, k)
-        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        return np.where(np.isinf(k), -np.inf, log_beta_ratio(alpha, beta, finite))
+def _mixed_log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of the beta-geometric distribution (..., 2)."""
+    alpha, beta = p[..., 0], p[..., 1]
+    return on_counts(x, lambda k: np.log(alpha / (alpha + beta + k)) + log_beta_ratio(alpha, beta, k))
 
-    @staticmethod
-    def predictive_cdf(params: BetaProbability, x: npt.ArrayLike) -> np.ndarray:
-        """P(X <= x)."""
-        x = np.asarray(x, dtype=np.float64)
-        k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
-        inside = -np.expm1(Geometric._log_at_least(params, k + 1.0))
-        return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
 
-    @staticmethod
-    def predictive_log_interval(params: BetaProbability, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """log P(low <= X <= high), both ends included: of its first count or more, and then of no more than its last.
+def _log_at_least(alpha: np.ndarray, beta: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """log P(X >= k) for k >= 0 or infinite, in closed form: B(alpha, beta + k) / B(alpha, beta)."""
+    return np.where(np.isinf(k), -np.inf, log_beta_ratio(alpha, beta, np.where(np.isinf(k), 0.0, k)))
 
-        The second factor by a product over the counts where they are few.
-        """
-        low, high = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
-        first, last = np.maximum(np.ceil(low), 0.0), np.floor(high)
-        empty = ~(last >= first) | np.isinf(first)
-        start = np.where(empty, 0.0, first)
-        n = np.where(empty, 1.0, last - start + 1.0)
-        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        beyond = Geometric._log_at_least(BetaProbability(alpha, beta + start), n)
-        few = np.broadcast_to((n <= MULTIPLIED) & (n < beta + start), beyond.shape)
-        if np.any(few):
-            alpha, first_odds, n = (np.broadcast_to(v, few.shape)[few] for v in (alpha, alpha + beta + start, n))
-            offsets = np.arange(n.max())[:, None]
-            factors = np.where(offsets < n, np.log1p(-alpha / (first_odds + offsets)), 0.0)
-            beyond = np.array(beyond)
-            beyond[few] = factors.sum(axis=0)
-        with np.errstate(divide="ignore"):
-            result = Geometric._log_at_least(params, start) + np.log(-np.expm1(beyond))
-        return np.where(empty, -np.inf, result)
 
-    @staticmethod
-    def predictive_interval(params: BetaProbability, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """P(low <= X <= high), both ends included."""
-        return np.exp(Geometric.predictive_log_interval(params, low, high))
+def _mixed_cdf(p: np.ndarray, x: Any) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
+    inside = -np.expm1(_log_at_least(p[..., 0], p[..., 1], k + 1.0))
+    return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
 
-    @staticmethod
-    def predictive_mean(params: BetaProbability) -> np.ndarray:
-        """Mean beta / (alpha - 1), infinite for alpha <= 1."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        return np.where(alpha > 1.0, params.beta / np.where(alpha > 1.0, alpha - 1.0, 1.0), np.inf)
 
-    @staticmethod
-    def predictive_variance(params: BetaProbability) -> np.ndarray:
-        """Variance, infinite for 1 < alpha <= 2, NaN below, where the mean is infinite."""
-        alpha, beta = np.asarray(params.alpha, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        a = np.where(alpha > 2.0, alpha, 3.0)
-        finite = a * beta * (a + beta - 1.0) / (np.square(a - 1.0) * (a - 2.0))
-        return np.where(alpha > 2.0, finite, np.where(alpha > 1.0, np.inf, np.nan))
+def _mixed_log_interval(p: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """log P(low <= X <= high), both ends included: of its first count or more, and then of no more than its last.
 
-    @staticmethod
-    def predictive_mode(params: BetaProbability) -> np.ndarray:
-        """Count of largest mass, 0."""
-        return np.zeros(np.broadcast_shapes(*(np.shape(p) for p in params)))
-
-    @staticmethod
-    def predictive_draw(
-        params: BetaProbability, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Random counts (float64) of shape `size`, or of the parameters."""
-        return draw_failures(Geometric.draw_parameters(params, rng, size)[..., 0], rng)
-
-    @staticmethod
-    def draw_parameters(
-        params: BetaProbability, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., 1): the probability, kept off 0 and 1 where a draw rounds to them."""
-        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        p = rng.beta(params.alpha, params.beta, size=size)
-        return np.clip(p, np.finfo(np.float64).tiny, 1.0 - 2.0**-53)[..., None]
-
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of a leaf with parameters (..., 1), the probability."""
-        p, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
-        k = np.where(is_count(x), x, 0.0)
-        log_mass = np.log(p) + k * np.log1p(-p)
-        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        if parameters.shape[1] != 1:
-            return 0, "rows must be (probability,)"
-        wrong = ~((parameters[:, 0] > 0) & (parameters[:, 0] < 1))
-        return (int(np.argmax(wrong)), "the probability must be above 0 and below 1") if np.any(wrong) else None
+    The second factor by a product over the counts where they are few.
+    """
+    alpha, beta, start, last, empty = np.broadcast_arrays(p[..., 0], p[..., 1], *counts_between(low, high))
+    n = np.where(empty, 1.0, last - start + 1.0)
+    beyond = np.array(_log_at_least(alpha, beta + start, n))
+    few = (n <= MULTIPLIED) & (n < beta + start)
+    if np.any(few):
+        offsets = np.arange(n[few].max())[:, None]
+        first_odds = (alpha + beta + start)[few]
+        factors = np.where(offsets < n[few], np.log1p(-alpha[few] / (first_odds + offsets)), 0.0)
+        beyond[few] = factors.sum(axis=0)
+    with np.errstate(divide="ignore"):
+        result = _log_at_least(alpha, beta, start) + np.log(-np.expm1(beyond))
+    return np.where(empty, -np.inf, result)
 
 
 def draw_failures(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -204,32 +107,194 @@ def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
 
 
 def _moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    return moments_within(GammaRate(np.ones(p.shape[:-1]), p[..., 0] / (1.0 - p[..., 0])), low, high)
+    odds = p[:, 0] / (1.0 - p[:, 0])
+    return negative_binomial_within(np.stack([np.ones(len(p)), odds], axis=1), low, high)
 
 
-def _coefficients(theta, width, out):
+def _about_whole(p: np.ndarray, centre: np.ndarray, order: int) -> np.ndarray:
+    """Factorial moments k! beta (beta + 1) .. / ((alpha - 1) .. (alpha - k)); infinite for alpha <= k."""
+    alpha, beta = p.T
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        fall = np.where(alpha > k, alpha - k, 1.0)
+        factorial[:, k] = factorial[:, k - 1] * k * (beta + k - 1.0) / fall
+    out = from_factorial(factorial, -centre)
+    for k in range(1, order + 1):
+        out[alpha <= k, k] = np.inf
+    return out
+
+
+def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of geometric leaves, ``centre`` (n,).
+
+    What exceeds a count that is reached is beta-geometric again, with beta larger by that count.
+    """
+    first = float(max(math.ceil(low), 0)) if low > -math.inf else 0.0
+    if math.isinf(high):
+        return _about_whole(p + np.array([0.0, first]), centre - first, order)
+    last = float(math.floor(high))
+    if last < first:
+        return np.concatenate([np.ones((len(p), 1)), np.zeros((len(p), order))], axis=1)
+    x = np.arange(first, min(last, first + ONE_BY_ONE) + 1.0)
+    weight = np.ones(x.size)
+    if last > x[-1]:  # the midpoint rule backwards: a sum over counts as an integral from half a count before
+        start, stop = x[-1] + 0.5, last + 0.5
+        cuts = start * np.exp(np.linspace(0.0, math.log(stop / start), 2 + int(4.0 * math.log(stop / start))))
+        half = 0.5 * np.diff(cuts)
+        x = np.concatenate([x, (cuts[:-1, None] + half[:, None] * (1.0 + NODES)).ravel()])
+        weight = np.concatenate([weight, (half[:, None] * WEIGHTS).ravel()])
+    alpha, beta = (v[:, None] for v in p.T)
+    logs = log_beta_ratio(alpha, beta, x) - np.log(alpha + beta + x)  # also between the counts
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * weight
+    mass = mass / mass.sum(axis=1, keepdims=True)
+    away = x - centre[:, None]
+    return np.stack([(mass * away**k).sum(axis=1) for k in range(order + 1)], axis=1)
+
+
+def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    mean = about_within(p, low, high, np.zeros(len(p)), 1)[:, 1]
+    if not np.all(np.isfinite(mean)):
+        finite = np.where(np.isfinite(mean), mean, 0.0)
+        second = about_within(p, low, high, finite, 2)[:, 2]
+        return mean, np.where(np.isfinite(mean), second, np.inf)
+    return mean, about_within(p, low, high, mean, 2)[:, 2]
+
+
+def _mean(p: np.ndarray) -> np.ndarray:
+    a = p[..., 0]
+    return np.where(a > 1, p[..., 1] / np.where(a > 1, a - 1, 1.0), np.inf)
+
+
+def _variance(p: np.ndarray) -> np.ndarray:
+    b = p[..., 1]
+    a = np.where(p[..., 0] > 2, p[..., 0], 3.0)
+    finite = b * (a + b - 1.0) * a / (np.square(a - 1.0) * (a - 2.0))
+    return np.where(p[..., 0] > 2, finite, np.where(p[..., 0] > 1, np.inf, np.nan))
+
+
+def _geometric_coefficients(theta, width, out):
     out[0] = math.log(theta[0])
     out[1] = math.log1p(-theta[0])
 
 
-def _add_gradient(theta, width, u, x, flow, out):
+def _add_geometric_gradient(theta, width, u, x, flow, out):
     out[0] += flow * (1.0 / theta[0] - u / (1.0 - theta[0]))
 
 
-def _draw_one(rng, theta):
+def _geometric_draw(rng, theta):
     return min(np.floor(-rng.standard_exponential() / math.log1p(-theta[0])), LARGEST_SIZE)
 
 
-def _are_valid(theta):
+def _is_probability(theta):
     return 0.0 < theta[0] < 1.0
 
 
+def _mixed_coefficients(theta, width, out):
+    out[0] = math.log(theta[0]) + log_rising(theta[1], theta[0])
+    out[1] = theta[1]
+    out[2] = theta[0] + 1.0
+
+
+def _mixed_form(lead, a, b, c, table, u):
+    return lead - log_rising(a + u, b)
+
+
+def _add_mixed_gradient(theta, width, u, x, flow, out):
+    alpha, beta = theta[0], theta[1]
+    total = digamma(alpha + beta) - digamma(alpha + beta + 1.0 + u)
+    out[0] += flow * (1.0 / alpha + total)
+    out[1] += flow * (total + digamma(beta + u) - digamma(beta))
+
+
+def _mixed_draw(rng, theta):
+    log_odds = log_gamma_draw(rng, theta[0]) - log_gamma_draw(rng, theta[1])
+    return min(np.floor(rng.standard_exponential() / math.log1p(math.exp(log_odds))), LARGEST_SIZE)
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    a = 1.0 / scale
+    return a, a * mean, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + n, p1 + s1, 0.0, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * (u + offset), s2
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return math.log(p0) + log_rising(p1, p0), 0.0, p1, 0.0, p0 + 1.0
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    return log_scale - log_rising(centre + u + offset, slope)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    return math.log(p0) + log_rising(p1, p0) - log_rising(p1 + (u + offset), p0 + 1.0)
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    log_p += log_rising_from(p0, n, first)
+    if p0 + n < s1:  # of two forms that with the smaller terms
+        return log_p + (log_rising_from(p1, p0, second) - log_rising(p1 + s1, p0 + n))
+    return log_p + (log_rising_from(p1, s1, second) - log_rising(p0 + p1, n + s1))
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    both = p0 + p1
+    by_both = digamma(both) - digamma(both + n + s1)
+    by_alpha = digamma(p0 + n) - first + by_both
+    by_beta = digamma(p1 + s1) - second + by_both
+    out[0] -= (by_alpha + constants[0] * by_beta) / (leaf_scale * constants[3] * leaf_scale)
+
+
+def _expected(p0, p1, p2, p3, cell):
+    both = digamma(p0 + p1)
+    return digamma(p0) - both, 0.0, 0.0, both - digamma(p1)
+
+
+def _draw_predictive(rng, p0, p1, p2, p3, offset):
+    success = rng.standard_gamma(p0)
+    failure = rng.standard_gamma(p1)
+    rate = math.log1p(success / failure) if failure > 0.0 else math.inf  # - log(1 - p)
+    k = np.floor(rng.standard_exponential() / rate) if rate > 0.0 else LARGEST_COUNT
+    return min(k, LARGEST_COUNT) - offset
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    p = draw_probabilities(prior, rng)
+    with np.errstate(divide="ignore"):
+        k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
+    return np.minimum(k, LARGEST_COUNT) - offset
+
+
+CONJUGATE = Conjugate(
+    reading=COUNT,
+    prior_form=BETA_PRIOR,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_predictive,
+    simulate=_simulate,
+)
 GEOMETRIC = UnivariateFamily(
     name="geometric",
     n_parameters=1,
     is_density=False,
-    log_density=Geometric.leaf_log_density,
-    check=Geometric.parameter_problem,
+    log_density=_log_mass,
+    check=checked_rows(
+        "probability", "the probability must be above 0 and below 1", lambda p: (p[:, 0] > 0) & (p[:, 0] < 1)
+    ),
     mean=lambda p: (1.0 - p[..., 0]) / p[..., 0],
     variance=lambda p: (1.0 - p[..., 0]) / np.square(p[..., 0]),
     mode=lambda p: np.zeros(p.shape[:-1]),
@@ -237,5 +302,36 @@ GEOMETRIC = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     moments_within=_moments_within,
-    kernels=Kernels(LINEAR, COUNT, linear, _coefficients, _add_gradient, _draw_one, _are_valid),
+    kernels=Kernels(
+        LINEAR, COUNT, linear, _geometric_coefficients, _add_geometric_gradient, _geometric_draw, _is_probability
+    ),
+)
+BETA_GEOMETRIC = UnivariateFamily(
+    name="beta_geometric",
+    n_parameters=2,
+    is_density=False,
+    log_density=_mixed_log_mass,
+    check=are_positive("alpha", "beta"),
+    mean=_mean,
+    variance=_variance,
+    mode=lambda p: np.zeros(p.shape[:-1]),
+    draw=lambda p, rng: draw_failures(draw_probabilities(p, rng), rng),
+    log_interval=_mixed_log_interval,
+    lowest=0.0,
+    cdf=_mixed_cdf,
+    bulk=lambda p: (np.zeros(len(p)), 1.0 + p[:, 1] / p[:, 0]),
+    raw_moments=lambda p, centre, order: about_within(p, 0.0, np.inf, np.full(len(p), centre), order),
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=lambda p, low, high, u: count_within(_mixed_log_interval, p, low, high, u),
+    kernels=Kernels(
+        RISING_RATIO, COUNT, _mixed_form, _mixed_coefficients, _add_mixed_gradient, _mixed_draw, all_positive
+    ),
+)
+PREDICTIVE = Predictive(
+    entry=Geometric,
+    leaves=BETA_GEOMETRIC,
+    leaf_rows=lambda posteriors: posteriors[:, :2],
+    draw_parameters=lambda posteriors, rng: draw_probabilities(posteriors, rng)[:, None],
+    conjugate=CONJUGATE,
 )

@@ -78,16 +78,16 @@ def from_factorial(factorial: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return about(factorial @ stirling.T, shift)
 
 
-def count_within(family: Any, params: Any, low: float, high: float, u: np.ndarray) -> np.ndarray:
+def count_within(log_interval: Any, p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
     """Smallest count up to which the interval holds a share u of its mass."""
     first = max(math.ceil(low), 0) if low > -math.inf else 0
-    log_total = family.predictive_log_interval(params, low, high)
+    log_total = log_interval(p, low, high)
     with np.errstate(divide="ignore"):
         target = np.log(u) + log_total
     last = math.floor(high) if high < math.inf else math.inf
 
     def short(x: np.ndarray) -> np.ndarray:
-        return family.predictive_log_interval(params, low, x) < target
+        return log_interval(p, low, x) < target
 
     ends = np.full(u.size, first - 1.0), np.full(u.size, float(first))
     return smallest_whole_reaching(short, *ends, first - 1.0, last)

@@ -48,10 +48,7 @@ def support_of(family: str, parameters: np.ndarray) -> tuple[np.ndarray, np.ndar
         In `EXPLICIT`.
     parameters : (n, p) float64, or (n, 1) objects of SciPy's distributions
     """
-    leaf = EXPLICIT[family]
-    if leaf.ends is not None:
-        return leaf.ends(parameters)
-    return np.full(len(parameters), leaf.lowest), np.full(len(parameters), np.inf)
+    return EXPLICIT[family].support(parameters)
 
 
 def log_box(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
-from pymc_spn.leaves.family_pieces import Kernels, Predictive
+from pymc_spn.leaves.family_pieces import Kernels
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 OfParameters = Callable[[np.ndarray], np.ndarray]
@@ -160,16 +160,24 @@ class UnivariateFamily(LeafFamily):
         Whether the first parameters are those of the log of the value.
     grows_at_zero : bool
         Whether the density has no bound towards 0, so slowly that there is no mass.
-    moments_within : callable, optional
+    cdf : callable, optional
+        Of parameters and values: P(X <= x); without it by `log_interval`.
+    bulk : callable, optional
+        A point in the bulk of each leaf (n, p) and a width (n,) of the bulk, finite for every tail.
+    raw_moments : callable (parameters, centre, order), optional
+        E[(X - centre)^k] (n, order + 1), infinite or NaN where it does not exist.
+    moments_within : callable (parameters, low, high), optional
         Mean and variance (n,) of parameters (n, p) between two ends, of families with power tails or long ones.
+    about_within : callable (parameters, low, high, centre, order), optional
+        As `raw_moments` within an interval, about a centre (n,); without it by sums of masses.
+    draw_within : callable (parameters, low, high, u), optional
+        Quantiles (n,) at u of what lies within an interval.
     n_parameters : int, optional
         Without it as many as there are levels.
     location : callable (tensors, p), optional
         Where leaves (n, p) lie in PyTensor, as a start for a sampler; without it the first parameter.
     kernels : optional
         What other parts of the package need of the family.
-    predictive : Predictive, optional
-        Of leaves whose parameters are integrated out: the family of the sampler that these are leaves of.
     """
 
     name: str
@@ -188,11 +196,15 @@ class UnivariateFamily(LeafFamily):
     holds_objects: bool = False
     is_of_logs: bool = False
     grows_at_zero: bool = False
+    cdf: OfValues | None = None
+    bulk: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    raw_moments: Callable[[np.ndarray, Any, int], np.ndarray] | None = None
     moments_within: Callable[[np.ndarray, float, float], tuple[np.ndarray, np.ndarray]] | None = None
+    about_within: Callable[[np.ndarray, float, float, np.ndarray, int], np.ndarray] | None = None
+    draw_within: Callable[[np.ndarray, float, float, np.ndarray], np.ndarray] | None = None
     n_parameters: int | None = None
     location: Callable[[Any, Any], Any] | None = None
     kernels: Kernels | None = None
-    predictive: Predictive | None = None
 
     @property
     def column_families(self) -> tuple["UnivariateFamily", ...]:
@@ -200,6 +212,22 @@ class UnivariateFamily(LeafFamily):
 
     def problem(self, parameters: np.ndarray) -> tuple[int, str] | None:
         return self.check(parameters)
+
+    def below(self, parameters: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """P(X <= x) at values that broadcast."""
+        if self.cdf is not None:
+            return self.cdf(parameters, x)
+        return np.where(np.isnan(x), np.nan, np.exp(self.log_interval(parameters, np.array(-np.inf), x)))
+
+    def moments(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,)."""
+        return self.mean(parameters), self.variance(parameters)
+
+    def support(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest values (n,) that leaves (n, p) take, infinite where there is none."""
+        if self.ends is not None:
+            return self.ends(parameters)
+        return np.full(len(parameters), self.lowest), np.full(len(parameters), np.inf)
 
     def log_density_of_rows(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.nan_to_num(self.log_density(parameters, rows[:, 0]), nan=0.0, neginf=-np.inf, posinf=np.inf)
@@ -213,7 +241,8 @@ class UnivariateFamily(LeafFamily):
         return self.log_interval(parameters, low[:, 0], high[:, 0])
 
     def moments_of_rows(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.mean(parameters)[:, None], self.variance(parameters)[:, None, None]
+        mean, variance = self.moments(parameters)
+        return mean[:, None], variance[:, None, None]
 
 
 def checked_rows(names: str, rule: str, is_right: Callable[[np.ndarray], np.ndarray]) -> Problem:

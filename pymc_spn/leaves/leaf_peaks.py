@@ -67,6 +67,5 @@ def largest_of_leaves(
     if family.probabilities is not None and within.values is None:
         levels = np.arange(float(family.probabilities(parameters[:1]).shape[1]))
         within = within._replace(values=tuple(levels[(levels >= within.low) & (levels <= within.high)].tolist()))
-    lowest, highest = (family.lowest, np.inf) if family.ends is None else family.ends(parameters)
-    mode = np.asarray(family.mode(parameters), np.float64)
-    return largest_within(lambda x: family.log_density(parameters[:, None], x), mode, lowest, highest, within)
+    mode, ends = np.asarray(family.mode(parameters), np.float64), family.support(parameters)
+    return largest_within(lambda x: family.log_density(parameters[:, None], x), mode, *ends, within)

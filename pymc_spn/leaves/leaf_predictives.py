@@ -4,17 +4,15 @@ The families do the mathematics; here stands which leaf has which family, and wh
 set of values) does to it.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.families import PREDICTIVES, Categorical, DirichletLevels
-from pymc_spn.leaves.family_codes import CATEGORICAL
+from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.interval_moments import weighted_moments
 from pymc_spn.leaves.intervals import EXCLUDED, Interval, Likelihood
-from pymc_spn.leaves.leaf_peaks import ColumnRange, largest_within
+from pymc_spn.leaves.leaf_family import UnivariateFamily
+from pymc_spn.leaves.leaf_peaks import ColumnRange, largest_of_leaves
 
 TOLERANCE = 1e-8  # relative, of moments under an interval
 
@@ -40,19 +38,15 @@ class Leaves(NamedTuple):
 
 
 def by_family(leaves: Leaves) -> Any:
-    """(code, which leaves, their posterior) for each family that occurs."""
+    """(family, which leaves, their parameters (n, p)) for each family that occurs."""
     for code in np.unique(leaves.family).tolist():
-        which = leaves.family == code
-        yield code, which, PREDICTIVES[code].posterior(leaves.parameters[which])
+        which, part = leaves.family == code, PREDICTIVES[code]
+        yield part.leaves, which, part.leaf_rows(leaves.parameters[which])
 
 
-def log_masses(code: int, params: Any, x: np.ndarray) -> np.ndarray:
+def log_masses(family: UnivariateFamily, p: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Log masses (n, X) of values under leaves of one family, -inf where these are densities."""
-    if code == CATEGORICAL:
-        return Categorical.predictive_log_density(DirichletLevels(params.alpha[:, None]), x)
-    if PREDICTIVES[code].has_masses:
-        return PREDICTIVES[code].prior.predictive_log_density(type(params)(*(v[:, None] for v in params)), x)
-    return np.full((params[0].size, x.size), -np.inf)
+    return np.full((len(p), x.size), -np.inf) if family.is_density else family.log_density(p[:, None], x)
 
 
 def relative_masses(logs: np.ndarray) -> np.ndarray:
@@ -64,12 +58,12 @@ def relative_masses(logs: np.ndarray) -> np.ndarray:
 def log_event(leaves: Leaves, event: Any) -> np.ndarray:
     """Log probability (n,) of an `Interval`, a `Likelihood` or a set of coded values in each leaf; very low for 0."""
     out = np.empty(leaves.family.size)
-    for code, which, params in by_family(leaves):
+    for family, which, p in by_family(leaves):
         if isinstance(event, Interval):
-            out[which] = PREDICTIVES[code].prior.predictive_log_interval(params, event.low, event.high)
+            out[which] = family.log_interval(p, event.low, event.high)
             continue
         x, log_weight = event if isinstance(event, Likelihood) else (sorted(event), 0.0)
-        logs = log_masses(code, params, np.array(x, dtype=np.float64)) + log_weight
+        logs = log_masses(family, p, np.array(x, dtype=np.float64)) + log_weight
         with np.errstate(divide="ignore"):
             out[which] = logs.max(axis=1, initial=EXCLUDED) + np.log(relative_masses(logs).sum(axis=1))
     return np.maximum(out, EXCLUDED)
@@ -82,62 +76,38 @@ def leaf_moments(leaves: Leaves, event: Any = None) -> tuple[np.ndarray, np.ndar
     fewer has no mean: its centre, the principal value, stands for it.
     """
     mean, variance = np.empty(leaves.family.size), np.empty(leaves.family.size)
-    for code, which, params in by_family(leaves):
-        if code == CATEGORICAL:
-            p = Categorical.predictive_probabilities(params)
-            if event is not None:
-                p = p * np.isin(np.arange(p.shape[1]), list(event))
-            mean[which], variance[which] = weighted_moments(np.arange(p.shape[1], dtype=np.float64), p)
-        elif event is None:
-            predictive = PREDICTIVES[code]
-            prior, whole = predictive.prior, predictive.whole_moments
-            own = (prior.predictive_mean(params), prior.predictive_variance(params)) if whole is None else whole(params)
-            mean[which], spread = own
+    for family, which, p in by_family(leaves):
+        if event is None:
+            own, spread = family.moments(p)
+            mean[which] = np.where(np.isnan(own), family.bulk(p)[0], own)
             variance[which] = np.where(np.isnan(spread), np.inf, spread)
         elif not isinstance(event, Interval):
             x = np.array(sorted(event), dtype=np.float64)
-            mean[which], variance[which] = weighted_moments(x, relative_masses(log_masses(code, params, x)))
+            mean[which], variance[which] = weighted_moments(x, relative_masses(log_masses(family, p, x)))
         else:
-            mean[which], variance[which] = PREDICTIVES[code].moments_within(params, *event)
+            mean[which], variance[which] = family.moments_within(p, *event)
     return mean, variance
 
 
 def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.ndarray:
     """One value (n,) from each leaf's predictive, given that it lies in the event."""
     out = np.empty(leaves.family.size)
-    for code, which, params in by_family(leaves):
-        u = rng.random(np.count_nonzero(which))
-        if not isinstance(event, Interval):
-            x = np.array(sorted(event), dtype=np.float64)
-            if code == CATEGORICAL:
-                weight = Categorical.predictive_probabilities(params)[:, x.astype(np.int64)]
-            elif PREDICTIVES[code].has_masses:
-                weight = relative_masses(log_masses(code, params, x))
-            else:
-                weight = np.ones((u.size, x.size))  # never chosen: a set has no mass under a density
-            cumulative = np.cumsum(weight, axis=1)
-            out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
-        else:
-            out[which] = PREDICTIVES[code].draw_within(params, *event, u)
+    for family, which, p in by_family(leaves):
+        u = rng.random(len(p))
+        if isinstance(event, Interval):
+            out[which] = family.draw_within(p, *event, u)
+            continue
+        x = np.array(sorted(event), dtype=np.float64)
+        # a set has no mass under a density, which is never chosen
+        weight = np.ones((u.size, x.size)) if family.is_density else relative_masses(log_masses(family, p, x))
+        cumulative = np.cumsum(weight, axis=1)
+        out[which] = x[(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1]).sum(axis=1)]
     return out
 
 
 def largest_of_predictives(leaves: Leaves, within: ColumnRange) -> tuple[np.ndarray, np.ndarray]:
     """Where predictives (n,) of one column are largest, and their log densities there."""
-    values = within.values
     x, logs = np.empty(leaves.family.size), np.empty(leaves.family.size)
-    for code, which, params in by_family(leaves):
-        part, n = PREDICTIVES[code], int(which.sum())
-        if code == CATEGORICAL:
-            p = np.log(Categorical.predictive_probabilities(params))
-            tried = np.arange(p.shape[1]) if values is None else np.array(values, np.int64)
-            x[which] = tried[p[:, tried].argmax(axis=1)]
-            logs[which] = p[:, tried].max(axis=1)
-            continue
-        rows, family = part.leaf_rows(params), EXPLICIT.get(part.leaves)
-        mode = np.round(rows[:, 0]) if family is None else family.mode(rows)
-        highest = np.inf if part.highest is None or family is None or family.ends is None else family.ends(rows)[1]
-        shaped = type(params)(*(np.asarray(v)[:, None] for v in params))
-        density = partial(part.prior.predictive_log_density, shaped)
-        x[which], logs[which] = largest_within(density, mode, np.full(n, part.lowest), highest, within)
+    for family, which, p in by_family(leaves):
+        x[which], logs[which] = largest_of_leaves(family, p, within)
     return x, logs

@@ -7,22 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from pymc_spn.leaves.conjugate_pieces import DIRICHLET_PRIOR, Conjugate
 from pymc_spn.leaves.family_codes import CODE
 from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
-from pymc_spn.leaves.leaf_family import UnivariateFamily
-from pymc_spn.leaves.leaf_statistics import (
-    DirichletLevels,
-    LeafConstants,
-    is_count,
-    require_positive,
-    require_where,
-)
+from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
+from pymc_spn.leaves.leaf_statistics import is_count, require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
-from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.numerics.quoted_values import quoted
 
 TOLERANCE = 1e-5  # how far probabilities may be from adding up to 1
@@ -44,94 +36,21 @@ class Levels(PaletteEntry):
                 raise ValueError(f"{name}: probabilities must be of all levels and add up to 1, got {quoted(given)}")
             object.__setattr__(self, "probabilities", tuple((given / given.sum()).tolist()))
 
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """The number of levels, and where the entry does not give them, the frequencies of the values on each.
+    def centre(self, values: np.ndarray, n_levels: int) -> np.ndarray:
+        """Centre (K,) of the prior; where the entry does not give it, the frequencies of observed codes (n,).
 
         Each of K levels counts as if sqrt(K) values more had been on it. The centre takes the column twice: with only
         half a value more, levels that few rows or none have get too little in new rows.
         """
-        name, mean = type(self).__name__, np.asarray(self.probabilities)
+        name = type(self).__name__
         if n_levels < 1:
             raise ValueError(f"{name}: n_levels must be at least 1, got {n_levels}")
         if self.probabilities is None:
-            counts = self.statistics(np.ravel(values), n_levels) + n_levels**0.5
-            mean = counts / counts.sum()
-        elif mean.size != n_levels:
-            raise ValueError(f"{name}: probabilities must be of the {n_levels} levels, got {mean.size}")
-        return LeafConstants(mean=mean, resolution=resolution, n_levels=int(n_levels))
-
-    def prior(
-        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
-    ) -> DirichletLevels:
-        """Dirichlet of total mass ``K / s`` about the constants' mean, with the leaf's scale s; no more is used."""
-        s = require_positive(type(self).__name__, "leaf_scale", leaf_scale) * self.relative_scale
-        s = np.asarray(s, dtype=np.float64)
-        return DirichletLevels(constants.n_levels / s[..., None] * constants.mean)
-
-    @classmethod
-    def statistics(cls, values: npt.ArrayLike, n_levels: int = 2) -> np.ndarray:
-        """(..., K) number of values at each level, NaN left out."""
-        x = np.asarray(values, dtype=np.float64)
-        require_where(cls.__name__, f"levels 0..{n_levels - 1}", x, is_count(x) & (x < n_levels))
-        return (x[..., None] == np.arange(n_levels)).sum(axis=-2).astype(np.float64)
-
-    @staticmethod
-    def posterior(prior: DirichletLevels, statistics: np.ndarray) -> DirichletLevels:
-        """Parameters after the data."""
-        return DirichletLevels(prior.alpha + statistics)
-
-    @staticmethod
-    def log_marginal(prior: DirichletLevels, statistics: np.ndarray) -> np.ndarray:
-        """Log marginal likelihood of the values (in their order) in nats."""
-        counts = np.asarray(statistics, dtype=np.float64)
-        return log_gamma_ratio(prior.alpha, counts).sum(axis=-1) - log_gamma_ratio(
-            np.sum(prior.alpha, axis=-1), counts.sum(axis=-1)
-        )
-
-    @staticmethod
-    def predictive_probabilities(params: DirichletLevels) -> np.ndarray:
-        """(..., K) alpha / sum(alpha)."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        return alpha / alpha.sum(axis=-1, keepdims=True)
-
-    @classmethod
-    def predictive_log_density(cls, params: DirichletLevels, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass, ``-inf`` off the levels."""
-        return _log_mass(cls.predictive_probabilities(params), x)
-
-    @classmethod
-    def predictive_cdf(cls, params: DirichletLevels, x: npt.ArrayLike) -> np.ndarray:
-        """P(X <= x) in the order of the codes."""
-        return _cumulative(cls.predictive_probabilities(params), x)
-
-    @classmethod
-    def predictive_interval(cls, params: DirichletLevels, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """P(low <= X <= high) over the codes, both ends included."""
-        p = cls.predictive_probabilities(params)
-        levels = np.arange(p.shape[-1])
-        inside = (levels >= np.asarray(low)[..., None]) & (levels <= np.asarray(high)[..., None])
-        return np.where(inside, p, 0.0).sum(axis=-1)
-
-    @classmethod
-    def predictive_log_interval(cls, params: DirichletLevels, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """log P(low <= X <= high) over the codes, both ends included."""
-        with np.errstate(divide="ignore"):
-            return np.log(cls.predictive_interval(params, low, high))
-
-    @classmethod
-    def predictive_mode(cls, params: DirichletLevels) -> np.ndarray:
-        """Code of largest mass, the first of equals."""
-        return np.argmax(np.asarray(params.alpha), axis=-1).astype(np.float64)
-
-    @classmethod
-    def predictive_draw(
-        cls, params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Random codes (float64) of shape `size`, or of the parameters."""
-        p = cls.predictive_probabilities(params)
-        cumulative = np.cumsum(p, axis=-1)[..., :-1]  # the last level takes what rounding leaves
-        u = rng.random(p.shape[:-1] if size is None else size)
-        return (u[..., None] >= cumulative).sum(axis=-1).astype(np.float64)
+            counts = np.bincount(values.astype(np.int64), minlength=n_levels) + n_levels**0.5
+            return counts / counts.sum()
+        if len(self.probabilities) != n_levels:
+            raise ValueError(f"{name}: probabilities must be of the {n_levels} levels, got {len(self.probabilities)}")
+        return np.array(self.probabilities)
 
 
 @dataclass(frozen=True)
@@ -158,44 +77,6 @@ class Bernoulli(Levels):
     kinds: ClassVar[tuple[str, ...]] = ("binary",)
     code = CODE["categorical"]
 
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 2) -> LeafConstants:
-        """As of levels, of which there are two."""
-        if n_levels != 2:
-            raise ValueError(f"Bernoulli: n_levels must be 2, got {n_levels}")
-        return super().constants(values, resolution, n_levels)
-
-    @classmethod
-    def predictive_mean(cls, params: DirichletLevels) -> np.ndarray:
-        """P(X = 1)."""
-        return cls.predictive_probabilities(params)[..., 1]
-
-    @classmethod
-    def predictive_variance(cls, params: DirichletLevels) -> np.ndarray:
-        """P(X = 0) P(X = 1)."""
-        p = cls.predictive_probabilities(params)
-        return p[..., 0] * p[..., 1]
-
-    @staticmethod
-    def draw_parameters(
-        params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., 1): the probability of level 1."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        return rng.beta(alpha[..., 1], alpha[..., 0], size=alpha.shape[:-1] if size is None else size)[..., None]
-
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of a leaf with parameters (..., 1), the probability of level 1."""
-        return _log_mass(np.concatenate([1.0 - parameters, parameters], axis=-1), x)
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        if parameters.shape[1] != 1:
-            return 0, "rows must be (probability of level 1,)"
-        wrong = ~((parameters[:, 0] >= 0) & (parameters[:, 0] <= 1))
-        return (int(np.argmax(wrong)), "the probability must be within 0 and 1") if np.any(wrong) else None
-
 
 @dataclass(frozen=True)
 class Categorical(Levels):
@@ -219,47 +100,34 @@ class Categorical(Levels):
     family: ClassVar[str] = "categorical"
     kinds: ClassVar[tuple[str, ...]] = ("ordinal", "binary", "categorical")
 
-    @staticmethod
-    def draw_parameters(
-        params: DirichletLevels, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., K): the probabilities of the levels."""
-        alpha = np.asarray(params.alpha, dtype=np.float64)
-        shape = (*(alpha.shape[:-1] if size is None else np.atleast_1d(size)), alpha.shape[-1])
-        # log Gamma(a) draws as log Gamma(a + 1) + log(u) / a: small alpha does not underflow to 0 / 0
-        log_g = np.log(rng.standard_gamma(alpha + 1.0, size=shape)) + np.log1p(-rng.random(shape)) / alpha
-        g = np.exp(log_g - log_g.max(axis=-1, keepdims=True))
-        return g / g.sum(axis=-1, keepdims=True)
 
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of a leaf with parameters (..., K), the probabilities of the levels."""
-        return _log_mass(parameters, x)
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        wrong = ~((parameters >= 0).all(axis=1) & (np.abs(parameters.sum(axis=1) - 1.0) < 1e-6))
-        return (int(np.argmax(wrong)), "probabilities must be at least 0 and add up to 1") if np.any(wrong) else None
+def draw_shares(alpha: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Probabilities of levels (n, K) from Dirichlet posteriors."""
+    # log Gamma(a) draws as log Gamma(a + 1) + log(u) / a: small alpha does not underflow to 0 / 0
+    log_g = np.log(rng.standard_gamma(alpha + 1.0)) + np.log1p(-rng.random(alpha.shape)) / alpha
+    g = np.exp(log_g - log_g.max(axis=-1, keepdims=True))
+    return g / g.sum(axis=-1, keepdims=True)
 
 
-def _codes(p: np.ndarray, x: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(p, x, valid code or 0) broadcast against each other, levels of p on its last axis."""
-    x = np.asarray(x, dtype=np.float64)
-    shape = np.broadcast_shapes(p.shape[:-1], x.shape)
-    x = np.broadcast_to(x, shape)
-    return np.broadcast_to(p, (*shape, p.shape[-1])), x, np.where(is_count(x) & (x < p.shape[-1]), x, 0.0)
+def draw_second_levels(alpha: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Probabilities of the second of two levels (n, 1), parameters of Bernoulli leaves, from posteriors (n, 2)."""
+    return rng.beta(alpha[:, 1], alpha[:, 0])[:, None]
 
 
 def _log_mass(p: np.ndarray, x: Any) -> np.ndarray:
-    p, x, code = _codes(p, x)
+    """Log mass of leaves (..., K), ``-inf`` off the levels."""
+    x = np.asarray(x, dtype=np.float64)
+    shape = np.broadcast_shapes(p.shape[:-1], x.shape)
+    code = np.where(is_count(x) & (x < p.shape[-1]), x, 0.0)
+    level = np.broadcast_to(code, shape)[..., None].astype(np.int64)
     with np.errstate(divide="ignore"):
-        log_mass = np.log(np.take_along_axis(p, code[..., None].astype(np.int64), axis=-1)[..., 0])
+        log_mass = np.log(np.take_along_axis(np.broadcast_to(p, (*shape, p.shape[-1])), level, axis=-1)[..., 0])
     return np.where(np.isnan(x), np.nan, np.where(x == code, log_mass, -np.inf))
 
 
-def _cumulative(p: np.ndarray, x: Any) -> np.ndarray:
-    p, x, _ = _codes(p, x)
+def _cdf(p: np.ndarray, x: Any) -> np.ndarray:
+    """P(X <= x) in the order of the codes."""
+    x = np.asarray(x, dtype=np.float64)
     below = np.where(np.arange(p.shape[-1]) <= x[..., None], p, 0.0).sum(axis=-1)
     return np.where(np.isnan(x), np.nan, np.minimum(below, 1.0))
 
@@ -344,8 +212,12 @@ BERNOULLI = UnivariateFamily(
     name="bernoulli",
     n_parameters=1,
     is_density=False,
-    log_density=Bernoulli.leaf_log_density,
-    check=Bernoulli.parameter_problem,
+    log_density=lambda p, x: _log_mass(both_levels(p), x),
+    check=checked_rows(
+        "probability of level 1",
+        "the probability must be within 0 and 1",
+        lambda p: (p[:, 0] >= 0) & (p[:, 0] <= 1),
+    ),
     mean=lambda p: p[..., 0],
     variance=lambda p: p[..., 0] * (1.0 - p[..., 0]),
     mode=lambda p: (p[..., 0] > 0.5).astype(np.float64),
@@ -357,10 +229,14 @@ BERNOULLI = UnivariateFamily(
 )
 
 
-def _raw_moments(params: DirichletLevels, centre: float, order: int) -> np.ndarray:
-    p = Categorical.predictive_probabilities(params)
+def _raw_moments(p: np.ndarray, centre: float, order: int) -> np.ndarray:
     x = np.arange(p.shape[1]) - centre
     return p @ np.stack([x**k for k in range(order + 1)], axis=1)
+
+
+def _problem(parameters: np.ndarray) -> tuple[int, str] | None:
+    wrong = ~((parameters >= 0).all(axis=1) & (np.abs(parameters.sum(axis=1) - 1.0) < 1e-6))
+    return (int(np.argmax(wrong)), "probabilities must be at least 0 and add up to 1") if np.any(wrong) else None
 
 
 def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
@@ -373,23 +249,11 @@ def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
     return p0, p1 + n, 0.0, 0.0
 
 
-PREDICTIVE = Predictive(
-    prior=Categorical,
-    leaves="categorical",
-    conjugate=Conjugate(reading=LEVEL, prior_form=DIRICHLET_PRIOR, prior=_prior, posterior=_conjugate_posterior),
-    posterior=DirichletLevels,
-    leaf_rows=Categorical.predictive_probabilities,
-    moments=_raw_moments,
-    bulk=lambda params: (np.zeros(len(params.alpha)), np.full(len(params.alpha), float(params.alpha.shape[1]))),
-    has_masses=True,
-    lowest=0.0,
-    highest=lambda params: params.alpha.shape[-1] - 1.0,
-)
 CATEGORICAL = UnivariateFamily(
     name="categorical",
     is_density=False,
-    log_density=Categorical.leaf_log_density,
-    check=Categorical.parameter_problem,
+    log_density=_log_mass,
+    check=_problem,
     mean=_mean,
     variance=lambda p: ((np.arange(p.shape[-1]) - _mean(p)[..., None]) ** 2 * p).sum(axis=-1),
     mode=lambda p: np.argmax(p, axis=-1).astype(np.float64),
@@ -401,6 +265,15 @@ CATEGORICAL = UnivariateFamily(
         np.argmax(p > 0.0, axis=1).astype(np.float64),
         p.shape[1] - 1.0 - np.argmax(p[:, ::-1] > 0.0, axis=1),
     ),
+    cdf=_cdf,
+    bulk=lambda p: (np.zeros(len(p)), np.full(len(p), float(p.shape[1]))),
+    raw_moments=_raw_moments,
     kernels=Kernels(TABLE, LEVEL, _table, _table_coefficients, _add_table_gradient, _draw_level, _are_shares),
-    predictive=PREDICTIVE,
+)
+PREDICTIVE = Predictive(
+    entry=Categorical,
+    leaves=CATEGORICAL,
+    leaf_rows=lambda alpha: alpha / alpha.sum(axis=-1, keepdims=True),
+    draw_parameters=draw_shares,
+    conjugate=Conjugate(reading=LEVEL, prior_form=DIRICHLET_PRIOR, prior=_prior, posterior=_conjugate_posterior),
 )

@@ -1,36 +1,23 @@
-"""Leaves for positive columns of wide range: a Gaussian leaf on the logs, with the Jacobian."""
+"""Leaves for positive columns of wide range: those of Gaussian columns on the logs, with the Jacobian."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from pymc_spn.leaves import gaussian as of_logs
-from pymc_spn.leaves.family_pieces import Kernels
-from pymc_spn.leaves.gaussian import Gaussian, normal_log_interval, student_log_interval
-from pymc_spn.leaves.kernel_forms import LOGARITHM, QUADRATIC, located, quadratic
+from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
+from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_family import UnivariateFamily
-from pymc_spn.leaves.leaf_statistics import (
-    LeafConstants,
-    Moments,
-    NormalGamma,
-    observed_values,
-    require_finite,
-    require_positive,
-    require_where,
-    variance_of,
-)
+from pymc_spn.leaves.leaf_statistics import require_finite, require_positive, variance_of
 from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import log_width
 
-
-def _logs(x: Any) -> np.ndarray:
-    """log x, NaN where x is missing, minus infinity at 0 and below."""
-    x = np.asarray(x, dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(np.isnan(x), np.nan, np.where(x > 0, np.log(x), -np.inf))
+_LOG_CUTS = np.concatenate([np.arange(-42.0, -8.0), np.arange(-8.0, 8.0, 0.25), np.arange(8.0, 43.0)])
+_END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.0)])
 
 
 @dataclass(frozen=True)
@@ -96,146 +83,132 @@ class LogNormal(PaletteEntry):
         floor = (grid / math.exp(self.log_mean)) ** 2 / 12.0
         return self.log_mean - math.log(scale), self.log_variance, floor
 
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean and variance of the logs where the entry does not give them.
 
-        `resolution` is that of the column; on the scale of the logs it is taken at the column's geometric mean.
-        """
-        mean, variance = self.log_mean, self.log_variance
-        if mean is None or variance is None:
-            x = observed_values("LogNormal", values)
-            found = LogNormal.statistics(x)
-            mean = float(found.mean) if mean is None else mean
-            variance = float(found.ssd / found.n) if variance is None else variance
-        return LeafConstants(mean=mean, variance=variance, resolution=resolution / np.exp(mean))
-
-    def prior(
-        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
-    ) -> NormalGamma:
-        """Normal-gamma of the logs, as `Gaussian.prior`."""
-        s = require_positive("LogNormal", "leaf_scale", leaf_scale) * self.relative_scale
-        require_positive("LogNormal", "leaf_shape", leaf_shape)
-        require_positive("LogNormal", "precision_ratio", precision_ratio)
-        spread = np.maximum(s * constants.variance, np.square(constants.resolution) / 12.0)
-        if not np.all(spread > 0):
-            raise ValueError(
-                "LogNormal: log_variance must be positive, got a constant column with resolution 0; "
-                "give LogNormal(log_variance=...) or a resolution"
-            )
-        return NormalGamma(constants.mean, precision_ratio, leaf_shape, leaf_shape * spread)
-
-    @staticmethod
-    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
-        """Moments of the logs along the last axis and minus their sum, the Jacobian; NaN left out."""
-        require_where("LogNormal", "above 0", values, np.asarray(values, dtype=np.float64) > 0)
-        logs = _logs(values)
-        return Gaussian.statistics(logs)._replace(log_base=-np.where(np.isnan(logs), 0.0, logs).sum(axis=-1))
-
-    @staticmethod
-    def posterior(prior: NormalGamma, statistics: Moments) -> NormalGamma:
-        """Parameters after the data."""
-        return Gaussian.posterior(prior, statistics)
-
-    @staticmethod
-    def log_marginal(prior: NormalGamma, statistics: Moments) -> np.ndarray:
-        """Log marginal likelihood of the data in nats; needs ``log_base``."""
-        return Gaussian.log_marginal(prior, statistics) + statistics.log_base
-
-    @staticmethod
-    def predictive_log_density(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
-        """Log density of the log-Student t, ``-inf`` at 0 and below."""
-        logs = _logs(x)
-        inside = np.where(np.isinf(logs), 0.0, logs)
-        density = Gaussian.predictive_log_density(params, inside) - inside
-        return np.where(np.isinf(logs), -np.inf, density)
-
-    @staticmethod
-    def predictive_cdf(params: NormalGamma, x: npt.ArrayLike) -> np.ndarray:
-        """P(X <= x)."""
-        return Gaussian.predictive_cdf(params, _logs(x))
-
-    @staticmethod
-    def predictive_log_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """log P(low <= X <= high), accurate for narrow cells and far tails."""
-        width = log_width(np.maximum(low, 0.0), np.maximum(high, 0.0))
-        return student_log_interval(params, _logs(low), _logs(high), width)
-
-    @staticmethod
-    def predictive_interval(params: NormalGamma, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """P(low <= X <= high)."""
-        return np.exp(LogNormal.predictive_log_interval(params, low, high))
-
-    @staticmethod
-    def predictive_mean(params: NormalGamma) -> np.ndarray:
-        """Infinite: every Student t has tails heavier than the exponential function grows."""
-        return np.full(np.broadcast_shapes(*(np.shape(p) for p in params)), np.inf)
-
-    @staticmethod
-    def predictive_variance(params: NormalGamma) -> np.ndarray:
-        """NaN, since the mean is infinite."""
-        return np.full(np.broadcast_shapes(*(np.shape(p) for p in params)), np.nan)
-
-    @staticmethod
-    def predictive_mode(params: NormalGamma) -> np.ndarray:
-        """Largest local maximum of the density; where there is none, the median.
-
-        Towards 0 every log-Student density grows without bound, on next to no mass.
-        """
-        scale, dof = Gaussian.predictive_scale(params), 2.0 * np.asarray(params.a, dtype=np.float64)
-        root = np.square(dof + 1.0) - 4.0 * np.square(scale) * dof
-        z = np.where(root >= 0, (np.sqrt(np.maximum(root, 0.0)) - (dof + 1.0)) / (2.0 * scale), 0.0)
-        return np.exp(params.mu + scale * z)
-
-    @staticmethod
-    def predictive_draw(
-        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Random values of shape `size`, or of the parameters; the largest floats stand for what overflows."""
-        with np.errstate(over="ignore", under="ignore"):
-            drawn = np.exp(Gaussian.predictive_draw(params, rng, size))
-        limits = np.finfo(np.float64)
-        return np.clip(drawn, limits.tiny, limits.max)
-
-    @staticmethod
-    def draw_parameters(
-        params: NormalGamma, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., 2): mean and standard deviation of log x."""
-        return Gaussian.draw_parameters(params, rng, size)
-
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log density of a leaf with parameters (..., 2), mean and standard deviation of log x."""
-        logs = _logs(x)
-        inside = np.where(np.isinf(logs), 0.0, logs)
-        return np.where(np.isinf(logs), -np.inf, Gaussian.leaf_log_density(parameters, inside) - inside)
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        return Gaussian.parameter_problem(parameters)
+def _log_density(of_log: Callable[[np.ndarray, Any], np.ndarray], p: np.ndarray, x: Any) -> np.ndarray:
+    """Log density of the log carried over to x > 0, ``-inf`` elsewhere, NaN at NaN."""
+    x = np.asarray(x, dtype=np.float64)
+    inside = (x > 0.0) & (x < np.inf)
+    logs = np.log(np.where(inside, x, 1.0))
+    return np.where(np.isnan(x), np.nan, np.where(inside, of_log(p, logs) - logs, -np.inf))
 
 
-def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _log_interval(p: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """log P(low <= X <= high), accurate for narrow cells and far tails."""
     low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
     with np.errstate(divide="ignore"):
-        return normal_log_interval(p, np.log(low), np.log(high), log_width(low, high))
+        return of_logs.log_interval_of_width(p, np.log(low), np.log(high), log_width(low, high))
 
 
-def _value_slope(theta, u, x):
+def _log_student_cdf(p: np.ndarray, x: Any) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return of_logs.student_cdf(p, np.log(np.maximum(x, 0.0)))
+
+
+def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of log-normal leaves; infinite for high = inf.
+
+    Gauss panels in u = log x: by sinh round the leaf, and graded towards the upper end, where x^k weighs most.
+    """
+    location, scale, dof = p.T
+    out = np.ones((location.size, order + 1))
+    if math.isinf(high) or order == 0:
+        out[:, 1:] = np.inf
+        return out
+    with np.errstate(divide="ignore"):
+        first, last = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
+    cuts = location[:, None] + scale[:, None] * np.sinh(_LOG_CUTS)
+    cuts = np.concatenate([cuts, np.broadcast_to(last - _END_CUTS, (cuts.shape[0], _END_CUTS.size))], axis=1)
+    lowest = max(first, float(cuts.min()))
+    ends = np.broadcast_to([lowest, max(last, lowest)], (cuts.shape[0], 2))
+    cuts = np.sort(np.concatenate([np.clip(cuts, lowest, max(last, lowest)), ends], axis=1), axis=1)
+    half = 0.5 * np.diff(cuts, axis=1)[:, :, None]
+    u = (cuts[:, :-1, None] + half * (1.0 + NODES)).reshape(len(cuts), -1)
+    logs = of_logs.student_log_density(p[:, None], u)
+    mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * (half * WEIGHTS).reshape(len(cuts), -1)
+    total = mass.sum(axis=1)
+    away = np.exp(u) - centre[:, None]
+    for k in range(1, order + 1):
+        out[:, k] = np.where(total > 0, (mass * away**k).sum(axis=1) / np.where(total > 0, total, 1.0), 0.0)
+    if low > 0.0 and high - low < NARROW * low:  # in digits of u the ends may be one
+        width = scale * np.sqrt(dof)
+        with np.errstate(over="ignore"):
+            nearest = np.clip(np.exp(location), low, high)
+        z = (np.log(nearest) - location) / width
+        below, above = (np.log1p((end - nearest) / nearest) / width for end in (low, high))
+        narrow = above - below < NARROW * np.hypot(1.0, z)
+        y, mass = of_logs.near_points(z[narrow], below[narrow], above[narrow], 0.5 * (dof[narrow] + 1.0))
+        own = nearest[narrow, None]
+        away = (own - centre[narrow, None]) + own * np.expm1(width[narrow, None] * y)
+        out[narrow] = powers_of(away, mass, order, dof[narrow], low, high)
+    return out
+
+
+def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance within an interval."""
+    if high <= 0.0:
+        return np.zeros(len(p)), np.zeros(len(p))
+    if math.isinf(high):
+        return np.full(len(p), np.inf), np.full(len(p), np.inf)
+    start = max(low, 0.0)
+    mean = start + about_within(p, low, high, np.full(len(p), start), 1)[:, 1]
+    return mean, about_within(p, low, high, mean, 2)[:, 2]
+
+
+def _student_mode(p: np.ndarray) -> np.ndarray:
+    """Largest local maximum of the density of x: with z = (log x - m) / s, s (z^2 + v) = -(v + 1) z.
+
+    Near x = 0 the density grows without bound for every v, but so slowly that the mass there is nothing. The local
+    maximum stands for the mode where there is one, the location where there is none.
+    """
+    location, scale, dof = p[..., 0], p[..., 1], p[..., 2]
+    root = np.square(dof + 1.0) - 4.0 * np.square(scale) * dof
+    z = np.where(root >= 0, (-(dof + 1.0) + np.sqrt(np.maximum(root, 0.0))) / (2.0 * scale), 0.0)
+    return np.exp(location + scale * z)
+
+
+def _student_slope(theta, u, x):
+    z = (u - theta[0]) / theta[1]
+    return (-(theta[2] + 1.0) * z / (theta[2] + z * z) / theta[1] - 1.0) / x
+
+
+def _draw_student(rng, theta):
+    away = theta[1] * rng.standard_normal() / math.sqrt(rng.standard_gamma(0.5 * theta[2]) * 2.0 / theta[2])
+    return math.exp(theta[0] + away)
+
+
+def _normal_slope(theta, u, x):
     return ((theta[0] - u) / (theta[1] * theta[1]) - 1.0) / x
 
 
-def _draw_one(rng, theta):
+def _draw_normal(rng, theta):
     return math.exp(theta[0] + theta[1] * rng.standard_normal())
+
+
+def _draw_within(p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        ends = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
+    return np.clip(np.exp(of_logs.draw_student_within(p, *ends, u)), low, high)
+
+
+def _in_units(parameters: np.ndarray, centre: float, scale: float) -> np.ndarray:
+    return parameters + np.array([math.log(scale), 0.0, 0.0, 0.0])
+
+
+def _bulk(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    centre = np.exp(p[:, 0])
+    return centre, np.sinh(np.minimum(p[:, 1], 3.0)) * centre
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * u, s2 + sign * u * u
 
 
 LOG_NORMAL = UnivariateFamily(
     name="log_normal",
     n_parameters=2,
     is_density=True,
-    log_density=LogNormal.leaf_log_density,
-    check=LogNormal.parameter_problem,
+    log_density=partial(_log_density, of_logs.gaussian_log_density),
+    check=of_logs.GAUSSIAN_RULE,
     mean=lambda p: np.exp(p[..., 0] + 0.5 * np.square(p[..., 1])),
     variance=lambda p: np.expm1(np.square(p[..., 1])) * np.exp(2.0 * p[..., 0] + np.square(p[..., 1])),
     mode=lambda p: np.exp(p[..., 0] - np.square(p[..., 1])),
@@ -243,15 +216,35 @@ LOG_NORMAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     is_of_logs=True,
-    kernels=Kernels(
-        QUADRATIC,
-        LOGARITHM,
-        quadratic,
-        of_logs.coefficients,
-        of_logs.add_gradient,
-        _draw_one,
-        located,
-        value_slope=_value_slope,
-    ),
+    kernels=of_logs.GAUSSIAN.kernels._replace(reading=LOGARITHM, draw=_draw_normal, value_slope=_normal_slope),
     location=lambda pt, p: pt.exp(p[:, 0]),
+)
+LOG_STUDENT_T = UnivariateFamily(
+    name="log_student_t",
+    n_parameters=3,
+    is_density=True,
+    log_density=partial(_log_density, of_logs.student_log_density),
+    check=of_logs.STUDENT_RULE,
+    mean=lambda p: np.full(p.shape[:-1], np.inf),
+    variance=lambda p: np.full(p.shape[:-1], np.nan),
+    mode=_student_mode,
+    draw=lambda p, rng: np.exp(p[..., 0] + p[..., 1] * rng.standard_t(p[..., 2])),
+    log_interval=_log_interval,
+    lowest=0.0,
+    is_of_logs=True,
+    grows_at_zero=True,
+    cdf=_log_student_cdf,
+    bulk=_bulk,
+    raw_moments=lambda p, centre, order: about_within(p, 0.0, np.inf, np.full(len(p), centre), order),
+    moments_within=moments_within,
+    about_within=about_within,
+    draw_within=_draw_within,
+    kernels=of_logs.STUDENT_T.kernels._replace(reading=LOGARITHM, draw=_draw_student, value_slope=_student_slope),
+    location=lambda pt, p: pt.exp(p[:, 0]),
+)
+PREDICTIVE = of_logs.PREDICTIVE._replace(
+    entry=LogNormal,
+    leaves=LOG_STUDENT_T,
+    conjugate=of_logs.CONJUGATE._replace(reading=LOGARITHM, add=_add, log_whole_number=None),
+    in_units=_in_units,
 )

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from pymc_spn.leaves.leaf_statistics import LeafConstants, is_count, observed_values, require_positive, require_where
+from pymc_spn.leaves.leaf_statistics import require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
 
 LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
@@ -65,16 +64,3 @@ class CountEntry(MeanEntry):
                 f"masses lose digits beyond; column {name!r} has {largest:.0f}. Declare it integer, or leave an "
                 "identifier out"
             )
-
-    def constants(self, values: npt.ArrayLike, resolution: float = 0.0, n_levels: int = 0) -> LeafConstants:
-        """Mean of the observed values where the entry does not give it.
-
-        A column of zeros alone counts as half an event in all its rows, since the prior needs a mean.
-        """
-        mean = self.mean
-        if mean is None:
-            name = type(self).__name__
-            x = observed_values(name, values)
-            require_where(name, "counts", x, is_count(x))
-            mean = max(float(x.sum()), 0.5) / x.size
-        return LeafConstants(mean=mean, resolution=resolution)

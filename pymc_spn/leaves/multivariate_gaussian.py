@@ -3,7 +3,8 @@
 import numpy as np
 
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
-from pymc_spn.leaves.gaussian import GAUSSIAN, HALF_LOG_2PI
+from pymc_spn.leaves.gaussian import GAUSSIAN
+from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 
 

@@ -8,8 +8,8 @@ S. Here q is the quadratic form of the observed cells. Ding (2016), doi:10.1080/
 import numpy as np
 
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
+from pymc_spn.leaves.gaussian import STUDENT_T
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
-from pymc_spn.leaves.student_t import STUDENT_T
 from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 
 

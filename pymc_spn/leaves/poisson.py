@@ -1,45 +1,41 @@
-"""Poisson leaves on counts, with a rate, and their conjugate prior.
+"""Poisson leaves on counts, and the negative binomial leaves that they are with the rate integrated out.
 
 Formulas: Yokoi and Sato (2024), Table 8.
 """
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import betainc, gammainc, gammaincc, gammaln, xlogy
 
-from pymc_spn.leaves.family_pieces import (
-    LARGEST_SIZE,
-    Kernels,
-)
-from pymc_spn.leaves.kernel_forms import FACTORIAL, LINEAR, all_positive, linear
-from pymc_spn.leaves.leaf_family import UnivariateFamily
-from pymc_spn.leaves.leaf_statistics import (
-    GammaRate,
-    LeafConstants,
-    Moments,
-    is_count,
-    moments,
-    require_positive,
-    require_where,
-)
+from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
+from pymc_spn.leaves.exponential import RATE_RULE, add_gamma_marginal, draw_rates, gamma_slope
+from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
+from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
+from pymc_spn.leaves.kernel_forms import FACTORIAL, LINEAR, RISING, all_positive, linear
+from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, on_counts
 from pymc_spn.leaves.mean_entries import CountEntry
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
     counts_between,
+    log_beta_ratio,
     log_betainc,
     log_difference,
     log_gamma_ratio,
 )
-from pymc_spn.numerics.elementary import fast_log
+from pymc_spn.numerics.elementary import digamma, fast_log
+from pymc_spn.numerics.gamma_ratios import log_counts, log_negative_binomial, stirling_rest
 from pymc_spn.numerics.kernel_options import inner_kernel
 
 LARGEST_DRAWN = 2.0**60  # rate up to which NumPy's generator draws; a normal variate is as good far below it
 SUMMED_COUNTS = 64  # an interval of at most so many counts is summed term by term
 SERIES_TERMS = 100_000
+FEW_EVENTS = 1e5  # log gammas of up to so many are differences without losing 1e-9, in half the time
+SUMMED = 256  # counts in an interval that are summed one by one
+LOST = 1e-10  # relative error of a variance by E[X^2] - E[X]^2 from which it is summed about its own centre
+BLOCKS = 200_000  # of neighbouring counts that are summed together; most often blocks of one
 
 
 @dataclass(frozen=True)
@@ -61,139 +57,52 @@ class Poisson(CountEntry):
 
     family: ClassVar[str] = "poisson"
 
-    def prior(
-        self, constants: LeafConstants, leaf_scale: float, leaf_shape: float = 1.5, precision_ratio: float = 0.05
-    ) -> GammaRate:
-        """Gamma (alpha = 1 / s, beta = alpha / mean), s the leaf's scale; shape and ratio are not used."""
-        s = require_positive("Poisson", "leaf_scale", leaf_scale) * self.relative_scale
-        return GammaRate(1.0 / np.asarray(s), 1.0 / (np.asarray(s) * constants.mean))
 
-    @staticmethod
-    def statistics(values: npt.ArrayLike, n_levels: int = 0) -> Moments:
-        """Moments and minus the sum of log x! along the last axis, NaN left out."""
-        require_where("Poisson", "counts", values, is_count(values))
-        log_factorial = gammaln(np.nan_to_num(np.asarray(values, dtype=np.float64)) + 1.0).sum(axis=-1)
-        return moments(values)._replace(log_base=-log_factorial)
+def _log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of leaves (..., 1), the rate."""
+    rate = p[..., 0]
+    return on_counts(x, lambda k: xlogy(k, rate) - rate - gammaln(k + 1.0))
 
-    @staticmethod
-    def posterior(prior: GammaRate, statistics: Moments) -> GammaRate:
-        """Parameters after the data."""
-        return GammaRate(prior.alpha + statistics.n * statistics.mean, prior.beta + statistics.n)
 
-    @staticmethod
-    def log_marginal(prior: GammaRate, statistics: Moments) -> np.ndarray:
-        """Log marginal likelihood of the data in nats; needs ``log_base``."""
-        n, total = statistics.n, statistics.n * statistics.mean
-        return (
-            log_gamma_ratio(prior.alpha, total)
-            - prior.alpha * np.log1p(n / np.asarray(prior.beta))
-            - total * np.log(prior.beta + n)
-            + statistics.log_base
-        )
+def _mixed_log_mass(p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of the negative binomial (..., 2) with success probability beta / (beta + 1)."""
+    alpha, beta = p[..., 0], p[..., 1]
 
-    @staticmethod
-    def predictive_log_density(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of the negative binomial with success probability beta / (beta + 1)."""
-        x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        k = np.where(is_count(x), x, 0.0)
-        log_mass = (
-            log_gamma_ratio(params.alpha, k)
-            - gammaln(k + 1.0)
-            - params.alpha * np.log1p(1.0 / beta)
-            - k * np.log1p(beta)
-        )
-        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
+    def log_mass(k: np.ndarray) -> np.ndarray:
+        rise = log_gamma_ratio(alpha, k) - gammaln(k + 1.0)
+        return rise - alpha * np.log1p(1.0 / beta) - k * np.log1p(beta)
 
-    @staticmethod
-    def predictive_cdf(params: GammaRate, x: npt.ArrayLike) -> np.ndarray:
-        """P(X <= x)."""
-        x, beta = np.asarray(x, dtype=np.float64), np.asarray(params.beta, dtype=np.float64)
-        k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
-        inside = betainc(params.alpha, k + 1.0, beta / (beta + 1.0))
-        return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
+    return on_counts(x, log_mass)
 
-    @staticmethod
-    def predictive_log_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """log P(low <= X <= high), both ends included, accurate in both tails."""
-        alpha, beta, low, high = np.broadcast_arrays(
-            *(np.asarray(v, dtype=np.float64) for v in (params.alpha, params.beta, low, high))
-        )
-        first, last = np.maximum(np.ceil(low), 0.0), np.floor(high)
-        n_terms = np.where(
-            last >= first,
-            np.where(np.isinf(first), 0.0, last) - np.where(np.isinf(first), 0.0, first) + 1.0,
-            0.0,
-        )
-        empty = ~(last >= first) | np.isinf(first)
-        result = np.full(alpha.shape, -np.inf)
-        summed = ~empty & (n_terms <= SUMMED_COUNTS)
-        if np.any(summed):
-            offsets = np.arange(int(n_terms[summed].max()))[:, None]
-            k = first[summed] + offsets
-            mass = Poisson.predictive_log_density(GammaRate(alpha[summed], beta[summed]), k)
-            mass = np.where(offsets < n_terms[summed], mass, -np.inf)
-            top = mass.max(axis=0)
-            result[summed] = top + np.log(np.exp(mass - top).sum(axis=0))
-        by_tails = ~empty & ~summed
-        if np.any(by_tails):
-            a, b, f, g = alpha[by_tails], beta[by_tails], first[by_tails], last[by_tails]
-            above = f > a / b  # measure in the tail that holds the interval
-            upper = log_difference(_log_at_least(a, b, f), _log_at_least(a, b, g + 1.0))
-            lower = log_difference(_log_below(a, b, g + 1.0), _log_below(a, b, f))
-            result[by_tails] = np.where(above, upper, lower)
-        return result
 
-    @staticmethod
-    def predictive_interval(params: GammaRate, low: npt.ArrayLike, high: npt.ArrayLike) -> np.ndarray:
-        """P(low <= X <= high), both ends included."""
-        return np.exp(Poisson.predictive_log_interval(params, low, high))
+def _mixed_cdf(p: np.ndarray, x: Any) -> np.ndarray:
+    alpha, beta, x = p[..., 0], p[..., 1], np.asarray(x, dtype=np.float64)
+    k = np.where((x >= 0) & np.isfinite(x), np.floor(x), 0.0)
+    inside = betainc(alpha, k + 1.0, beta / (beta + 1.0))
+    return np.where(np.isnan(x), np.nan, np.where(x < 0, 0.0, np.where(np.isposinf(x), 1.0, inside)))
 
-    @staticmethod
-    def predictive_mean(params: GammaRate) -> np.ndarray:
-        """Mean alpha / beta."""
-        return params.alpha / np.asarray(params.beta, dtype=np.float64)
 
-    @staticmethod
-    def predictive_variance(params: GammaRate) -> np.ndarray:
-        """Variance alpha (beta + 1) / beta^2."""
-        beta = np.asarray(params.beta, dtype=np.float64)
-        return params.alpha / beta * (1.0 + 1.0 / beta)
-
-    @staticmethod
-    def predictive_mode(params: GammaRate) -> np.ndarray:
-        """Smallest count of largest mass up to ties: floor((alpha - 1) / beta), 0 for alpha <= 1."""
-        return np.maximum(np.floor((np.asarray(params.alpha) - 1.0) / params.beta), 0.0)
-
-    @staticmethod
-    def predictive_draw(
-        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Random counts (float64) of shape `size`, or of the parameters."""
-        return draw_counts(Poisson.draw_parameters(params, rng, size)[..., 0], rng)
-
-    @staticmethod
-    def draw_parameters(
-        params: GammaRate, rng: np.random.Generator, size: int | tuple[int, ...] | None = None
-    ) -> np.ndarray:
-        """Leaf parameters (..., 1): the rate."""
-        size = np.broadcast_shapes(*(np.shape(p) for p in params)) if size is None else size
-        return rng.gamma(params.alpha, 1.0 / np.asarray(params.beta), size=size)[..., None]
-
-    @staticmethod
-    def leaf_log_density(parameters: np.ndarray, x: npt.ArrayLike) -> np.ndarray:
-        """Log mass of a leaf with parameters (..., 1), the rate."""
-        rate, x = parameters[..., 0], np.asarray(x, dtype=np.float64)
-        k = np.where(is_count(x), x, 0.0)
-        log_mass = xlogy(k, rate) - rate - gammaln(k + 1.0)
-        return np.where(np.isnan(x), np.nan, np.where(is_count(x), log_mass, -np.inf))
-
-    @staticmethod
-    def parameter_problem(parameters: np.ndarray) -> tuple[int, str] | None:
-        """First bad row of (n, p) leaf parameters and the rule it breaks."""
-        if parameters.shape[1] != 1:
-            return 0, "rows must be (rate,)"
-        wrong = ~(np.isfinite(parameters[:, 0]) & (parameters[:, 0] > 0))
-        return (int(np.argmax(wrong)), "rate must be positive and finite") if np.any(wrong) else None
+def _mixed_log_interval(p: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """log P(low <= X <= high), both ends included, accurate in both tails."""
+    alpha, beta, low, high = np.broadcast_arrays(p[..., 0], p[..., 1], low, high)
+    first, last, empty = counts_between(low, high)
+    n_terms = last - first + 1.0
+    result = np.full(alpha.shape, -np.inf)
+    summed = ~empty & (n_terms <= SUMMED_COUNTS)
+    if np.any(summed):
+        offsets = np.arange(int(n_terms[summed].max()))[:, None]
+        mass = _mixed_log_mass(np.stack([alpha[summed], beta[summed]], axis=-1), first[summed] + offsets)
+        mass = np.where(offsets < n_terms[summed], mass, -np.inf)
+        top = mass.max(axis=0)
+        result[summed] = top + np.log(np.exp(mass - top).sum(axis=0))
+    by_tails = ~empty & ~summed
+    if np.any(by_tails):
+        a, b, f, g = alpha[by_tails], beta[by_tails], first[by_tails], last[by_tails]
+        above = f > a / b  # measure in the tail that holds the interval
+        upper = log_difference(_log_at_least(a, b, f), _log_at_least(a, b, g + 1.0))
+        lower = log_difference(_log_below(a, b, g + 1.0), _log_below(a, b, f))
+        result[by_tails] = np.where(above, upper, lower)
+    return result
 
 
 def draw_counts(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -226,7 +135,7 @@ def _log_interval(p: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
     above = first > rate  # measure in the tail that holds the interval
     upper = log_difference(_tail(rate, first, True), _tail(rate, last + 1.0, True))
     lower = log_difference(_tail(rate, last, False), _tail(rate, first - 1.0, False))
-    one = Poisson.leaf_log_density(rate[..., None], np.where(np.isinf(first), 0.0, first))
+    one = _log_mass(rate[..., None], np.where(np.isinf(first), 0.0, first))
     out = np.where(first == last, one, np.where(above, upper, lower))
     return np.where(empty, -np.inf, out)
 
@@ -250,16 +159,79 @@ def _tail(rate: np.ndarray, k: np.ndarray, above: bool) -> np.ndarray:
             total = total + term
             if np.all(term < 1e-17 * total):
                 break
-        out[lost] = Poisson.leaf_log_density(r[:, None], at) + np.log(total)
+        out[lost] = _log_mass(r[:, None], at) + np.log(total)
     return np.where(impossible, -np.inf, np.where(trivial, 0.0, out))
 
 
-def _coefficients(theta, width, out):
+def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """By sums where the interval is short, else by x NB(x; alpha) = alpha/beta NB(x - 1; alpha + 1).
+
+    Where that would lose the variance, far out or beside a large mean, by masses about the largest one.
+    """
+    low = max(math.ceil(low) if low > -math.inf else 0, 0)
+    if high - low <= SUMMED:
+        x = np.arange(low, math.floor(high) + 1.0)
+        logs = _mixed_log_mass(p[:, None], x)
+        return weighted_moments(x, np.exp(logs - logs.max(axis=1, keepdims=True)) if x.size else np.zeros(logs.shape))
+    alpha, beta = p.T
+    total = _mixed_log_interval(p, low, high)
+    first = _mixed_log_interval(p + np.array([1.0, 0.0]), low - 1.0, high - 1.0) - total
+    second = _mixed_log_interval(p + np.array([2.0, 0.0]), low - 2.0, high - 2.0) - total
+    mean = alpha / beta * np.exp(first)
+    variance = alpha * (alpha + 1.0) / beta**2 * np.exp(second) + mean - mean**2
+    rounding = np.finfo(np.float64).eps * (1.0 + np.abs(total)) * mean**2  # logs are rounded to eps of their size
+    for n in np.flatnonzero(~(rounding < LOST * variance) & np.isfinite(total)):
+        mean[n], variance[n] = _summed_counts(float(alpha[n]), float(beta[n]), float(low), float(np.floor(high)))
+    return mean, variance
+
+
+def _summed_counts(alpha: float, beta: float, low: float, last: float) -> tuple[float, float]:
+    """Mean and variance of one negative binomial leaf from masses relative to the largest one within the interval.
+
+    Of more than `BLOCKS` counts that have some mass neighbours are taken together, as their masses hardly differ.
+    """
+    peak = min(max(low, math.floor(max(alpha - 1.0, 0.0) / beta)), last)
+    reach = [0.0, 0.0]
+    for side, room in enumerate((peak - low, last - peak)):
+        width = 1.0
+        while width < room and _log_fall(alpha, beta, peak, np.array([width if side else -width]))[0] > NEGLIGIBLE:
+            width *= 2.0
+        reach[side] = min(width, room)
+    size = reach[0] + reach[1] + 1.0
+    edges = np.unique(np.floor(np.linspace(0.0, size, int(min(size, BLOCKS)) + 1))) - reach[0]
+    count = np.diff(edges)
+    away = edges[:-1] + 0.5 * (count - 1.0)  # from the peak, so that far out no digit is lost
+    later = np.maximum(peak + away + 0.5, 0.5)
+    slope = np.log1p((alpha - 1.0 - beta * later) / (later * (1.0 + beta)))  # of the log masses within a block
+    within = (np.square(count) - 1.0) / 12.0
+    mass = count * np.exp(_log_fall(alpha, beta, peak, away)) * (1.0 + 0.5 * within * np.square(slope))
+    mass /= mass.sum()
+    away = away + within * slope
+    mean = float(mass @ away)
+    return peak + mean, float(mass @ (np.square(away - mean) + within))
+
+
+def _log_fall(alpha: float, beta: float, peak: float, away: np.ndarray) -> np.ndarray:
+    """Log masses (n,) at counts away from the peak less that at the peak, as products of ratios of neighbours.
+
+    Upwards these are (alpha + k) / ((k + 1) (1 + beta)).
+    """
+    start, steps = peak + np.minimum(away, 0.0), np.abs(away)
+    if alpha == 1.0:
+        rise = np.zeros(away.shape)
+    elif alpha > 1.0:
+        rise = -log_beta_ratio(alpha - 1.0, start + 1.0, steps)
+    else:
+        rise = log_beta_ratio(1.0 - alpha, start + alpha, steps)
+    return np.sign(away) * (rise - steps * math.log1p(beta))
+
+
+def _poisson_coefficients(theta, width, out):
     out[0] = -theta[0]
     out[1] = fast_log(theta[0])
 
 
-def _add_gradient(theta, width, u, x, flow, out):
+def _add_poisson_gradient(theta, width, u, x, flow, out):
     out[0] += flow * (u / theta[0] - 1.0)
 
 
@@ -272,21 +244,168 @@ def draw_count(rng, rate):
     return min(np.rint(rate + math.sqrt(rate) * rng.standard_normal()), LARGEST_SIZE)
 
 
-def _draw_one(rng, theta):
+def _poisson_draw(rng, theta):
     return draw_count(rng, theta[0])
 
 
+def _mixed_coefficients(theta, width, out):
+    out[0] = -theta[0] * math.log1p(1.0 / theta[1]) - math.lgamma(theta[0])
+    out[1] = -math.log1p(theta[1])
+    out[2] = theta[0]
+
+
+def _mixed_form(lead, a, b, c, table, u):
+    return lead + a * u + math.lgamma(b + u)
+
+
+def _add_mixed_gradient(theta, width, u, x, flow, out):
+    alpha, beta = theta[0], theta[1]
+    out[0] += flow * (digamma(alpha + u) - digamma(alpha) - math.log1p(1.0 / beta))
+    out[1] += flow * (alpha / (beta * (beta + 1.0)) - u / (beta + 1.0))
+
+
+def _mixed_draw(rng, theta):
+    return draw_count(rng, rng.standard_gamma(theta[0]) / theta[1])
+
+
+def _raw_moments(p: np.ndarray, centre: float, order: int) -> np.ndarray:
+    """Factorial moments alpha (alpha + 1) .. / beta^k, then Stirling numbers."""
+    alpha, beta = p.T
+    factorial = np.ones((alpha.size, order + 1))
+    for k in range(1, order + 1):
+        factorial[:, k] = factorial[:, k - 1] * (alpha + k - 1) / beta
+    return from_factorial(factorial, np.full(alpha.size, -centre))
+
+
+def _bulk(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return _mixed_mode(p), np.maximum(np.sqrt(_mixed_variance(p)), 1e-300)
+
+
+def _mixed_mode(p: np.ndarray) -> np.ndarray:
+    """Smallest count of largest mass up to ties: floor((alpha - 1) / beta), 0 for alpha <= 1."""
+    return np.maximum(np.floor((p[..., 0] - 1.0) / p[..., 1]), 0.0)
+
+
+def _mixed_variance(p: np.ndarray) -> np.ndarray:
+    return p[..., 0] / p[..., 1] * (1.0 + 1.0 / p[..., 1])
+
+
+def _prior(mean, variance, floor, scale, n_levels, leaf_shape, precision_ratio):
+    a = 1.0 / scale
+    return a, a / mean, 0.0, 0.0
+
+
+def _conjugate_posterior(n, s1, s2, p0, p1, p2, p3):
+    return p0 + s1, p1 + n, 0.0, 0.0
+
+
+def _add(s1, s2, sign, u, offset, cell, trials):
+    return s1 + sign * (u + offset), s2 + sign * math.lgamma(u + offset + 1.0)
+
+
+def _predictive(p0, p1, p2, p3, half_step, cell):
+    return (
+        -p0 * math.log1p(1.0 / p1) - math.lgamma(p0),
+        p1,
+        p0,
+        stirling_rest(p0),
+        -fast_log(p1 + 1.0),
+    )
+
+
+def _log_predictive(u, offset, log_scale, power, centre, curvature, slope, trials):
+    x = u + offset
+    if centre + x < FEW_EVENTS:
+        return log_scale + math.lgamma(centre + x) - math.lgamma(x + 1.0) + x * slope
+    return log_negative_binomial(x, centre, power, curvature)
+
+
+def _log_density_of(u, offset, p0, p1, p2, p3, half_step, cell):
+    return log_negative_binomial(u + offset, p0, p1, stirling_rest(p0))
+
+
+def _add_log_marginal(log_p, n, s1, s2, p0, p1, p2, p3, first, second):
+    if s1 > 0.0 and p0 + s1 > FEW_EVENTS:  # the largest terms are rounded alike under all priors
+        largest = s1 * (math.log(s1 / n) - 1.0) - s2
+        return log_p + (log_counts(s1, n, p0, p1, stirling_rest(p0)) + largest)
+    return add_gamma_marginal(log_p, s1, n, s2, p0, p1, first)
+
+
+def _add_slopes(out, n, s1, s2, p0, p1, p2, p3, first, second, constants, leaf_scale, second_log):
+    by_shape = gamma_slope(s1, n, p0, p1, first, second_log, 1.0 / constants[0])
+    out[0] -= by_shape / (leaf_scale * constants[3] * leaf_scale)
+
+
+def _expected(p0, p1, p2, p3, cell):
+    return -p0 / p1, 0.0, 0.0, math.log(p1) - digamma(p0)
+
+
+def _draw_rate(rng, p0, p1, p2, p3, offset):
+    """Numba's Poisson variates need reference counts."""
+    return rng.standard_gamma(p0) / p1
+
+
+def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
+    return rng.poisson(rng.gamma(prior[0]) / prior[1], n).astype(np.float64) - offset
+
+
+CONJUGATE = Conjugate(
+    reading=FACTORIAL,
+    prior_form=GAMMA_PRIOR,
+    prior=_prior,
+    posterior=_conjugate_posterior,
+    add=_add,
+    predictive=_predictive,
+    log_predictive=_log_predictive,
+    log_density=_log_density_of,
+    add_log_marginal=_add_log_marginal,
+    add_slopes=_add_slopes,
+    expected=_expected,
+    draw=_draw_rate,
+    finish=lambda rng, rates: rng.poisson(rates),
+    simulate=_simulate,
+)
 POISSON = UnivariateFamily(
     name="poisson",
     n_parameters=1,
     is_density=False,
-    log_density=Poisson.leaf_log_density,
-    check=Poisson.parameter_problem,
+    log_density=_log_mass,
+    check=RATE_RULE,
     mean=lambda p: p[..., 0],
     variance=lambda p: p[..., 0],
     mode=lambda p: np.floor(p[..., 0]),
     draw=lambda p, rng: draw_counts(p[..., 0], rng),
     log_interval=_log_interval,
     lowest=0.0,
-    kernels=Kernels(LINEAR, FACTORIAL, linear, _coefficients, _add_gradient, _draw_one, all_positive),
+    kernels=Kernels(
+        LINEAR, FACTORIAL, linear, _poisson_coefficients, _add_poisson_gradient, _poisson_draw, all_positive
+    ),
+)
+NEGATIVE_BINOMIAL = UnivariateFamily(
+    name="negative_binomial",
+    n_parameters=2,
+    is_density=False,
+    log_density=_mixed_log_mass,
+    check=are_positive("alpha", "beta"),
+    mean=lambda p: p[..., 0] / p[..., 1],
+    variance=_mixed_variance,
+    mode=_mixed_mode,
+    draw=lambda p, rng: draw_counts(rng.gamma(p[..., 0], 1.0 / p[..., 1]), rng),
+    log_interval=_mixed_log_interval,
+    lowest=0.0,
+    cdf=_mixed_cdf,
+    bulk=_bulk,
+    raw_moments=_raw_moments,
+    moments_within=moments_within,
+    draw_within=lambda p, low, high, u: count_within(_mixed_log_interval, p, low, high, u),
+    kernels=Kernels(
+        RISING, FACTORIAL, _mixed_form, _mixed_coefficients, _add_mixed_gradient, _mixed_draw, all_positive
+    ),
+)
+PREDICTIVE = Predictive(
+    entry=Poisson,
+    leaves=NEGATIVE_BINOMIAL,
+    leaf_rows=lambda posteriors: posteriors[:, :2],
+    draw_parameters=draw_rates,
+    conjugate=CONJUGATE,
 )

@@ -1,61 +1,49 @@
 """Gaussian leaves of columns of whole numbers, each of which stands for its unit cell."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pymc_spn.leaves import student_t
-from pymc_spn.leaves.family_pieces import Predictive
-from pymc_spn.leaves.gaussian import Gaussian
-from pymc_spn.leaves.leaf_statistics import NormalGamma
+from pymc_spn.leaves import gaussian
+from pymc_spn.leaves.gaussian import draw_student_within, student_cdf, student_log_interval
+from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.rounded_moments import rounded_about, rounded_moments
 
 
-class RoundedGaussian(Gaussian):
-    """The predictive of a Gaussian leaf, a Student t, rounded to whole numbers; moments in `rounded_moments`."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundedStudent(UnivariateFamily):
+    """Student t's rounded to whole numbers; of counts all that is below 1/2 counts as 0.
 
-    @staticmethod
-    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
-        """Log mass of the cell of a whole number x, ``log P(x - 1/2 <= X <= x + 1/2)``."""
-        x = np.asarray(x, dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            return np.where(np.floor(x) == x, Gaussian.predictive_log_interval(params, x - 0.5, x + 0.5), -np.inf)
+    Canale and Dunson (2011), section 2.
+    """
 
-    @staticmethod
-    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
-        """P(X <= x)."""
-        return Gaussian.predictive_cdf(params, np.floor(np.asarray(x, dtype=np.float64)) + 0.5)
-
-    @staticmethod
-    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
-        """log P(low <= X <= high), of the cells whose whole numbers are in the interval."""
-        return Gaussian.predictive_log_interval(params, *cells_within(low, high))
+    def moments(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance, with the centre for a mean that does not exist."""
+        mean, variance = rounded_moments(parameters, -np.inf, np.inf, self.lowest == 0.0)
+        return np.where(parameters[:, 2] > 1.0, mean, np.maximum(parameters[:, 0], self.lowest)), variance
 
 
-class RoundedCount(RoundedGaussian):
-    """The same on counts: all that is below 1/2 counts as 0 (Canale and Dunson 2011, section 2)."""
+def _log_mass(is_count: bool, p: np.ndarray, x: Any) -> np.ndarray:
+    """Log mass of the cell of a whole number x, ``log P(x - 1/2 <= X <= x + 1/2)``."""
+    x = np.asarray(x, dtype=np.float64)
+    low = np.where(x == 0.0, -np.inf, x - 0.5) if is_count else x - 0.5
+    with np.errstate(invalid="ignore"):
+        inside = (np.floor(x) == x) & ((x >= 0.0) | (not is_count))
+        return np.where(inside, student_log_interval(p, low, x + 0.5), -np.inf)
 
-    @staticmethod
-    def predictive_log_density(params: NormalGamma, x: Any) -> np.ndarray:
-        """Log mass of a count x."""
-        x = np.asarray(x, dtype=np.float64)
-        with np.errstate(invalid="ignore"):
-            inside = Gaussian.predictive_log_interval(params, np.where(x == 0.0, -np.inf, x - 0.5), x + 0.5)
-            return np.where((np.floor(x) == x) & (x >= 0.0), inside, -np.inf)
 
-    @staticmethod
-    def predictive_cdf(params: NormalGamma, x: Any) -> np.ndarray:
-        """P(X <= x)."""
-        x = np.asarray(x, dtype=np.float64)
-        return np.where(x < 0.0, 0.0, RoundedGaussian.predictive_cdf(params, x))
+def _cdf(is_count: bool, p: np.ndarray, x: Any) -> np.ndarray:
+    x = np.asarray(x, dtype=np.float64)
+    return np.where((x < 0.0) & is_count, 0.0, student_cdf(p, np.floor(x) + 0.5))
 
-    @staticmethod
-    def predictive_log_interval(params: NormalGamma, low: Any, high: Any) -> np.ndarray:
-        """log P(low <= X <= high)."""
-        high = np.asarray(high, dtype=np.float64)
-        first, last = count_cells_within(low, high)
-        with np.errstate(divide="ignore"):
-            return np.where(high < 0.0, -np.inf, Gaussian.predictive_log_interval(params, first, last))
+
+def _log_interval(is_count: bool, p: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """log P(low <= X <= high), of the cells whose whole numbers are in the interval."""
+    ends = count_cells_within(low, high) if is_count else cells_within(low, high)
+    with np.errstate(divide="ignore"):
+        return np.where((np.asarray(high) < 0.0) & is_count, -np.inf, student_log_interval(p, *ends))
 
 
 def count_cells_within(low: Any, high: Any) -> tuple[Any, Any]:
@@ -69,43 +57,36 @@ def cells_within(low: Any, high: Any) -> tuple[Any, Any]:
     return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5
 
 
-def _draw_within_cells(params: NormalGamma, low: float, high: float, u: np.ndarray, least: float) -> np.ndarray:
+def _draw_within(is_count: bool, p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
     """What lies on the outer edge of an outermost cell may round to the number beyond."""
-    return np.clip(np.round(student_t.draw_within(params, low, high, u)), max(low + 0.5, least), high - 0.5)
+    first, last = map(float, count_cells_within(low, high) if is_count else cells_within(low, high))
+    least = max(first + 0.5, 0.0 if is_count else -np.inf)
+    return np.clip(np.round(draw_student_within(p, first, last, u)), least, last - 0.5)
 
 
-def _draw_number(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    first, last = cells_within(low, high)
-    return _draw_within_cells(params, float(first), float(last), u, -np.inf)
+def _family(name: str, is_count: bool) -> RoundedStudent:
+    def raw_moments(p: np.ndarray, centre: float, order: int) -> np.ndarray:
+        return rounded_about(p, -np.inf, np.inf, np.full(len(p), centre), order, is_count)
 
-
-def _draw_count(params: NormalGamma, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    first, last = count_cells_within(low, high)
-    return _draw_within_cells(params, float(first), float(last), u, 0.0)
-
-
-def _predictive(prior: Any, leaves: str, is_count: bool, draw_within: Any) -> Predictive:
-    def whole_moments(params: NormalGamma) -> tuple[np.ndarray, np.ndarray]:
-        mean, variance = rounded_moments(params, -np.inf, np.inf, is_count)
-        centre = np.maximum(params.mu, 0.0) if is_count else params.mu
-        return np.where(params.a > 0.5, mean, centre), variance
-
-    def moments(params: NormalGamma, centre: float, order: int) -> np.ndarray:
-        return rounded_about(params, -np.inf, np.inf, np.full(params.mu.size, centre), order, is_count)
-
-    return student_t.PREDICTIVE._replace(
-        prior=prior,
-        leaves=leaves,
-        conjugate=None,
-        moments=moments,
-        whole_moments=whole_moments,
-        moments_within=lambda params, low, high: rounded_moments(params, low, high, is_count),
-        about_within=lambda params, low, high, at, order: rounded_about(params, low, high, at, order, is_count),
-        draw_within=draw_within,
-        has_masses=True,
+    return RoundedStudent(
+        name=name,
+        is_density=False,
+        log_density=partial(_log_mass, is_count),
+        check=gaussian.STUDENT_RULE,
+        mean=lambda p: rounded_moments(p, -np.inf, np.inf, is_count)[0],
+        variance=lambda p: rounded_moments(p, -np.inf, np.inf, is_count)[1],
+        mode=lambda p: np.round(p[..., 0]),
+        draw=lambda p, rng: np.maximum(np.round(gaussian.STUDENT_T.draw(p, rng)), 0.0 if is_count else -np.inf),
+        log_interval=partial(_log_interval, is_count),
         lowest=0.0 if is_count else -np.inf,
+        cdf=partial(_cdf, is_count),
+        bulk=gaussian.STUDENT_T.bulk,
+        raw_moments=raw_moments,
+        moments_within=lambda p, low, high: rounded_moments(p, low, high, is_count),
+        about_within=lambda p, low, high, at, order: rounded_about(p, low, high, at, order, is_count),
+        draw_within=partial(_draw_within, is_count),
     )
 
 
-ROUNDED_PREDICTIVE = _predictive(RoundedGaussian, "rounded_gaussian", False, _draw_number)
-COUNT_PREDICTIVE = _predictive(RoundedCount, "rounded_count", True, _draw_count)
+ROUNDED_PREDICTIVE = gaussian.PREDICTIVE._replace(leaves=_family("rounded_gaussian", False), conjugate=None)
+COUNT_PREDICTIVE = gaussian.PREDICTIVE._replace(leaves=_family("rounded_count", True), conjugate=None)

@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.leaves.gaussian import Gaussian, student_log_interval
+from pymc_spn.leaves.gaussian import (
+    log_interval_of_width,
+    student_log_density,
+    student_log_interval,
+    student_raw_moments,
+)
 from pymc_spn.leaves.interval_moments import about
-from pymc_spn.leaves.leaf_statistics import NormalGamma
-from pymc_spn.leaves.student_t import raw_moments as student_whole
 
 POINTS = 10  # of a panel; so many whole numbers or fewer are summed one by one
 TABLED = 64  # panels of up to so many whole numbers have their nodes in a table, longer ones by a polynomial
@@ -59,18 +62,16 @@ class Rays(NamedTuple):
         return Rays(*(v[which] for v in self))
 
 
-def rounded_moments(params: NormalGamma, low: float, high: float, is_count: bool) -> tuple[np.ndarray, np.ndarray]:
+def rounded_moments(p: np.ndarray, low: float, high: float, is_count: bool) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (n,) of the whole numbers between low and high; as `rounded_about`."""
-    origin, own = _own_moments(params, low, high, 2, is_count)
+    origin, own = _own_moments(p, low, high, 2, is_count)
     mean = own[:, 1]
     with np.errstate(invalid="ignore"):
         variance = np.where(np.isfinite(own[:, 2]), own[:, 2] - np.square(mean), np.inf)
         return np.where(own[:, 0] > 0.0, origin + mean, 0.0), variance
 
 
-def rounded_about(
-    params: NormalGamma, low: float, high: float, centre: np.ndarray, order: int, is_count: bool
-) -> np.ndarray:
+def rounded_about(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int, is_count: bool) -> np.ndarray:
     """E[(K - centre)^k | low <= K <= high] (n, order + 1) of rounded leaves, ``centre`` (n,).
 
     Parameters
@@ -84,7 +85,7 @@ def rounded_about(
         0 of leaves that have nothing there. Where a moment does not exist, infinite with the sign of the end; NaN of
         odd order between two infinite ends.
     """
-    origin, own = _own_moments(params, low, high, order, is_count)
+    origin, own = _own_moments(p, low, high, order, is_count)
     with np.errstate(invalid="ignore"):
         out = about(own, origin - centre)
     infinite = ~np.isfinite(own)
@@ -92,20 +93,16 @@ def rounded_about(
     return np.where(own[:, :1] > 0.0, out, 0.0)
 
 
-def _own_moments(
-    params: NormalGamma, low: float, high: float, order: int, is_count: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _own_moments(p: np.ndarray, low: float, high: float, order: int, is_count: bool) -> tuple[np.ndarray, np.ndarray]:
     """A whole number (n,) of each leaf, the interval's nearest to the centre, and moments (n, order + 1) about it."""
-    n = params.mu.size
-    params = NormalGamma(*(np.broadcast_to(v, (n,)) for v in params))
-    origin, own = np.array(params.mu), np.zeros((n, order + 1))
+    origin, own = np.array(p[:, 0]), np.zeros((len(p), order + 1))
     whole = math.isinf(low) and math.isinf(high) and not is_count
-    wide = whole & (Gaussian.predictive_scale(params) >= WIDE) & (params.a >= 1.0)
-    own[wide] = _with_uniform(student_whole(NormalGamma(*(v[wide] for v in params)), params.mu[wide], order))
+    wide = whole & (p[:, 1] >= WIDE) & (p[:, 2] >= 2.0)
+    own[wide] = _with_uniform(student_raw_moments(p[wide], p[wide, 0], order))
     rest = np.flatnonzero(~wide)
     for i in range(0, rest.size, AT_A_TIME):
         part = rest[i : i + AT_A_TIME]
-        origin[part], own[part] = _of_block(NormalGamma(*(v[part] for v in params)), low, high, order, is_count)
+        origin[part], own[part] = _of_block(p[part], low, high, order, is_count)
     return origin, own
 
 
@@ -122,22 +119,20 @@ def _with_uniform(own: np.ndarray) -> np.ndarray:
     return out
 
 
-def _of_block(
-    params: NormalGamma, low: float, high: float, order: int, is_count: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _of_block(p: np.ndarray, low: float, high: float, order: int, is_count: bool) -> tuple[np.ndarray, np.ndarray]:
     with_zero = is_count and low <= 0.0 <= high
     first, last = (float(max(np.ceil(low), 1.0)) if is_count else float(np.ceil(low))), float(np.floor(high))
-    dof, scale = 2.0 * params.a, Gaussian.predictive_scale(params)
+    location, scale, dof = p.T
     if last < first:
         own = np.zeros((dof.size, order + 1))
         own[:, 0] = float(with_zero)
         return np.zeros(dof.size), own
-    origin = np.clip(np.round(params.mu), first, last)
-    beyond = origin - params.mu
+    origin = np.clip(np.round(location), first, last)
+    beyond = origin - location
     log_first = _log_cell(dof, scale, beyond)
     bounded = math.isfinite(first) and math.isfinite(last)
     highest = np.full(dof.size, float(order)) if bounded else np.clip(np.ceil(dof) - 1.0, 0.0, order)
-    log_density = Gaussian.predictive_log_density(params, origin)
+    log_density = student_log_density(p, origin)
     sides = [(beyond, last - origin), (-beyond, origin - first)]
     rays = [Rays(start, dof, scale, log_first, log_density, size, highest) for start, size in sides]
     total = _sums(Rays(*map(np.concatenate, zip(*rays, strict=True))), order).reshape(2, dof.size, order + 1)
@@ -148,7 +143,7 @@ def _of_block(
     own = np.where(possible[:, None], own, 0.0)
     if with_zero:
         with np.errstate(divide="ignore"):
-            log_zero = Gaussian.predictive_log_interval(params, -np.inf, 0.5)
+            log_zero = student_log_interval(p, -np.inf, 0.5)
         top = np.maximum(log_zero, log_first)
         top = np.where(np.isneginf(top), 0.0, top)
         own *= np.exp(log_first - top)[:, None]
@@ -167,8 +162,8 @@ def _of_block(
 
 def _log_cell(dof: np.ndarray, scale: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Log mass of unit cells round points at distance z from the centres."""
-    leaf = NormalGamma(0.0, np.inf, 0.5 * dof, np.square(scale) * 0.5 * dof)
-    return student_log_interval(leaf, z - 0.5, z + 0.5, 1.0)
+    leaf = np.stack(np.broadcast_arrays(0.0, scale, dof), axis=-1)
+    return log_interval_of_width(leaf, z - 0.5, z + 0.5, 1.0)
 
 
 def _sums(rays: Rays, order: int) -> np.ndarray:

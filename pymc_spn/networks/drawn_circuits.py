@@ -7,8 +7,10 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.leaves.explicit_leaves import EXPLICIT
-from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
+from pymc_spn.leaves.families import PREDICTIVES
+from pymc_spn.leaves.family_codes import CODE
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
+from pymc_spn.leaves.levels import draw_second_levels
 from pymc_spn.leaves.multivariate_gaussian import draw_leaves
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.column_leaves import leaves_at
@@ -223,7 +225,7 @@ class _Drawing:
         rows = [self.leaves[d].parameters[i] for d, i in zip(place, slot, strict=True)]
         if name == "categorical" or not rows:
             return rows
-        return PREDICTIVES[int(self.leaves[place[0]].family[slot[0]])].posterior(np.array(rows))
+        return np.array(rows)
 
     def finish(self, rng: np.random.Generator) -> DrawnCircuit:
         """Draw all weights and parameters."""
@@ -255,7 +257,8 @@ class _Drawing:
             return np.zeros((0, d + d * d))
         if isinstance(rows, list):
             return np.zeros((0, EXPLICIT[name].n_parameters))
-        return FAMILIES[name].draw_parameters(rows, rng)
+        draw = draw_second_levels if name == "bernoulli" else PREDICTIVES[CODE[name]].draw_parameters
+        return draw(rows, rng)
 
     def unoccupied_mass(self, log_weights: np.ndarray) -> float:
         """One minus the mass of the induced trees without a fresh child."""

@@ -10,7 +10,8 @@ from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_spn.leaves.families import Gaussian, Poisson
+from pymc_spn.leaves.gaussian import Gaussian
+from pymc_spn.leaves.poisson import Poisson
 from pymc_spn.networks.ops import flat_log_density
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted

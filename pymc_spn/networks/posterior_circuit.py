@@ -216,8 +216,8 @@ class _Building:
     def leaf_node(self, column: int, leaves: Leaves, i: int) -> int:
         """Predictive of the leaf in slot i of a place."""
         predictive = PREDICTIVES[int(leaves.family[i])]
-        row = predictive.leaf_rows(predictive.posterior(leaves.parameters[i : i + 1]))[0]
-        return self.add(LEAF, leaf=([self.position[column]], predictive.leaves, row))
+        row = predictive.leaf_rows(leaves.parameters[i : i + 1])[0]
+        return self.add(LEAF, leaf=([self.position[column]], predictive.leaves.name, row))
 
     def finish(self, root: int, draws: np.ndarray) -> PosteriorCircuit:
         """Number the nodes so that children come after all their parents."""

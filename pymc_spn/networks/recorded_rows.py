@@ -8,7 +8,6 @@ import numpy as np
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import LeavesInRows, finite_part
 from pymc_spn.laws.student_mixtures import StudentLaws, students_of
-from pymc_spn.leaves.families import Categorical, DirichletLevels
 from pymc_spn.leaves.leaf_predictives import Leaves
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class PredictiveLeaves(NamedTuple):
 
     def levels(self) -> np.ndarray:
         """Probabilities (n, K) of the column's levels."""
-        p = Categorical.predictive_probabilities(DirichletLevels(self.leaves.parameters))
+        p = self.leaves.parameters / self.leaves.parameters.sum(axis=1, keepdims=True)
         if isinstance(self.event, frozenset):
             p = p * np.isin(np.arange(p.shape[1]), list(self.event))
             p = p / p.sum(axis=1, keepdims=True)

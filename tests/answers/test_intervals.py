@@ -9,7 +9,7 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs.chain import Chain
-from pymc_spn.leaves.families import Categorical, Gaussian, Poisson
+from pymc_spn.leaves import Categorical, Gaussian, Poisson
 from pymc_spn.networks.records import recorded_states
 from pymc_spn.networks.records.record import Record
 from pymc_spn.networks.records.recorded_states import RecordedStates

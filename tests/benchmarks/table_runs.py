@@ -16,7 +16,7 @@ from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.region_trees import complete_tree, skewed_tree
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.leaves.families import Gaussian, LogNormal
+from pymc_spn.leaves import Gaussian, LogNormal
 from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.learners import STARTS, fit_variational
 from pymc_spn.networks.records.chunks import digits_dtype

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pymc_spn.circuits.evaluation import completion
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, SUM, Circuit
 from pymc_spn.circuits.structures.region_trees import complete_tree, skewed_tree
-from pymc_spn.leaves.families import Bernoulli, Gaussian
+from pymc_spn.leaves import Bernoulli, Gaussian
 from pymc_spn.tables import Column
 from tests.shared_circuits import ARRAYS, changed, circuit_of
 

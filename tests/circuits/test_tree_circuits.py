@@ -15,6 +15,8 @@ from scipy.special import gammaln, logsumexp
 import pymc_spn as ps
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT
 from pymc_spn.circuits.structures.tree_circuits import tree_of_circuit
+from tests.networks.coded_tables import reference_entry
+from tests.reference import log_marginal
 from tests.shared_circuits import changed, circuit_of, crossed_circuit
 
 
@@ -148,8 +150,8 @@ def log_joints(circuit, values, entries, concentration):
 
 
 def leaf_marginal(entry, column):
-    prior = entry.prior(entry.constants(column.to_numpy(float)), 0.3, 1.5, 0.2)
-    return lambda values: float(entry.log_marginal(prior, entry.statistics(values)))
+    family, prior = reference_entry(entry.completed(column.to_numpy(float), 0.0), 0.0, (0.3, 1.5, 0.2))
+    return lambda values: log_marginal(family, prior, values)
 
 
 def below_leaves(circuit, node):

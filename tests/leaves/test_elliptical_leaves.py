@@ -6,10 +6,10 @@ from scipy import integrate, special, stats
 
 from pymc_spn.leaves.elliptical_leaves import groups_of
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
-from pymc_spn.leaves.leaf_statistics import NormalGamma, NormalInverseWishart
+from pymc_spn.leaves.gaussian import student_rows
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.multivariate_gaussian import MultivariateGaussianFamily, draw_leaves
 from pymc_spn.leaves.multivariate_student_t import MultivariateStudentT, predictive_leaves
-from pymc_spn.leaves.student_t import leaf_rows
 
 NAN = np.nan
 KINDS = [MultivariateGaussianFamily, MultivariateStudentT]
@@ -282,7 +282,7 @@ def test_predictive_leaves_are_ratios_of_evidences():
     wanted = [log_evidence(np.vstack([r, y]), *prior) - log_evidence(r, *prior) for r, y in zip(rows, x, strict=True)]
     np.testing.assert_allclose(family.log_density_of_rows(leaves, x), wanted, rtol=1e-11)
     single, _, _ = posteriors(rng, 6, 1)  # one column: half of v and psi are the normal-gamma leaf's
-    own = leaf_rows(NormalGamma(single.mu[:, 0], single.k, 0.5 * single.v, 0.5 * single.psi[:, 0, 0]))
+    own = student_rows(np.stack([single.mu[:, 0], single.k, 0.5 * single.v, 0.5 * single.psi[:, 0, 0]], axis=1))
     y = rng.normal(size=6)
     np.testing.assert_allclose(
         MultivariateStudentT(1).log_density_of_rows(predictive_leaves(single), y[:, None]),

@@ -5,8 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from pymc_spn.leaves import log_student_t, lomax, student_t
-from pymc_spn.leaves.families import GammaRate, NormalGamma
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
 from tests.decimals import PRECISION
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -31,12 +30,13 @@ def exact_moments(log_density, low, high, n_panels=40):
     return mean, [mass @ (t - mean) ** k for k in (2, 3, 4)]
 
 
-def compare(found, about, log_density, low, high):
-    (mean, variance), width = (float(v[0]) for v in found), high - low
+def compare(name, p, log_density, low, high):
+    family, p = EXPLICIT[name], np.array([p])
+    (mean, variance), width = (float(v[0]) for v in family.moments_within(p, low, high)), high - low
     exact, central = exact_moments(log_density, low, high)
     assert (mean - low) / width == pytest.approx(exact, abs=1e-12 + 2.0 * np.spacing(abs(low)) / width)
     assert variance / width**2 == pytest.approx(central[0], rel=1e-11)
-    moments = about(low + exact * width, 4)[0]
+    moments = family.about_within(p, low, high, np.array([low + exact * width]), 4)[0]
     rounded = float((Decimal(low + exact * width) - Decimal(low)) / (Decimal(high) - Decimal(low)))  # the centre
     shift = exact - rounded
     shifted = [
@@ -64,15 +64,8 @@ def test_student_leaves(at, width, dof):
     mu, scale = MU, SCALE
     low = mu + scale * at - 0.25 * scale * width
     high = low + scale * width
-    params = NormalGamma(*(np.array([v]) for v in (mu, 1.0, 0.5 * dof, 0.5 * dof * scale**2 / 2.0)))
     law = student(Decimal(mu), Decimal(scale), Decimal(dof))
-    compare(
-        student_t.moments_within(params, low, high),
-        lambda *a: student_t.about_within(params, low, high, np.array([a[0]]), a[1]),
-        law,
-        low,
-        high,
-    )
+    compare("student_t", (mu, scale, dof), law, low, high)
 
 
 @pytest.mark.parametrize("low", [0.0, 50.0, 1e6])
@@ -80,18 +73,11 @@ def test_student_leaves(at, width, dof):
 def test_lomax_leaves(low, width, alpha):
     beta = 2.0 * alpha
     high = low + width * max(low, 1.0)
-    params = GammaRate(np.array([alpha]), np.array([beta]))
 
     def law(x):
         return -Decimal(alpha + 1.0) * (1 + x / Decimal(beta)).ln()
 
-    compare(
-        lomax.moments_within(params, low, high),
-        lambda *a: lomax.about_within(params, low, high, np.array([a[0]]), a[1]),
-        law,
-        low,
-        high,
-    )
+    compare("lomax", (alpha, beta), law, low, high)
 
 
 @pytest.mark.parametrize(
@@ -108,16 +94,9 @@ def test_log_student_leaves(at, width, dof, scale):
     mu = 2.0
     low = np.exp(mu) * at * (1.0 - 0.3 * width)
     high = low * (1.0 + width)
-    params = NormalGamma(*(np.array([v]) for v in (mu, 1.0, 0.5 * dof, 0.5 * dof * scale**2 / 2.0)))
     of_log = student(Decimal(mu), Decimal(scale), Decimal(dof))
 
     def law(x):
         return of_log(x.ln()) - x.ln()
 
-    compare(
-        log_student_t.moments_within(params, low, high),
-        lambda *a: log_student_t.about_within(params, low, high, np.array([a[0]]), a[1]),
-        law,
-        low,
-        high,
-    )
+    compare("log_student_t", (mu, scale, dof), law, low, high)

@@ -15,16 +15,7 @@ from pymc_spn.gibbs.palette import (
     log_jacobian,
 )
 from pymc_spn.gibbs.sampler import Sampler
-from pymc_spn.leaves.families import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Exponential,
-    Gaussian,
-    Geometric,
-    LogNormal,
-    Poisson,
-)
+from pymc_spn.leaves import Bernoulli, Binomial, Categorical, Exponential, Gaussian, Geometric, LogNormal, Poisson
 from pymc_spn.tables import Column
 from tests.reference import Problem
 
@@ -71,19 +62,28 @@ class CodedTable:
         palettes = []
         for d, entries in enumerate(self.palette):
             own = [values[d] for values in leaf_hyperparameters]
-            palettes.append([reference_entry(e, self.resolution[d], COLUMNS[d], own) for e in entries])
+            palettes.append([reference_entry(e, self.resolution[d], own) for e in entries])
         tree = self.structure
         widths = {int(tree.depth[r]): int(w) or "infinite" for r, w in enumerate(tree.n_children)}
         children = tuple(widths[depth] for depth in range(len(widths)))
         return Problem(region_tuple(tree, 0), children, inner, leaf, palettes, self.values)
 
 
-def reference_entry(entry, resolution, column, hyperparameters):
-    constants = entry.constants(None, resolution, len(column.levels or ()))  # completed: looks at no data
-    prior = entry.prior(constants, *hyperparameters)
-    located = entry.family in ("gaussian", "log_normal")
-    names = ("mu0", "rho0", "a0", "b0") if located else ("alpha", "beta", "trials")
-    return entry.family, dict(zip(names, prior, strict=False))
+def reference_entry(entry, resolution, hyperparameters):
+    """Family of a completed entry, and its prior in the units of the data: Yokoi and Sato (2024), Table 8."""
+    scale, shape, ratio = hyperparameters
+    s, family = scale * entry.relative_scale, entry.family
+    if family in ("gaussian", "log_normal"):
+        of_logs = family == "log_normal"
+        mean, variance = (entry.log_mean, entry.log_variance) if of_logs else (entry.mean, entry.variance)
+        floor = (resolution / np.exp(mean) if of_logs else resolution) ** 2 / 12.0  # the variance of rounding
+        return family, {"mu0": mean, "rho0": ratio, "a0": shape, "b0": shape * max(s * variance, floor)}
+    if family in ("bernoulli", "categorical"):
+        return family, {"alpha": len(entry.probabilities) / s * np.array(entry.probabilities)}
+    if family == "binomial":
+        share, n = entry.mean / entry.n_trials, float(entry.n_trials)
+        return family, {"alpha": share / s, "beta": (1.0 - share) / s, "trials": n}
+    return family, {"alpha": 1.0 / s, "beta": 1.0 / (s * entry.mean) if family == "poisson" else entry.mean / s}
 
 
 def region_tuple(tree, r):

@@ -15,7 +15,7 @@ from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs import hyperparameters as kernels
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
-from pymc_spn.leaves.families import Binomial, Categorical, Exponential, Gaussian, Geometric, Poisson
+from pymc_spn.leaves import Binomial, Categorical, Exponential, Gaussian, Geometric, Poisson
 from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column

@@ -11,7 +11,7 @@ import numpy as np
 from pymc_spn.circuits.structures.region_trees import complete_tree
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.hyperparameters import GAMMA, LOG_NORMAL_ABOVE_ONE
-from pymc_spn.leaves.families import Gaussian
+from pymc_spn.leaves import Gaussian
 from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Column

@@ -16,12 +16,15 @@ from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
 from pymc_spn.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.gibbs.statistics import HEAD, entry_priors, log_column
-from pymc_spn.leaves.families import FAMILIES, Binomial, Geometric, Poisson
-from pymc_spn.leaves.student_t import gaussian_posterior
+from pymc_spn.leaves import Binomial, Geometric, Poisson
+from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
+from pymc_spn.leaves.family_codes import CATEGORICAL, CODE
+from pymc_spn.leaves.gaussian import gaussian_posterior
 from pymc_spn.tables import Column
 from tests import decimals
 from tests.called_kernels import called
-from tests.networks.coded_tables import COLUMNS, coded_table, hyperparameters
+from tests.networks.coded_tables import COLUMNS, coded_table, hyperparameters, reference_entry
+from tests.reference import log_marginal
 
 attach, detach, mark_missing, n_prior_slots = map(called, (attach, detach, mark_missing, n_prior_slots))
 evaluate_leaves, log_predictive, log_predictive_without = map(
@@ -53,20 +56,34 @@ def leaves(sampler):
                 yield d, net.leaves.entry[i] - net.palette.entry_ptr[d], i, np.flatnonzero(sampler.slots[:, r] == slot)
 
 
-def family_and_prior(table, hyper, d, e):
-    """NumPy family of a palette entry, its prior in the units of the data, and log of the coding's density."""
-    entry = table.palette[d][e]
-    constants = entry.constants(None, table.resolution[d], len(COLUMNS[d].levels or ()))
-    prior = entry.prior(constants, *(values[d] for values in hyper[1:]))
-    return entry, prior, np.log(table.compiled.scale[d])
+def entry_and_density(table, hyper, d, e):
+    """Family of a palette entry and its prior in the units of the data; log of the coding's density."""
+    entry = reference_entry(table.palette[d][e], table.resolution[d], [values[d] for values in hyper[1:]])
+    return *entry, np.log(table.compiled.scale[d])
 
 
 def numpy_log_predictive(table, hyper, d, e, rows, x):
     """Log predictive in coded units of a leaf that holds the column's values in these rows."""
-    family, prior, log_scale = family_and_prior(table, hyper, d, e)
-    statistics = family.statistics(table.values[rows, d], len(COLUMNS[d].levels or ()))
-    found = family.predictive_log_density(family.posterior(prior, statistics), x) + log_scale
-    return np.maximum(found, EMPTY_LEAF)  # the kernels stay finite
+    family, prior, log_scale = entry_and_density(table, hyper, d, e)
+    part = PREDICTIVES[CATEGORICAL if "alpha" in prior and np.ndim(prior["alpha"]) else CODE[family]]
+    row = part.leaf_rows(posterior(family, prior, table.values[rows, d])[None])[0]
+    return np.maximum(part.leaves.log_density(row, x) + log_scale, EMPTY_LEAF)  # the kernels stay finite
+
+
+def posterior(family, prior, x):
+    """Parameters of the posterior of a leaf that holds the values x (n,)."""
+    n, total = x.size, x.sum()
+    if family in ("gaussian", "log_normal"):
+        (mu, rho, a, b), u = prior.values(), np.log(x) if family == "log_normal" else x
+        mean = u.mean() if n else mu
+        b = b + 0.5 * np.sum((u - mean) ** 2) + 0.5 * rho * n / (rho + n) * (mean - mu) ** 2
+        return np.array([mu + n * (mean - mu) / (rho + n), rho + n, a + 0.5 * n, b])
+    if family in ("bernoulli", "categorical"):
+        return prior["alpha"] + np.bincount(x.astype(int), minlength=prior["alpha"].size)
+    alpha, beta = prior["alpha"], prior["beta"]
+    if family == "binomial":
+        return np.array([alpha + total, beta + n * prior["trials"] - total, prior["trials"], 0.0])
+    return np.array([alpha + total, beta + n] if family == "poisson" else [alpha + n, beta + total])
 
 
 def probes(table, d):
@@ -288,9 +305,8 @@ def test_marginals_equal_the_families(grown):
     table, hyper, sampler = grown
     expected = np.zeros(table.coded.shape[1])
     for d, e, _, rows in leaves(sampler):
-        family, prior, log_scale = family_and_prior(table, hyper, d, e)
-        statistics = family.statistics(table.values[rows, d], len(COLUMNS[d].levels or ()))
-        expected[d] += family.log_marginal(prior, statistics) + len(rows) * log_scale
+        family, prior, log_scale = entry_and_density(table, hyper, d, e)
+        expected[d] += log_marginal(family, prior, table.values[rows, d]) + len(rows) * log_scale
     np.testing.assert_allclose(column_marginals(sampler, table, hyper), expected, rtol=1e-12)
 
 

@@ -11,7 +11,7 @@ from pymc_spn.gibbs.occupancy import n_prior_slots
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.statistics import HEAD, log_joint, slopes_of_log_joint
 from pymc_spn.leaves.family_codes import BINOMIAL, CATEGORICAL, GAUSSIAN, LOG_NORMAL, POISSON
-from pymc_spn.leaves.student_t import gaussian_posterior
+from pymc_spn.leaves.gaussian import gaussian_posterior
 from tests.called_kernels import called
 from tests.networks.coded_tables import coded_table, hyperparameters
 from tests.networks.tiny import tiny_sampler

@@ -105,7 +105,7 @@ def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, taken: bool, rng: 
         alpha = prior[0] * palette.level_factor[palette.entry_source[own.entry[leaves[0]]], :k]
         told = (n * prior[1] / (n + prior[1])).sum()
         centre = np.exp(log_dirichlet(rng, alpha / prior[1] * told)) if taken and told > 0.0 else alpha / prior[1]
-        p = part.prior.draw_parameters(part.posterior(own.level_count[at] + prior[1] * centre), rng)
+        p = part.draw_parameters(own.level_count[at] + prior[1] * centre, rng)
         own.level_count[at] = np.maximum(p, LEAST) * (KNOWN + prior[1]) - alpha
         return
     family, learned = np.full(leaves.size, code), np.empty((leaves.size, 4))
@@ -117,7 +117,7 @@ def _draw_leaves(net: Any, leaves: np.ndarray, n: np.ndarray, taken: bool, rng: 
     learn(n, prior)
     if taken:
         learn(n, _drawn_centre(code, n, learned, prior, rng))
-    drawn = part.prior.draw_parameters(part.posterior(learned), rng)
+    drawn = part.draw_parameters(learned, rng)
     own.s1[leaves], own.s2[leaves] = _sums_of(code, drawn, prior)
     learn(np.full(leaves.size, float(KNOWN)), prior)
     found = np.empty((leaves.size, 5))
