@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given
-from pymc_spn.answers.sums import MOST_STATES, simulated, states_of, with_columns
+from pymc_spn.answers.sums import MOST_STATES, simulated, states_of
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import check_prob, checked_count
 from pymc_spn.numerics.draw_averages import log_average, relative_weights, shortest_interval
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SIMULATED_PAIRS = 1_000
-BLOCK_VALUES = 10_000_000  # per-circuit log densities of single columns held at a time (80 MB)
+BLOCK_VALUES = 4_000_000  # log densities under circuits held at a time (32 MB)
 CLOSE = 1e-3  # log ratio below which r log r - r + 1 is the first terms of its series
 
 
@@ -183,39 +183,35 @@ def simulated_informations(law: Law, pairs: Sequence[tuple[int, int]], n: int, r
     random_seed : int, Generator or None
     """
     rng = np.random.default_rng(random_seed)
-    both, first, second = (simulated(law, n, rng) for _ in range(3))
     columns = sorted({d for pair in pairs for d in pair})
     log_weights = law.log_weights - log_average(law.log_weights, np.zeros(law.n_circuits))
+    of_columns, used = law.of(columns), np.flatnonzero(log_weights > -np.inf)
+    both, one, two = (simulated(of_columns, n, rng) for _ in range(3))
+    a, b = np.searchsorted(columns, np.array(pairs).reshape(-1, 2)).T
+    number = a * len(columns) - a * (a + 1) // 2 + b - a - 1  # among all pairs of these columns
+    log_weights = log_weights[used]
     weight = np.exp(log_weights)
     # halves; sums of terms and of their squares, under each circuit and of the mean over these
-    sums, means = np.zeros((2, 2, law.n_circuits, len(pairs))), np.zeros((2, 2, len(pairs)))
-    step = max(1, BLOCK_VALUES // (3 * law.n_circuits * len(columns)))
-    for start in range(0, n, step):
-        parts = [rows[start : start + step] for rows in (both, first, second)]
-        size, stacked = len(parts[0]), np.concatenate(parts)
-        singles = {d: law.log_density(with_columns(stacked, [d])) for d in columns}
-        of_mixture = {d: log_average(log_weights, logs) for d, logs in singles.items()}
-        mixed = np.concatenate([parts[0], np.full(parts[0].shape, np.nan)])
-        for k, (a, b) in enumerate(pairs):
-            mixed[size:, a], mixed[size:, b] = parts[1][:, a], parts[2][:, b]
-            joint = law.log_density(with_columns(mixed, [a, b]))
-            at_a, at_b = np.arange(2 * size), np.r_[:size, 2 * size : 3 * size]
-            apart = singles[a][:, at_a] + singles[b][:, at_b]
-            proposal = np.logaddexp(
-                log_average(log_weights, joint), of_mixture[a][at_a] + of_mixture[b][at_b]
-            ) - np.log(2.0)
+    sums, means = np.zeros((2, 2, used.size, len(pairs))), np.zeros((2, 2, len(pairs)))
+    pairs_of = of_columns.log_density_of_pairs(used)
+    step = max(1, BLOCK_VALUES // (used.size * len(columns) ** 2))
+    for half, (rows, others) in enumerate(((both, both), (one, two))):
+        for start in range(0, n, step):
+            found = pairs_of(rows[start : start + step], others[start : start + step])
+            joint, apart = found.both[:, :, number], found.first[:, :, a] + found.second[:, :, b]
+            mixed_one, mixed_two = (log_average(log_weights, logs) for logs in found[:2])
+            proposal = np.logaddexp(log_average(log_weights, joint), mixed_one[:, a] + mixed_two[:, b]) - np.log(2.0)
             terms = _terms(joint, apart, proposal)
-            for half, own in enumerate((terms[:, :size], terms[:, size:])):
-                sums[half, :, :, k] += own.sum(axis=1), np.square(own).sum(axis=1)
-                means[half, :, k] += (weight @ own).sum(), np.square(weight @ own).sum()
-            mixed[size:] = np.nan
-    out = 0.5 * sums[:, 0].sum(axis=0) / n
-    out[weight == 0.0] = np.nan
-    return Informations(out, _errors(sums, n), _errors(means, n))
+            averages = np.tensordot(weight, terms, 1)
+            sums[half] += terms.sum(axis=1), np.square(terms).sum(axis=1)
+            means[half] += averages.sum(axis=0), np.square(averages).sum(axis=0)
+    out, errors = np.full((2, law.n_circuits, len(pairs)), [[[np.nan]], [[0.0]]])
+    out[used], errors[used] = 0.5 * sums[:, 0].sum(axis=0) / n, _errors(sums, n)
+    return Informations(out, errors, _errors(means, n))
 
 
 def _terms(joint: np.ndarray, apart: np.ndarray, proposal: np.ndarray) -> np.ndarray:
-    """q (r log r - r + 1) over the density of the points (S, n); 0 where rounding has moved a point to an end."""
+    """q (r log r - r + 1) over the density of the points (S, n, P); 0 where rounding has moved a point to an end."""
     with np.errstate(invalid="ignore", over="ignore"):
         ratio = joint - apart
         p, q = np.exp(joint - proposal), np.exp(apart - proposal)

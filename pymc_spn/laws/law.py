@@ -7,8 +7,9 @@ and moments are given it, circuit by circuit.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
@@ -84,6 +85,22 @@ class Integral(NamedTuple):
     value: float
     tolerance: float
     influence: np.ndarray = np.zeros(1)
+
+
+class PairLogs(NamedTuple):
+    """Log densities of C columns in M pairs of rows, under S circuits.
+
+    Parameters
+    ----------
+    first, second : (S, M, C) float64
+        Of single columns in both rows.
+    both : (S, M, C (C - 1) / 2) float64
+        Of pairs of columns.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    both: np.ndarray
 
 
 class BestTrees(NamedTuple):
@@ -261,6 +278,29 @@ class Law(ABC):
             rest[:, d] = np.nan
             without[:, seen, d] = self.log_density(rest, cells=True)
         return logs, without
+
+    def log_density_of_pairs(self, used: np.ndarray) -> Callable[[np.ndarray, np.ndarray], PairLogs]:
+        """A function that gives log densities of all pairs of columns under some circuits (S,), of two rows each.
+
+        Its rows (M, D) are within what is known, without gaps. The cell of a pair's first column is in the first row.
+        """
+
+        def ask(first: np.ndarray, second: np.ndarray) -> PairLogs:
+            n_rows, n_columns = first.shape
+            singles = np.empty((2, used.size, n_rows, n_columns))
+            both = np.empty((used.size, n_rows, n_columns * (n_columns - 1) // 2))
+            for out, rows in zip(singles, (first, second), strict=True):
+                for d in range(n_columns):
+                    own = np.full(rows.shape, np.nan)
+                    own[:, d] = rows[:, d]
+                    out[:, :, d] = self.log_density(own)[used]
+            for k, (a, b) in enumerate(combinations(range(n_columns), 2)):
+                own = np.full(first.shape, np.nan)
+                own[:, a], own[:, b] = first[:, a], second[:, b]
+                both[:, :, k] = self.log_density(own)[used]
+            return PairLogs(*singles, both)
+
+        return ask
 
     @abstractmethod
     def log_event(self, event: Events) -> np.ndarray:

@@ -29,28 +29,13 @@ NEGLIGIBLE_OF_NODES = 1e-10  # next to the tolerance of averages over nodes
 def leaves_in_rows(law: "RecordedLaw", d: int, rows: np.ndarray) -> Sequence[LeavesInRows]:
     """A column in rows (M, D) of a law: its own leaves, and those over several columns if it is in such."""
     one = LeavesOfOneInRows(law, d, rows)
-    return [one, LeavesOfSeveralInRows(one)] if one.several.circuit.size else [one]
+    if one.several is None or not one.several.circuit.size:
+        return [one]
+    return [one, LeavesOfSeveralInRows(one, one.several)]
 
 
 class LeavesOfOneInRows(RecordedLeavesInRows):
     """The leaves of the column alone; see `RecordedLeavesInRows`."""
-
-    def __init__(self, law: "RecordedLaw", d: int, rows: np.ndarray) -> None:
-        super().__init__(law, d, rows)
-        self.several = law.states.joint_leaves.column(law.kept[d])
-        self._last: tuple[slice, Any] | None = None
-
-    def all_shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Log weights (S, M) of the draws, and probabilities (M, n) and (M, m) of both sorts of leaves."""
-        last = self._last
-        if last is not None and last[0] == rows:
-            return last[1]
-        law = self._law
-        question = self._question(rows, np.empty((int(self._begin[-1]), 0)))
-        logs, of_one, of_several = law.states.blocks.shares(question, self.several)
-        found = np.where(law.possible(self._rows[rows]), logs, -np.inf) + law.chosen[:, None], of_one, of_several
-        self._last = rows, found
-        return found
 
     def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""
@@ -165,22 +150,23 @@ class LeavesOfSeveralInRows(LeavesInRows):
     ----------
     one : LeavesOfOneInRows
         Of the same column and rows.
+    several : JointColumn
     """
 
-    def __init__(self, one: LeavesOfOneInRows) -> None:
-        self._one = one
+    def __init__(self, one: LeavesOfOneInRows, several: JointColumn) -> None:
+        self._one, self._several = one, several
         law, d = one._law, one._law.kept[one._d]
         values, events = law.embedded(one._rows), spread_of(law.evidence)
         cells, ends = law.cells(values), None
         if cells is not None:
             values, ends = cells.middles, cells.ends_of_columns
-        self.leaves: SeveralLeaves = SeveralLeaves(one.several, d, values, events, ends)
+        self.leaves: SeveralLeaves = SeveralLeaves(several, d, values, events, ends)
         self._is_exact = law.known_tolerance == 0.0
 
     def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""
         logs, _, of_several = self._one.all_shares(rows)
-        return within_draws(logs, of_several, self._one.several.begin)
+        return within_draws(logs, of_several, self._several.begin)
 
     def levels(self, rows: slice, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`: columns of levels are in no such leaves."""
@@ -189,7 +175,7 @@ class LeavesOfSeveralInRows(LeavesInRows):
     def moments(self, rows: slice, variance: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""
         logs, shares = self.shares(rows)
-        begin, circuit = self._one.several.begin, self._one.several.circuit
+        begin, circuit = self._several.begin, self._several.circuit
         numbers = np.zeros((2, *shares.shape))
         leaf, row = np.nonzero(shares.T > (NEGLIGIBLE if self._is_exact else NEGLIGIBLE_OF_NODES))
 

@@ -167,7 +167,8 @@ class _Building:
             column = int(net.palette.source[d])
             if column in self.position:
                 node[leaf] = [self.leaf_node(column, places[d], i) for i in range(leaf.size)]
-        for r, found in states.blocks.joints(slice(s, s + 1)):
+        for r in states.joint_leaves.regions:
+            found = states.joint_leaves.of(r).of_networks(s, s + 1)
             node[circuit.children[r][found.slots]] = self.joint_nodes(found)
         is_part = np.isin(np.arange(node.size), circuit.part_node)
         for v in np.flatnonzero((layout.kind != LEAF) & ~is_part)[::-1].tolist():

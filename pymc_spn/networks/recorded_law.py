@@ -1,6 +1,6 @@
 """Recorded draws, or the one state of a variational fit, as a tractable law: each draw is a circuit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NoReturn
 
@@ -21,7 +21,7 @@ from pymc_spn.events.events import (
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import ColumnOfRows
 from pymc_spn.laws.grid_law import GridLaw
-from pymc_spn.laws.law import BestTrees, Completed, Law
+from pymc_spn.laws.law import BestTrees, Completed, Law, PairLogs
 from pymc_spn.laws.mixed_law import MixedLaw
 from pymc_spn.leaves.elliptical_boxes import TOLERANCE as BOX_TOLERANCE
 from pymc_spn.leaves.kernel_forms import LOGARITHM
@@ -31,6 +31,7 @@ from pymc_spn.networks.joint_rows import leaves_in_rows
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records.best_trees import best_trees
 from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
+from pymc_spn.networks.records.draw_pairs import ColumnPairs
 from pymc_spn.networks.records.imputed_rows import complete_rows
 from pymc_spn.networks.records.joint_events import TOLERANCES, column_given, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -209,6 +210,23 @@ class RecordedLaw(GridLaw):
                 rest[:, d] = np.nan
                 without[:, seen, k] = self._log_density(rest, True)
         return self._less_known(logs, possible), without
+
+    def log_density_of_pairs(self, used: np.ndarray) -> Callable[[np.ndarray, np.ndarray], PairLogs]:
+        """See `Law`."""
+        events, kept = spread_of(self.evidence), list(self.kept)
+        if known_in(self.schema.joint_columns, events):
+            return super().log_density_of_pairs(used)
+        wanted = np.isin(np.arange(len(self.schema.columns)), kept)
+        pairs = ColumnPairs(self.states.blocks, used, Asked(self.row(self.evidence)[None], events), wanted)
+        a, b = np.triu_indices(len(kept), 1)
+
+        def ask(first: np.ndarray, second: np.ndarray) -> PairLogs:
+            rows = self.embedded(first), self.embedded(second)
+            one, two = (self.schema.log_jacobians(own)[:, kept] for own in rows)
+            found = pairs.log_densities(*rows)
+            return PairLogs(found.first + one, found.second + two, found.both + one[:, a] + two[:, b])
+
+        return ask
 
     def log_event(self, event: Events) -> np.ndarray:
         """See `Law`."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pymc_spn.networks.recorded_law import RecordedLaw
 
 
+KEPT_VALUES = 8_000_000  # probabilities of leaves in rows (64 MB)
+
+
 class PredictiveLeaves(NamedTuple):
     """Leaves of a column under all draws, see `LeavesOfColumn`.
 
@@ -76,6 +79,8 @@ class RecordedLeavesInRows(LeavesInRows):
         leaves, self._begin = law.states.all_leaves(law.kept[d])
         circuit = np.repeat(np.arange(law.states.n_draws), np.diff(self._begin))
         self.leaves: PredictiveLeaves = PredictiveLeaves(leaves, circuit, self._event)
+        self.several = law.states.joint_leaves.column(law.kept[d]) if law.states.has_joints else None
+        self._kept: tuple[slice, tuple[np.ndarray, ...]] = slice(0, -1), ()
 
     @cached_property
     def _moments(self) -> np.ndarray:
@@ -90,9 +95,26 @@ class RecordedLeavesInRows(LeavesInRows):
 
     def shares(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""
-        question = self._question(rows, np.empty((int(self._begin[-1]), 0)))
-        logs, shares = self._law.states.blocks.shares(question)
-        return self._log_weights(rows, logs), shares
+        logs, shares, *_ = self.all_shares(rows)
+        return logs, shares
+
+    def all_shares(self, rows: slice) -> tuple[np.ndarray, ...]:
+        """Log weights (S, M) of the draws, and probabilities (M, n) of the leaves.
+
+        Where there are leaves over several columns also those (M, m) of the ones that hold the column. As many rows as
+        may be held are asked at once.
+        """
+        kept, found = self._kept
+        if not (kept.start <= rows.start and rows.stop <= kept.stop):
+            n_leaves = int(self._begin[-1]) + (0 if self.several is None else int(self.several.begin[-1]))
+            size = max(rows.stop - rows.start, KEPT_VALUES // max(n_leaves, 1))
+            kept = slice(rows.start, min(rows.start + size, len(self._rows)))
+            question = self._question(kept, np.empty((int(self._begin[-1]), 0)))
+            logs, *shares = self._law.states.blocks.shares(question, self.several)
+            found = self._log_weights(kept, logs), *shares
+            self._kept = kept, found
+        part = slice(rows.start - kept.start, rows.stop - kept.start)
+        return found[0][:, part], *(shares[part] for shares in found[1:])
 
     def levels(self, rows: slice, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
         """See `LeavesInRows`."""

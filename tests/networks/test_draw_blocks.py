@@ -1,11 +1,14 @@
 """Passes over the circuits of draws, against the sampler's kernel for one row."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from pymc_spn.laws.column_laws import ColumnLaw
+from pymc_spn.laws.law import Law
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.networks.records import draw_blocks
+from pymc_spn.networks.records import draw_blocks, draw_pairs
 from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
 from tests.hand_made_records import law_of, with_scratch
@@ -88,3 +91,30 @@ def test_passes_answer_as_the_kernel_of_single_rows(name, monkeypatch):
                 np.testing.assert_allclose(mean[s, :, 2], spread, rtol=1e-9, atol=1e-12)
         whole = states.log_densities(values, given)
         np.testing.assert_allclose(states.log_densities(values[7:8], given)[:, 0], whole[:, 7], rtol=1e-13)
+
+
+def pairs_of(law, seed=3):
+    """Log densities of pairs by their pass, and column by column and pair by pair; of drawn rows."""
+    rng, used = np.random.default_rng(seed), np.arange(0, law.n_circuits, 2)
+    first, second = (law.draw(19, rng) for _ in range(2))
+    return [ask(used)(first, second) for ask in (law.log_density_of_pairs, partial(Law.log_density_of_pairs, law))]
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_pairs_of_columns_are_those_of_rows_with_two_cells(name):
+    law = law_of(name)
+    known = frozenset([0]) if law.columns[0].levels else Interval(0.2, 1.7)
+    for given in (
+        {},
+        {0: known},
+        {law.states.network(0).palette.place_ptr.size - 2: law.draw(1, np.random.default_rng(4))[0, -1]},
+    ):
+        for found, exact in zip(*pairs_of(law.given(given) if given else law), strict=True):
+            np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_pairs_by_weights_that_forget_what_is_known_are_found_out(monkeypatch):
+    law = law_of("missing").given({0: 0.5})
+    monkeypatch.setattr(draw_pairs, "weights_given", lambda circuit, logs: circuit.weight)
+    found, exact = pairs_of(law)
+    assert np.abs(found.both - exact.both).max() > 1e-3

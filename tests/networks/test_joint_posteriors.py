@@ -173,6 +173,17 @@ def test_densities_without_a_column_are_those_of_rows_without_it(events):
 
 
 # ---- intervals of columns in such leaves
+@pytest.mark.parametrize("given", [{}, {"a": 0.3}, {"a": 0.3, "b": -0.2}, {"g": "0"}, {"c": 1.5, "g": "1"}])
+def test_pairs_of_columns_are_those_of_rows_with_two_cells(given):
+    law = posterior()._known(given).law
+    rng, used = np.random.default_rng(1), np.array([0, 3])
+    rows = law.draw(11, rng), law.draw(11, rng)
+    for found, exact in zip(
+        law.log_density_of_pairs(used)(*rows), Law.log_density_of_pairs(law, used)(*rows), strict=True
+    ):
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
 def test_moments_given_an_interval_are_averages_over_its_points():
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x, w = 1.0 + nodes, weights  # the interval (0, 2)

@@ -27,7 +27,7 @@ class Layout(NamedTuple):
     leaf_code: np.ndarray  # (L,) number of its family
     leaf_form: np.ndarray  # (L,)
     leaf_input: np.ndarray  # (L,)
-    input_column: np.ndarray  # (I,) of the table; behind its columns those of logs that NumPy works out, one a leaf
+    input_column: np.ndarray  # (I,) of the table; behind its columns those of logs that NumPy works out
     input_reading: np.ndarray  # (I,)
     by_column: np.ndarray  # (L,) leaves, those of column d are by_column[column_ptr[d]:column_ptr[d + 1]]
     column_ptr: np.ndarray
@@ -40,8 +40,12 @@ def make_layout(
     leaf_column: np.ndarray,
     leaf_family: np.ndarray,
     families: tuple[str, ...],
+    part_of: np.ndarray,
 ) -> Layout:
-    """Layout of a checked circuit; leaf arrays have one entry per node, as in `Circuit`."""
+    """Layout of a checked circuit; leaf arrays have one entry per node, as in `Circuit`.
+
+    The last leaves are parts of leaves over several columns, by ``part_of`` (K,).
+    """
     kind = np.asarray(kind, np.int64)
     n_nodes = kind.size
     owner = np.repeat(np.arange(n_nodes), np.diff(child_ptr))
@@ -58,7 +62,8 @@ def make_layout(
     reading = READING[code]
     tabulated = np.flatnonzero(code == TABULATED)
     column = leaf_column[leaves].astype(np.int64)
-    column[tabulated] = column.max() + 1 + np.arange(tabulated.size)  # what each reads: logs, in a column of its own
+    n_alone = tabulated.size - part_of.size  # each reads logs in a column of its own, parts of a leaf read the same
+    column[tabulated] = column.max() + 1 + np.concatenate([np.arange(n_alone), n_alone + part_of])
     pair = column * len(READING) + reading
     inputs, leaf_input = np.unique(pair, return_inverse=True)
     layout = Layout(

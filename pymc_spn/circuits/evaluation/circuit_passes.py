@@ -45,6 +45,7 @@ class Block(NamedTuple):
     nodes: np.ndarray  # (V, B) values of all nodes: linear, up to a factor for each column and row, or logs
     flat: np.ndarray  # (V B,) the same array
     shift: np.ndarray  # (D, B) log of that factor
+    blank: np.ndarray  # (V,) whether nothing is known below a node, whose value is then 1
     scratch: np.ndarray  # (4, B)
     roots: np.ndarray  # (B,) log densities, hugely negative where a row is impossible
 
@@ -64,6 +65,7 @@ def make_block(layout, weight, coefficients, table, size):
         flat.reshape((layout.kind.size, size)),
         flat,
         np.empty((layout.column_ptr.size - 1, size)),
+        np.zeros(layout.kind.size, np.bool_),
         np.empty((4, size)),
         np.empty(size),
     )
@@ -91,8 +93,12 @@ def linear_values(layout, block):
     """Values of all nodes for rows that are read; roots are NaN where linear space has lost a row."""
     flat, shift, roots, root = block.flat, block.shift, block.roots, block.nodes[0]
     n = roots.size // LANES
+    find_blank(layout, block)
     for d in range(shift.shape[0]):
         leaves, top = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]], shift[d]
+        if leaves.size > 0 and block.blank[layout.node_of_leaf[leaves[0]]]:
+            top[:] = 0.0
+            continue
         leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
         for g in range(n):
             store(top, g, splat(-math.inf if leaves.size > 0 else 0.0))
@@ -103,7 +109,7 @@ def linear_values(layout, block):
             row = layout.node_of_leaf[k] * n
             for g in range(n):
                 store(flat, row + g, exponential(sub(load(flat, row + g), load(top, g))))
-    pass_up(layout, block.weight, flat, n)
+    pass_up(layout, block.weight, block.blank, flat, n)
     for i in range(roots.size):
         roots[i] = math.log(root[i]) if root[i] >= SMALLEST else math.nan
     for d in range(shift.shape[0]):
@@ -114,9 +120,54 @@ def linear_values(layout, block):
 def log_values(layout, log_weights, block):
     """As `linear_values`, in logs."""
     leaves = layout.by_column
+    block.blank[:] = False
     leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
     sum_and_multiply(layout, log_weights, block.nodes, block.scratch[0], block.scratch[1])
     block.roots[:] = block.nodes[0]
+
+
+@bare_called_kernel
+def find_blank(layout, block):
+    """Find the nodes below which nothing is known in any row of a block, and give those their value.
+
+    Their leaves stand in columns of which no leaf says anything.
+    """
+    blank = block.blank
+    for d in range(block.shift.shape[0]):
+        leaves, says_nothing = layout.by_column[layout.column_ptr[d] : layout.column_ptr[d + 1]], True
+        for k in leaves:
+            if says_nothing:
+                says_nothing = is_silent(layout, block, k)
+        for k in leaves:
+            set_blank(block, layout.node_of_leaf[k], says_nothing)
+    for v in range(blank.size - 1, -1, -1):
+        if layout.kind[v] != LEAF:
+            e, end = layout.child_ptr[v], layout.child_ptr[v + 1]
+            while e < end and blank[layout.children[e]]:
+                e += 1
+            set_blank(block, v, e == end)
+
+
+@bare_called_kernel
+def is_silent(layout, block, k):
+    """Whether the log of a leaf is 0 in all rows of a block."""
+    if block.coefficients[4, k] != 0.0:
+        return False
+    if layout.leaf_form[k] == LINEAR and block.coefficients[0, k] == 0.0 and block.coefficients[1, k] == 0.0:
+        return True
+    present = block.present[layout.leaf_input[k]]
+    for i in range(present.size):
+        if present[i] != 0.0:
+            return False
+    return True
+
+
+@bare_called_kernel
+def set_blank(block, v, is_blank):
+    """Set whether nothing is known below a node; its values are 1 from then on."""
+    if is_blank and not block.blank[v]:
+        block.nodes[v, :] = 1.0
+    block.blank[v] = is_blank
 
 
 @bare_inner_kernel
@@ -130,9 +181,11 @@ def exponential(x):
 
 
 @bare_called_kernel
-def pass_up(layout, weight, flat, n):
+def pass_up(layout, weight, blank, flat, n):
     """Values of sums and products from those of the leaves, which are in place, for n groups of eight rows."""
     for v in range(layout.kind.size - 1, -1, -1):
+        if blank[v]:
+            continue
         begin, end = layout.child_ptr[v], layout.child_ptr[v + 1]
         if layout.kind[v] == PRODUCT:
             for g in range(n):
@@ -435,17 +488,9 @@ def draw_leaves(rng, layout, log_weights, weight, coefficients, table, values, b
     """
     at = make_block(layout, weight, coefficients, table, block)
     stack = np.empty(layout.kind.size, np.int64)
-    is_prior = False  # what the nodes hold
-    has_events = np.any(coefficients[4] != 0.0)
     for first in range(0, values.shape[0], block):
         n = min(block, values.shape[0] - first)
-        is_linear = True
-        if has_events or not is_blank(values, first, n):
-            is_linear, is_prior = values_of_block(layout, log_weights, at, values, first), False
-        elif not is_prior:
-            at.nodes[:] = 1.0
-            at.roots[:] = 0.0
-            is_prior = True
+        is_linear = values_of_block(layout, log_weights, at, values, first)
         for i in range(n):
             out[first + i] = at.roots[i] if at.roots[i] > NOWHERE else -math.inf
             if at.roots[i] > NOWHERE:
@@ -460,16 +505,6 @@ def draw_leaves_of_logs(rng, layout, log_weights, logs, leaf):
     stack = np.empty(layout.kind.size, np.int64)
     for n in range(leaf.shape[0]):
         descend_at_random(rng, layout, log_weights, log_weights, logs, False, 0, stack, leaf[n])
-
-
-@inner_kernel
-def is_blank(values, first, n):
-    """Whether some rows of a table have no observed cell."""
-    for i in range(first, first + n):
-        for d in range(values.shape[1]):
-            if not math.isnan(values[i, d]):
-                return False
-    return True
 
 
 @inner_kernel

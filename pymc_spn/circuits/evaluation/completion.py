@@ -19,7 +19,7 @@ from pymc_spn.circuits.evaluation.parameters import (
     flatten,
 )
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
-from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, layout_of, logs_of_parts, moments_of_parts
+from pymc_spn.circuits.evaluation.wide_leaves import complete_leaves, layout_of, moments_of_parts, shares_of_parts
 from pymc_spn.leaves.explicit_leaves import EXPLICIT, LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
 from pymc_spn.leaves.kernel_forms import LINEAR, REAL
@@ -106,7 +106,7 @@ class Parameterised:
         """
         if self.is_tabulated:
             own = (self.leaf_logs(k, values) for k in self._tabulated.tolist())
-            values = np.column_stack([values, *own, *logs_of_parts(self, self.wide, values)])
+            values = np.column_stack([values, *own, *shares_of_parts(self, self.wide, values)])
         return *self._arrays, read_only_view(values)
 
     def leaf_logs(self, k: int, values: np.ndarray) -> np.ndarray:

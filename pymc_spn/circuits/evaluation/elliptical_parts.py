@@ -1,6 +1,6 @@
-"""Gaussian and Student t leaves over several columns in compiled code: logs of their parts, gradient, draws.
+"""Gaussian and Student t leaves over several columns in compiled code: their logs, gradient, draws.
 
-The passes know leaves over one column alone and read the logs of the parts of wider ones as columns behind the table
+The passes know leaves over one column alone and read what parts of wider ones have of their logs behind the table
 (`wide_leaves`). Here these columns are worked out from parameters that a model holds, and what the passes say of them
 goes back to means, scale matrices and values. A leaf keeps one Cholesky factor from row to row until the gaps or the
 parameters change.
@@ -34,7 +34,7 @@ ASYMMETRY = 1e-9  # of correlations, as `elliptical_leaves.are_positive_definite
 
 
 class EllipticalParts(NamedTuple):
-    """Leaves over several columns as kernels read them; their parts stand one after the other behind the table."""
+    """Leaves over several columns as kernels read them; what their parts have of their logs stands behind the table."""
 
     first: np.ndarray  # (W + 1,) number of the first part of each leaf
     column: np.ndarray  # (K,) of each part
@@ -151,7 +151,7 @@ def log_lead(own, has_dof, n_seen, factor):
 
 @kernel
 def table_with_parts(packed, values, theta):
-    """Rows with the logs of the parts behind them; ``-inf`` throughout where parameters are those of no leaf.
+    """Rows, behind them the share of each leaf's parts; ``-inf`` throughout where parameters are those of no leaf.
 
     Parameters
     ----------
@@ -160,15 +160,15 @@ def table_with_parts(packed, values, theta):
 
     Returns
     -------
-    (N, D + K) float64
-        Every observed part has an equal share of its leaf's log density; NaN where the cell is missing.
+    (N, D + W) float64
+        Of a leaf over d columns one d-th of its log density; NaN where all of its cells are missing.
     """
     parts, n_columns = parts_of(packed), values.shape[1]
-    out = np.full((values.shape[0], n_columns + parts.column.size), math.nan)
+    out = np.full((values.shape[0], n_columns + parts.begin.size), math.nan)
     out[:, :n_columns] = values
     is_valid = np.full(values.shape[0], True)
     for w in range(parts.begin.size):
-        first, has_dof = n_columns + parts.first[w], parts.has_dof[w]
+        has_dof = parts.has_dof[w]
         column = parts.column[parts.first[w] : parts.first[w + 1]]
         d = column.size
         order, new, z, factor = np.empty(d, np.int64), np.empty(d, np.int64), np.empty(d), np.empty((d, d))
@@ -188,8 +188,7 @@ def table_with_parts(packed, values, theta):
                 log = lead - 0.5 * (own[0] + n_seen) * math.log1p(square / own[0])
             else:
                 log = lead - 0.5 * square
-            for i in range(n_seen):
-                out[n, first + order[i]] = log / n_seen if square < math.inf else -math.inf
+            out[n, n_columns + w] = log / d if square < math.inf else -math.inf
     for n in range(values.shape[0]):
         if not is_valid[n]:
             out[n] = -math.inf
@@ -202,8 +201,8 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
 
     Parameters
     ----------
-    grad_parts : (N, K) float64
-        In these logs; 0 in rows of density zero.
+    grad_parts : (N, W) float64
+        In what the parts of each leaf have of its log, together; 0 in rows of density zero.
     grad_theta, grad_values : (P,), (N, D) float64
         Out, added to.
     """
@@ -228,9 +227,7 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
                         of_dof = digamma(half + 0.5 * n_seen) - digamma(half) - n_seen / own[0]
             if n_seen == 0 or not is_leaf:
                 continue
-            flow = 0.0
-            for i in range(n_seen):
-                flow += grad_parts[n, parts.first[w] + order[i]] / n_seen
+            flow = grad_parts[n, w] / d
             if flow == 0.0:
                 continue
             square = solve_cells(values[n], column, order, n_seen, own[has_dof:], factor, z)
@@ -315,7 +312,7 @@ def _draw_wide_row(rng, packed, log_weights, theta):
     if table[0, 0] == -math.inf or not is_valid(layout, begin, width, log_weights, theta):
         raise ValueError("nothing can be drawn from a CircuitDensity whose parameters are out of their bounds")
     n_nodes = layout.kind.size
-    leaf, stack = np.empty(table.shape[1], np.int64), np.empty(n_nodes, np.int64)
+    leaf, stack = np.empty(out.size, np.int64), np.empty(n_nodes, np.int64)
     descend_at_random(rng, layout, log_weights, np.exp(log_weights), np.ones((n_nodes, 1)), True, 0, stack, leaf)
     for d in range(out.size):
         k = leaf[d]

@@ -1,9 +1,9 @@
 """Leaves over several columns as the passes see them: products of one part for each column.
 
 Kernels know leaves over one column alone. To them a leaf over several columns is a product, at the same node. Its parts
-are leaves of these columns behind all other nodes, whose logs NumPy works out. All observed parts have equal shares of
-their joint log density. So an induced tree has one leaf in each column, and the shift of a column by which linear space
-is scaled stays what it is.
+are leaves of these columns behind all other nodes. NumPy works out the log of the leaf, of which all d parts have one
+d-th, also where a cell is missing. So an induced tree has one leaf in each column, and the shift of a column by which
+linear space is scaled stays what it is.
 """
 
 from collections.abc import Iterator
@@ -64,18 +64,20 @@ def _layout_of(circuit: Any) -> tuple[Layout, WideLeaves]:
     degree = np.concatenate([np.diff(circuit.child_ptr), np.zeros(n_parts, np.int64)])
     degree[wide] = size
     children = np.insert(circuit.children, np.repeat(circuit.child_ptr[wide], size), n + np.arange(n_parts))
-    layout = make_layout(kind, np.concatenate([[0], np.cumsum(degree)]), children, column, family, circuit.families)
+    number = np.repeat(np.arange(wide.size), size)
+    ends = np.concatenate([[0], np.cumsum(degree)])
+    layout = make_layout(kind, ends, children, column, family, circuit.families, number)
     n_leaves = layout.node_of_leaf.size
-    number, place = np.full(n_leaves, -1), np.zeros(n_leaves, np.int64)
+    leaf, place = np.full(n_leaves, -1), np.zeros(n_leaves, np.int64)
     first = n_leaves - n_parts + np.cumsum(size) - size
     if n_parts:
-        number[-n_parts:] = np.repeat(np.arange(wide.size), size)
+        leaf[-n_parts:] = number
         place[-n_parts:] = np.arange(n_parts) - np.repeat(np.cumsum(size) - size, size)
         row = layout.leaf_row.copy()
         row[-n_parts:] = circuit.leaf_row[whole]
         row.flags.writeable = False
         layout = layout._replace(leaf_row=row)
-    return layout, WideLeaves(wide, columns, first, number, place)
+    return layout, WideLeaves(wide, columns, first, leaf, place)
 
 
 class PartMoments(NamedTuple):
@@ -103,15 +105,14 @@ def family_of_leaf(given: Any, node: int) -> tuple[LeafFamily, np.ndarray]:
     return LEAF_FAMILIES[name], given.parameters[name][row : row + 1]
 
 
-def logs_of_parts(given: Any, wide: WideLeaves, values: np.ndarray) -> list[np.ndarray]:
-    """Logs (n,) of every part in the order of the layout, NaN where its cell is missing."""
+def shares_of_parts(given: Any, wide: WideLeaves, values: np.ndarray) -> list[np.ndarray]:
+    """What each part of every leaf has of its log (n,)."""
     out = []
     for node, columns in zip(wide.nodes.tolist(), wide.columns, strict=True):
         family, own = family_of_leaf(given, node)
         rows = values[:, columns]
-        seen = ~np.isnan(rows)
-        share = family.log_density_of_rows(own, rows) / np.maximum(seen.sum(axis=1), 1)
-        out += [np.where(seen[:, j], share, np.nan) for j in range(columns.size)]
+        share = family.log_density_of_rows(own, rows) / columns.size
+        out.append(np.where(np.isnan(rows).all(axis=1), np.nan, share))
     return out
 
 

@@ -57,18 +57,16 @@ def best_trees(
         for d, ends in zip(asked, within, strict=True):
             modes[circuit.first_leaf[d] : circuit.first_leaf[d + 1], d], logs[d] = leaves.largest(k, d, ends)
         given = known_rows(net.palette, np.where(np.isin(columns, asked), np.nan, coded), None, slice(None))
-        parts, at = [np.zeros(0)], int(circuit.first_leaf[-1])
+        of_leaves, at = [np.zeros(0)], int(circuit.first_leaf[-1])
         for _, found, modes_of, log in joints:
             own, size = slice(int(found.begin[s]), int(found.begin[s + 1])), found.columns.size
-            of_parts = np.full((own.stop - own.start, size), np.nan)
-            of_parts[:, 0] = log[own]  # of the whole leaf, which the other parts need not share
-            stop = at + of_parts.size
+            stop = at + (own.stop - own.start) * size
             modes[at:stop, found.columns] = np.repeat(modes_of[own], size, axis=0)
-            parts.append(of_parts.ravel())
+            of_leaves.append(log[own])
             at = stop
         layout, coefficients, table = leaf_arrays(net, circuit, given, logs)
         inputs = layout, circuit.log_weights, circuit.weight, coefficients, table
-        of_row = read_only_view(np.concatenate([given.table[0], *parts])[None])
+        of_row = read_only_view(np.concatenate([given.table[0], *of_leaves])[None])
         return circuit, node_logs_of_row(*inputs, of_row), modes
 
     for s in counted.tolist():

@@ -1,6 +1,7 @@
 """Questions about rows under all draws, by passes over their circuits: draws and rows in pieces, these over threads."""
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -10,9 +11,8 @@ from pymc_spn.circuits.evaluation.circuit_passes import draw_leaves, log_densiti
 from pymc_spn.circuits.evaluation.left_out import log_densities_left_out
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.gibbs.network import EMPTY_LEAF
-from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records.draw_circuit import DrawCircuit, KnownRows, circuit_of, known_rows, leaf_arrays
-from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves, moments_of_leaves
+from pymc_spn.networks.records.joint_events import known_in, logs_left_out, logs_of_leaves, moments_of_leaves
 from pymc_spn.networks.records.joint_predictives import JointColumn, RowsByGaps
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.numerics.answer_steps import current_bar
@@ -63,7 +63,7 @@ class Inputs(NamedTuple):
     weight: np.ndarray
     coefficients: np.ndarray
     table: np.ndarray  # of leaves
-    values: np.ndarray  # (M, C), behind the columns the logs of parts of leaves over several
+    values: np.ndarray  # (M, C), behind the columns the logs of leaves over several
 
 
 class Piece(NamedTuple):
@@ -85,7 +85,7 @@ class DrawBlocks:
     """
 
     def __init__(self, states: Any) -> None:
-        self._states = states
+        self.states = states
         self._lock = Lock()  # for what is below
         self._kept: dict[int, DrawCircuit] = {}
         self._bytes = 0
@@ -94,21 +94,28 @@ class DrawBlocks:
         """Circuit of a draw, kept while there is room."""
         found = self._kept.get(s)
         if found is None:
-            found = circuit_of(self._states.network(s), self.joints(slice(s, s + 1)))
+            found = circuit_of(self.states.network(s), self._joint_slots(s))
             with self._lock:
                 if s not in self._kept and self._bytes < KEPT_BYTES:
                     self._kept[s] = found
                     self._bytes += found.nbytes
         return found
 
-    def joints(self, draws: slice) -> list[tuple[int, Any]]:
-        """Regions with leaves over several columns, and these leaves of some draws."""
-        leaves = self._states.joint_leaves
-        return [(r, leaves.of(r).of_networks(draws.start, draws.stop)) for r in leaves.regions]
+    @cached_property
+    def _joint_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the regions (R,) with leaves over several columns: the columns, and the leaves (R, S) of each draw."""
+        each = [self.states.joint_leaves.of(r) for r in self.states.joint_leaves.regions]
+        counts = np.array([np.diff(own.begin) for own in each], np.int64)
+        return np.array([own.columns.size for own in each], np.int64), counts.reshape(len(each), self.states.n_draws)
+
+    def _joint_slots(self, s: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Regions with leaves over several columns, these columns, and the slots of a draw that have such leaves."""
+        each = [(r, self.states.joint_leaves.of(r)) for r in self.states.joint_leaves.regions]
+        return [(r, own.columns, own.slots[own.begin[s] : own.begin[s + 1]]) for r, own in each]
 
     def log_densities(self, asked: Asked) -> np.ndarray:
         """Log predictives (S, M) of rows in coded units."""
-        out = np.empty((self._states.n_draws, len(asked.values)))
+        out = np.empty((self.states.n_draws, len(asked.values)))
 
         def ask(piece: Piece) -> None:
             log_densities_of_rows(*piece.inputs, block_of(piece), out[piece.s, piece.rows])
@@ -118,7 +125,7 @@ class DrawBlocks:
 
     def log_densities_left_out(self, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
         """The same, and (S, M, D) without what is known of each column."""
-        out = np.empty((self._states.n_draws, len(asked.values)))
+        out = np.empty((self.states.n_draws, len(asked.values)))
         without = np.empty((*out.shape, asked.values.shape[1]))
 
         def ask(piece: Piece) -> None:
@@ -138,7 +145,7 @@ class DrawBlocks:
         With ``column`` also those (M, m) of the leaves over several columns that hold it.
         """
         asked, begin = question.asked, question.begin
-        logs = np.empty((self._states.n_draws, len(asked.values)))
+        logs = np.empty((self.states.n_draws, len(asked.values)))
         shares = np.empty((len(asked.values), int(begin[-1])))
         of_several = np.empty((len(asked.values), 0 if column is None else int(column.begin[-1])))
 
@@ -159,7 +166,7 @@ class DrawBlocks:
         With ``variance`` the last one of (S, M, K + 1) is that of the first number over the leaves.
         """
         asked, laws = question.asked, question.laws
-        logs = np.empty((self._states.n_draws, len(asked.values)))
+        logs = np.empty((self.states.n_draws, len(asked.values)))
         out = np.empty((*logs.shape, laws.shape[1] + variance))
 
         def ask(piece: Piece) -> None:
@@ -210,14 +217,14 @@ class DrawBlocks:
 
         ``leaf_moments`` gives means and variances of the leaves of a column under a draw.
         """
-        n_columns, n_draws = wanted.size, self._states.n_draws
+        n_columns, n_draws = wanted.size, self.states.n_draws
         means = np.empty((n_draws, n_columns))
         covariances = np.empty((n_draws, n_columns, n_columns) if covariance else (n_draws, 0, 0))
-        leaves, row = self._states.joint_leaves, asked.values[0]
+        leaves, row = self.states.joint_leaves, asked.values[0]
         of_joints = {
             r: moments_of_leaves(leaves.of(r), row[leaves.of(r).columns], asked.events) for r in leaves.regions
         }
-        scopes = self._scopes(wanted)
+        scopes = self.scopes(wanted)
 
         def ask(piece: Piece) -> None:
             s, circuit = piece.s, piece.circuit
@@ -238,9 +245,9 @@ class DrawBlocks:
         self.ask(ask, asked)
         return means, covariances
 
-    def _scopes(self, wanted: np.ndarray) -> Callable[[DrawCircuit], tuple[np.ndarray, np.ndarray]]:
+    def scopes(self, wanted: np.ndarray) -> Callable[[DrawCircuit], tuple[np.ndarray, np.ndarray]]:
         """A function that gives pairs of a circuit's node and a wanted column below it, in this order."""
-        tree = self._states.structure
+        tree = self.states.structure
         of_region = [np.sort(tree.order[a:b]) for a, b in zip(tree.begin, tree.end, strict=True)]
         of_region = [own[wanted[own]] for own in of_region]
 
@@ -261,7 +268,7 @@ class DrawBlocks:
         means, nodes, pairs, covs = [np.zeros(0)], circuit.part_node, [np.zeros((0, 3), np.int64)], [np.zeros(0)]
         first = 0
         for r, (mean, cov) in of_joints.items():
-            found = self._states.joint_leaves.of(r)
+            found = self.states.joint_leaves.of(r)
             own, columns = slice(int(found.begin[s]), int(found.begin[s + 1])), found.columns
             means.append(mean[own].ravel())
             n, size = own.stop - own.start, columns.size
@@ -287,7 +294,7 @@ class DrawBlocks:
         Leaves over several columns are known without each of their columns if they are to be ``left_out``, without
         events of them.
         """
-        states, values = self._states, asked.values
+        states, values = self.states, asked.values
         n_rows, size = len(values), ROWS_OF_JOINTS if states.has_joints else ROWS
         draws = range(states.n_draws) if draws is None else draws
         coded = states.schema.code(values) if asked.cells is None else asked.cells.coded
@@ -306,7 +313,7 @@ class DrawBlocks:
 
         def ask_group(piece: tuple[range, slice, KnownRows]) -> None:
             group, rows, known = piece
-            logs, without = self._logs_of_parts(group, rows, asked, left_out)
+            logs, without = self._logs_of_joints(group, rows, asked, left_out)
             for s in group:
                 ask(self._piece(s, rows, known, asked.events, logs[s - group.start], without[s - group.start]))
 
@@ -319,50 +326,56 @@ class DrawBlocks:
         for_each(ask_group, pieces(), n_leaves > ALONE)
 
     def _piece(
-        self, s: int, rows: slice, known: KnownRows, events: dict[int, Any], parts: np.ndarray, without: np.ndarray
+        self, s: int, rows: slice, known: KnownRows, events: dict[int, Any], logs: np.ndarray, without: np.ndarray
     ) -> Piece:
-        net, circuit = self._states.network(s), self.circuit(s)
+        net, circuit = self.states.network(s), self.circuit(s)
         of_events = {}
         if events:
-            leaves, k = self._states.column_leaves(s, net)
+            leaves, k = self.states.column_leaves(s, net)
             of_events = {d: leaves.log_event(k, d, event) for d, event in events.items()}
         layout, coefficients, table = leaf_arrays(net, circuit, known, of_events)
-        values = np.column_stack([known.table, parts.T]) if len(parts) else known.table
+        values = np.column_stack([known.table, logs.T]) if len(logs) else known.table
         weights = circuit.log_weights, circuit.weight
         return Piece(s, rows, circuit, Inputs(layout, *weights, coefficients, table, read_only_view(values)), without)
 
-    def _logs_of_parts(
+    def _logs_of_joints(
         self, draws: range, rows: slice, asked: Asked, left_out: bool
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Logs (K, M) of the parts of leaves over several columns under some draws, and without the parts' columns.
+        """Of each draw the logs (W, M) of leaves over several columns, and those (K, M) without each of their columns.
 
-        The observed parts of a leaf have equal shares of its log.
+        NaN where nothing is known of its columns in any row.
         """
-        compiled, cells = self._states.compiled, asked.cells
+        compiled, cells = self.states.compiled, asked.cells
         values, widths = asked.values[rows], None
         if cells is not None:
             values, widths = cells.middles[rows], cells.widths[rows]
-        joints = self.joints(slice(draws.start, draws.stop))
-        sizes = np.array([np.diff(own.begin) * own.columns.size for _, own in joints], np.int64)
-        sizes = sizes.reshape(len(joints), len(draws))
-        first = (np.cumsum(sizes.T) - sizes.T.ravel()).reshape(sizes.T.shape).T  # draw by draw, in each by regions
-        logs = np.full((sizes.sum(), len(values)), np.nan)
-        without = np.zeros((len(logs) if left_out else 0, len(values)))
-        for (_, own), begin, n in zip(joints, first, sizes, strict=True):
-            is_known = ~np.isnan(values[:, own.columns])
-            is_known |= [isinstance(asked.events.get(d), Interval) for d in own.columns.tolist()]
-            if not is_known.any():
+        size, counts = self._joint_counts
+        counts = counts[:, draws.start : draws.stop]
+        logs = np.full((counts.sum(), len(values)), np.nan)
+        without = np.zeros(((counts * size[:, None]).sum() if left_out else 0, len(values)))
+        seen = ~np.isnan(values).all(axis=0)
+        seen[known_in(np.arange(seen.size), asked.events)] = True
+        regions = self.states.joint_leaves.regions if seen.any() else []
+        of_leaves, of_parts = in_draws(counts), in_draws(counts * size[:, None])
+        for r, at, at_parts in zip(regions, of_leaves, of_parts, strict=False):
+            own = self.states.joint_leaves.of(r)
+            if not seen[own.columns].any():
                 continue
-            share = np.where(is_known.T, 1.0 / np.maximum(is_known.sum(axis=1), 1), np.nan)
+            some = own.of_networks(draws.start, draws.stop)
             by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
-            found = logs_of_leaves(own, compiled, values, asked.events, by_gaps)
-            at = np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(n.sum())
-            logs[at] = (found[:, None] * share).reshape(at.size, -1)
+            found = logs_of_leaves(some, compiled, values, asked.events, by_gaps)
+            logs[at] = found
             if left_out:
-                without[at] = logs_left_out(own, compiled, found, by_gaps)
-        ends = np.cumsum(sizes.sum(axis=0))
-        of_draws = np.split(without, ends[:-1]) if left_out else [without] * len(draws)
-        return np.split(logs, ends[:-1]), of_draws
+                without[at_parts] = logs_left_out(some, compiled, found, by_gaps)
+        ends, n_parts = np.cumsum(counts.sum(axis=0))[:-1], np.cumsum(size @ counts)[:-1]
+        return np.split(logs, ends), np.split(without, n_parts) if left_out else [without] * len(draws)
+
+
+def in_draws(counts: np.ndarray) -> Iterator[np.ndarray]:
+    """Places of each region's members where all stand draw by draw, in each by regions; of their counts (R, S)."""
+    first = (np.cumsum(counts.T) - counts.T.ravel()).reshape(counts.T.shape).T
+    for at, n in zip(first, counts, strict=True):
+        yield np.repeat(at - (np.cumsum(n) - n), n) + np.arange(n.sum())
 
 
 def block_of(piece: Piece) -> int:

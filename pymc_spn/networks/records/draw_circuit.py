@@ -33,7 +33,7 @@ class DrawCircuit(NamedTuple):
     Parameters
     ----------
     layout : Layout
-        Leaves read the table of `KnownRows`, parts their logs in columns behind it.
+        Leaves read the table of `KnownRows`, parts have shares of the log of their leaf, which stands behind it.
     log_weights, weight : (n_sum_edges,) float64
     coefficients : (5, L) float64
         Of densities; where no point is known, log 1.
@@ -82,6 +82,8 @@ class KnownRows(NamedTuple):
     table : (M, 2 D) float64
         Coded values; of columns by table which of their values it is. Behind them x / scale, which all but Gaussian
         leaves see. NaN where there is no point.
+    seen : (D,) bool
+        Columns with a point in some row.
     by_table : (D,) bool
         Columns whose leaves are evaluated once for each different value.
     is_cell : (D,) bool
@@ -92,6 +94,7 @@ class KnownRows(NamedTuple):
     """
 
     table: np.ndarray
+    seen: np.ndarray
     by_table: np.ndarray
     is_cell: np.ndarray
     value_ptr: np.ndarray
@@ -123,7 +126,8 @@ def known_rows(palette: Any, coded: np.ndarray, cells: Any, part: slice) -> Know
         found, table[known, c] = np.unique(pairs[known], return_inverse=True)
         low[c], high[c] = found.real, found.imag
     value_ptr = np.concatenate([[0], np.cumsum([v.size for v in low])]).astype(np.int64)
-    return KnownRows(table, by_table, is_cell, value_ptr, np.concatenate(low), np.concatenate(high))
+    seen = ~np.isnan(table[:, :n_columns]).all(axis=0)
+    return KnownRows(table, seen, by_table, is_cell, value_ptr, np.concatenate(low), np.concatenate(high))
 
 
 def leaf_arrays(
@@ -136,8 +140,12 @@ def leaf_arrays(
     """
     layout, first, table = circuit.layout, circuit.first_leaf, np.zeros(0)
     coefficients = circuit.coefficients.copy()
+    seen = known.seen.copy()
     for c, logs in events.items():
         coefficients[4, first[c] : first[c + 1]] = logs
+        seen[c] = True
+    if circuit.part_node.size:  # parts in columns of which nothing is known need no pass
+        coefficients[1, first[-1] :] = shares_of_parts(circuit.part_node, seen[circuit.part_column])
     if known.low.size:
         column, n_values = layout.leaf_column, np.diff(known.value_ptr)
         leaves = np.flatnonzero(known.by_table[column[: circuit.slot.size]])
@@ -178,8 +186,8 @@ def fill_table(tree, palette, edges, leaves, by_table, is_cell, value_ptr, low, 
                     at += 1
 
 
-def circuit_of(net: Any, joints: Sequence[tuple[int, Any]] = ()) -> DrawCircuit:
-    """Circuit of a network, with its regions that have leaves over several columns and these (`JointPredictives`).
+def circuit_of(net: Any, joints: Sequence[tuple[int, np.ndarray, np.ndarray]] = ()) -> DrawCircuit:
+    """Circuit of a network; of regions that have leaves over several columns also these, and the slots of the leaves.
 
     Nodes are numbered by regions from the root down: sum nodes, that of the unoccupied, products. Leaves are last.
     """
@@ -240,9 +248,9 @@ def circuit_of(net: Any, joints: Sequence[tuple[int, Any]] = ()) -> DrawCircuit:
     children, part_node, part_column = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for q, own in enumerate(np.split(child, np.cumsum(edges.top)[:-1])):
         children.append(np.append(own, empty[q]) if tree.column[q] < 0 else own[:0])
-    for q, leaves in joints:
-        part_node.append(np.repeat(children[q][leaves.slots], leaves.columns.size))
-        part_column.append(np.tile(leaves.columns, leaves.slots.size))
+    for q, columns, slots in joints:
+        part_node.append(np.repeat(children[q][slots], columns.size))
+        part_column.append(np.tile(columns, slots.size))
     part_of, column_of = np.concatenate(part_node), np.concatenate(part_column)
     n_leaves = int(top_of_place.sum())
     found.append((part_of, n_nodes + n_leaves + np.arange(part_of.size), np.ones(part_of.size)))
@@ -255,7 +263,7 @@ def circuit_of(net: Any, joints: Sequence[tuple[int, Any]] = ()) -> DrawCircuit:
     weighted = kind[parents[kept]] == SUM
     of_sums = weights[kept][weighted]
     own_slot = np.concatenate([edges.begin[r] + np.arange(edges.top[r]) for r in tree.leaf_region])
-    column, form, inputs, reading, coefficients = leaf_forms(net, own_slot, column_of)
+    column, form, inputs, reading, coefficients = leaf_forms(net, own_slot, part_of, column_of)
     # every column may be read by table, as it stands
     pairs = np.unique(np.concatenate([np.arange(n_columns) * N_READINGS, inputs * N_READINGS + reading]))
     zero = np.zeros(column.size, np.int64)
@@ -291,28 +299,36 @@ def circuit_of(net: Any, joints: Sequence[tuple[int, Any]] = ()) -> DrawCircuit:
     )
 
 
+def shares_of_parts(part_node: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Equal shares of those parts of each leaf that are seen, 0 of others."""
+    n_seen = np.bincount(part_node, seen)[part_node]
+    return np.where(seen, 1.0 / np.maximum(n_seen, 1.0), 0.0)
+
+
 def ragged(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of lists of these sizes, one after the other, the list of each member and its place there."""
     of_list = np.repeat(np.arange(sizes.size), sizes)
     return of_list, np.arange(of_list.size) - (np.cumsum(sizes) - sizes)[of_list]
 
 
-def leaf_forms(net: Any, slot: np.ndarray, part_column: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Column, form, input and its reading (L,) of leaves in slots and of parts, which read their logs.
+def leaf_forms(net: Any, slot: np.ndarray, part_node: np.ndarray, part_column: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Column, form, input and its reading (L,) of leaves in slots and of parts; those of a leaf read the same.
 
     Coefficients (5, L) are those of the passes.
     """
-    palette, leaves, n_columns, n_parts = net.palette, net.leaves, net.palette.place_ptr.size - 1, part_column.size
+    palette, leaves, n_columns, n_parts = net.palette, net.leaves, net.palette.place_ptr.size - 1, part_node.size
+    leaf_of_part = np.cumsum(np.diff(part_node, prepend=part_node[:1]) != 0)
     column = np.repeat(palette.source, net.edges.top[net.tree.leaf_region])
     has_slope, is_log = leaves.slope[slot] != 0.0, np.isin(palette.family[leaves.entry[slot]], OF_LOGS)
     reading = np.where(has_slope, NOT_NEGATIVE, np.where(is_log, LOGARITHM, REAL))
     b = np.where(has_slope, leaves.slope[slot], np.sqrt(np.maximum(leaves.curvature[slot], 0.0)))
     own = np.stack([leaves.log_scale[slot], leaves.centre[slot], b, leaves.power[slot], np.zeros(slot.size)])
-    of_parts = np.repeat([[0.0], [1.0], [0.0], [0.0], [0.0]], n_parts, axis=1)
+    of_parts = np.zeros((5, n_parts))
+    of_parts[1] = shares_of_parts(part_node, np.ones(n_parts, np.bool_))
     return (
         np.concatenate([column, part_column]),
         np.concatenate([np.where(has_slope, POWER, STUDENT), np.full(n_parts, LINEAR)]),
-        np.concatenate([np.where(reading == REAL, column, n_columns + column), 2 * n_columns + np.arange(n_parts)]),
+        np.concatenate([np.where(reading == REAL, column, n_columns + column), 2 * n_columns + leaf_of_part]),
         np.concatenate([reading, np.full(n_parts, REAL)]),
         np.concatenate([own, of_parts], axis=1),
     )

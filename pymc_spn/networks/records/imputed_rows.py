@@ -36,7 +36,7 @@ def complete_rows(
     out = np.full((order.size, values.shape[1]), np.nan)
     family = np.empty(out.shape, np.int8)
     by_event: dict[int, list[Any]] = {d: [] for d in events}
-    of_several: list[np.ndarray] = []
+    part_of_joint = np.full(out.shape, -1)
     lacking = np.isnan(values)
     lacking[:, list(events)] = False
     starts = np.flatnonzero(np.diff(draw, prepend=-1))
@@ -50,12 +50,7 @@ def complete_rows(
         slot = circuit.slot[np.where(is_own, leaf, 0)]
         place = np.searchsorted(net.leaves.begin, slot, side="right") - 1
         draw_values(rng, net.palette, net.leaves, place, slot, is_own & lacking[which], out[part])
-        if states.has_joints:
-            recorded, ends = asked.values, None
-            if asked.cells is not None:
-                recorded, ends = asked.cells.middles, asked.cells.ends_of_columns
-            of_leaves = states.blocks.joints(slice(s, s + 1))
-            of_several.append(draw_with_events(of_leaves, recorded, leaf - circuit.slot.size, events, rng, ends))
+        part_of_joint[part] = leaf - circuit.slot.size
         family[part] = np.where(is_own, net.palette.family[net.leaves.entry[slot]], GAUSSIAN)
         leaves, k = states.column_leaves(s, net)
         for d in events:
@@ -78,8 +73,8 @@ def complete_rows(
     for d, parts in by_event.items():
         joined = Leaves(*(np.concatenate([getattr(p, f) for p in parts]) for f in Leaves._fields))
         out[:, d] = draw_in_event(joined, events[d], rng)
-    if of_several:
-        found = np.concatenate(of_several)
+    if states.has_joints:
+        found = draw_with_events(states.joint_leaves, draw, part_of_joint, row, values, events, rng, cells)
         out = np.where(np.isnan(found), out, found)
     for d, width in states.schema.zero_widths.items():
         out[:, d] = np.where(out[:, d] <= width, 0.0, out[:, d])

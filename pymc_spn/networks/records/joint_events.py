@@ -5,7 +5,7 @@ fixed quasi-Monte-Carlo rule. What follows for other columns is an average over 
 weights. Intervals are those of a condition, the same for all rows, or the cells of a recorded row (`RoundedCells`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from pymc_spn.networks.records.joint_cell_rows import draw_in_cells, means_in_ce
 from pymc_spn.networks.records.joint_left_out import log_masses_left_out
 from pymc_spn.networks.records.joint_predictives import (
     JointColumn,
+    JointLeaves,
     JointPredictives,
     RowsByGaps,
     as_gaussian_leaves,
     log_densities,
     students_given,
 )
+from pymc_spn.networks.records.rounded_cells import RoundedCells
 
 MOST_PAIRS = 200_000  # of leaves and rows at a time
 ONE = 48, 384, 3072  # nodes of one interval: the next rule serves columns that follow closely from its own
@@ -220,7 +222,8 @@ def column_given(
         of_values[:, place] = np.nan
         gaps = np.isnan(of_values) @ 0.5 ** np.arange(columns.size)
         at = np.flatnonzero(kinds == k)
-        at = at[np.lexsort((gaps[row[at]], leaf[at]))]  # of one leaf and one set of gaps there is one factor
+        if np.ptp(gaps) > 0.0 or np.any(np.diff(leaf[at]) < 0):  # of one leaf and one set of gaps there is one factor
+            at = at[np.lexsort((gaps[row[at]], leaf[at]))]
         of_rows, number, spread = np.ascontiguousarray(of_values[row[at]]), column.number[leaf[at]], np.zeros(at.size)
         if ends is not None and not np.isnan(ends[0][:, columns]).all():
             low, high = (np.ascontiguousarray(end[:, columns][row[at]]) for end in ends)
@@ -291,42 +294,50 @@ def moments_of_leaves(found: Any, values: np.ndarray, events: Mapping[int, Any])
 
 
 def draw_with_events(
-    of_leaves: Sequence[tuple[int, JointPredictives]],
-    values: np.ndarray,
+    leaves: JointLeaves,
+    draw: np.ndarray,
     part: np.ndarray,
+    row: np.ndarray,
+    values: np.ndarray,
     events: Mapping[int, Any],
     rng: np.random.Generator,
-    ends: np.ndarray | None = None,
+    cells: RoundedCells | None = None,
 ) -> np.ndarray:
     """Draw rows (n, D) in their leaves over several columns given points and intervals; NaN in other cells.
 
     Parameters
     ----------
-    of_leaves : sequence of (int, JointPredictives)
-        All such leaves, region by region.
+    leaves : JointLeaves
+    draw : (n,) int64
+        Of the chain, for each row.
     part : (n, D) int64
-        Which part of these leaves each cell has, below 0 where it has none; see `DrawCircuit`.
-    ends : (2, n, D) float64, optional
-        Ends of the cells that recorded values stand for, see `column_given`.
+        Which part of the draw's leaves each cell has, below 0 where it has none; see `DrawCircuit`.
+    row : (n,) int64
+        Among those of ``values`` (M, D) and of the cells that recorded values stand for.
     """
-    out, first = np.full(values.shape, np.nan), 0
-    for _, found in of_leaves:
-        size = found.columns.size
-        leaf = (part[:, found.columns[0]] - first) // size
-        first += found.slots.size * size
-        at = np.flatnonzero((leaf >= 0) & (leaf < found.slots.size))
-        at = at[np.argsort(leaf[at], kind="stable")]
-        if at.size == 0:
-            continue
-        parameters, places = found.parameters[leaf[at]], known_in(found.columns, events)
-        rows = values[np.ix_(at, found.columns)]
-        if ends is not None:
-            low, high = ends[np.ix_((0, 1), at, found.columns)]
-            rows = draw_in_cells(found.family, parameters, rows, low, high, rng)
-        if places:
-            of_events = np.array([events[int(found.columns[j])] for j in places])
-            rows = draw_in_boxes(found.family, parameters, rows, places, of_events, rng)
-        out[np.ix_(at, found.columns)] = found.family.draw_missing(parameters, rows, rng)
+    out = np.full(part.shape, np.nan)
+    first = np.zeros(int(draw.max(initial=0)) + 1, np.int64)  # part of the region in each draw
+    for r in leaves.regions:
+        found = leaves.of(r)
+        columns, count = found.columns, np.diff(found.begin)[: first.size]
+        leaf = (part[:, columns[0]] - first[draw]) // columns.size
+        first += count * columns.size
+        which = np.flatnonzero((leaf >= 0) & (leaf < count[draw]))
+        leaf = found.begin[draw[which]] + leaf[which]
+        order, places = np.argsort(leaf, kind="stable"), known_in(columns, events)
+        of_events = np.array([events[int(columns[j])] for j in places])
+        size = max(1, MOST_NUMBERS // (8 * found.parameters.shape[1]))
+        for start in range(0, order.size, size):
+            some = order[start : start + size]
+            at, parameters = which[some], found.parameters[leaf[some]]
+            rows = values[np.ix_(row[at], columns)]
+            if cells is not None:
+                own = cells.of_rows(row[at])
+                low, high = own.ends_of_columns[:, :, columns]
+                rows = draw_in_cells(found.family, parameters, own.middles[:, columns], low, high, rng)
+            if places:
+                rows = draw_in_boxes(found.family, parameters, rows, places, of_events, rng)
+            out[np.ix_(at, columns)] = found.family.draw_missing(parameters, rows, rng)
     return out
 
 
