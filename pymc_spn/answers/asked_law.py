@@ -1,9 +1,10 @@
 """What all questions share: the law that answers, what is read of a user's events and rows, labels and marks."""
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import partial, wraps
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -295,9 +296,7 @@ class AskedLaw(NotebookRepr):
         answer = self._labelled(name, np.asarray(values)[..., 0], {}, per_draw, **attrs)
         return answer.assign_coords({k: np.ravel(v)[0] for k, v in coords.items()})
 
-    def _with_interval(
-        self, interval: float, ask: "Callable[..., xr.DataArray]", *args: Any, **options: Any
-    ) -> "xr.DataArray":
+    def _with_interval(self, interval: float, ask: "Callable[..., xr.DataArray]", **options: Any) -> "xr.DataArray":
         """An answer and the ends of its central interval, from its values under one draw of everything each.
 
         Parameters
@@ -306,7 +305,7 @@ class AskedLaw(NotebookRepr):
             Posterior probability that the interval holds.
         ask : callable
             The question, a function of who answers.
-        args, options
+        options
             What it is asked besides ``per_draw``.
 
         Returns
@@ -322,8 +321,8 @@ class AskedLaw(NotebookRepr):
                 f"interval needs draws of a posterior, and a {type(self).__name__} has one state: it says nothing of "
                 "how sure its answers are. Sample ps.SPN with pm.sample"
             )
-        answer = ask(self, *args, **options)
-        each = ask(self._drawn, *args, per_draw=True, **options)
+        answer = ask(self, **options)
+        each = ask(self._drawn, per_draw=True, **options)
         values, weights = each.values.reshape(-1, *answer.shape), self._shares_of_draws()
         ends = [0.5 - 0.5 * interval, 0.5 + 0.5 * interval]
         if weights is None:
@@ -367,6 +366,27 @@ class AskedLaw(NotebookRepr):
         if not marks.has_error or n == n_circuits:
             return {}
         return {"draws": f"{n:,} of {marks.used.split(' of ')[1] if marks.used else f'{n_circuits:,}'}"}
+
+
+def of_each_draw[**P, R](question: Callable[P, R]) -> Callable[P, R]:
+    """Let a question with ``per_draw`` and ``interval`` be asked of all draws, and of one draw of everything each."""
+    signature = inspect.signature(question)
+
+    @wraps(question)
+    def ask(*args: P.args, **named: P.kwargs) -> Any:
+        try:
+            options = dict(signature.bind(*args, **named).arguments)
+        except TypeError:
+            return question(*args, **named)  # Python says which argument
+        post, interval = options.pop("self"), options.pop("interval", None)
+        asked: Any = ask
+        if interval is not None:
+            options.pop("per_draw", None)
+            return post._with_interval(interval, asked, **options)
+        answered: Any = question
+        return answered(post._each_draw(options.get("per_draw", False)), **options)
+
+    return ask
 
 
 def joined_errors(errors: list[dict[str, Any]], n_rows: int, step: int) -> dict[str, Any]:

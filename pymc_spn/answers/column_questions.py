@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pymc_spn.answers.asked_law import AskedLaw, Given, Known, joined_errors, relative
+from pymc_spn.answers.asked_law import AskedLaw, Given, Known, joined_errors, of_each_draw, relative
 from pymc_spn.laws.column_laws import QUANTILE_TOLERANCE
 from pymc_spn.laws.law import ColumnOfLaw
 from pymc_spn.laws.raw_moments import about_mean
@@ -20,6 +20,7 @@ LARGEST_ORDER = 8
 BLOCK_VALUES = 1_000_000  # per-draw covariances averaged at a time (8 MB)
 
 
+@of_each_draw
 def cdf(
     self: AskedLaw,
     x: npt.ArrayLike,
@@ -59,9 +60,6 @@ def cdf(
     >>> post.cdf([45.0], "age").round(1).values
     array([0.5])
     """
-    if interval is not None:
-        return self._with_interval(interval, cdf, x, column, given)
-    self = self._each_draw(per_draw)
     check_order("cdf", x, column)
     points, known = checked_points(x), self._known(given)
     d = self._numeric("column", column, known)
@@ -77,6 +75,7 @@ def cdf(
     return self._shaped("cdf", answer, coords, False, scalar, column=column, **mark, **error)
 
 
+@of_each_draw
 def quantile(
     self: AskedLaw,
     q: npt.ArrayLike,
@@ -115,9 +114,6 @@ def quantile(
     >>> post.quantile([0.1, 0.9], "income", given={"age": 60.0}).dims
     ('quantile',)
     """
-    if interval is not None:
-        return self._with_interval(interval, quantile, q, column, given)
-    self = self._each_draw(per_draw)
     check_order("quantile", q, column)
     level, known = checked_levels(q), self._known(given)
     law, d = known.law, self._numeric("column", column, known)
@@ -162,6 +158,7 @@ def median(
     return quantile(self, 0.5, column, given, per_draw, interval=interval).rename("median")
 
 
+@of_each_draw
 def mean(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
@@ -196,9 +193,6 @@ def mean(
     >>> post.mean(given={"age": 60.0}).sel(column="income").round(-1).item()
     50.0
     """
-    if interval is not None:
-        return self._with_interval(interval, mean, given)
-    self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
     means, _, attrs = moments.find(known, False, per_draw)
     columns = {"column": moments.names}
@@ -214,6 +208,7 @@ def mean(
     return self._labelled("mean", answer, columns, False, **attrs, **self._weight_mark(known.law), **error)
 
 
+@of_each_draw
 def cov(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
@@ -249,9 +244,6 @@ def cov(
     >>> post.cov().sel(column="age", other="income").item() > 0
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, cov, given)
-    self = self._each_draw(per_draw)
     known, moments = self._known(given), _ColumnsWithMoments(self)
     means, covariances, attrs = moments.find(known, True, per_draw)
     names = moments.names
@@ -280,6 +272,7 @@ def cov(
     return self._labelled("cov", answer, columns, False, **attrs, **self._weight_mark(known.law), **error)
 
 
+@of_each_draw
 def std(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
@@ -292,8 +285,6 @@ def std(
     >>> post.std().sel(column="age").item() > 10
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, std, given)
     found = moment(self, 2, given, True, per_draw)
     root = found.copy(data=np.sqrt(found.values)).rename("std")
     attrs = {k: v for k, v in found.attrs.items() if k not in ("order", "central")}
@@ -304,6 +295,7 @@ def std(
     return root
 
 
+@of_each_draw
 def corr(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
@@ -316,8 +308,6 @@ def corr(
     >>> post.corr().sel(column="age", other="income").item() > 0
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, corr, given)
     found = cov(self, given, per_draw)
     sd = np.sqrt(np.einsum("...ii->...i", found.values))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -326,6 +316,7 @@ def corr(
     return found
 
 
+@of_each_draw
 def moment(
     self: AskedLaw,
     order: int,
@@ -368,9 +359,6 @@ def moment(
     >>> post.moment(2, central=True).sel(column="age").item() > 100
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, moment, order, given, central)
-    self = self._each_draw(per_draw)
     if isinstance(order, bool) or not isinstance(order, int | np.integer) or not 1 <= order <= LARGEST_ORDER:
         raise ValueError(f"order must be an integer within 1 and {LARGEST_ORDER}, got {quoted(order)}")
     order, known, moments = int(order), self._known(given), _ColumnsWithMoments(self)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of, of_each_draw
 from pymc_spn.answers.reference_rows import on_grid_rows
 from pymc_spn.events.events import both_or_none, points_of
 from pymc_spn.events.unions import both_unions, log_union
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROWS_NOTE = {"mcse_chain_note": "no mcse_chain: rows are no averages; the queries have those of averages over rows"}
 
 
+@of_each_draw
 def probability(
     self: AskedLaw,
     event: EventLike,
@@ -86,9 +87,6 @@ def probability(
     >>> post.probability("age > 45", given={"job": "clerk"}).item() > 0.7
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, probability, event, given)
-    self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
         each = np.exp(found.log_joint - found.log_base)
@@ -99,6 +97,7 @@ def probability(
     return self._labelled("probability", answer, {}, False, **found.mark, **error, **found.numerical)
 
 
+@of_each_draw
 def log_probability(
     self: AskedLaw,
     event: EventLike,
@@ -131,9 +130,6 @@ def log_probability(
     >>> post.log_probability({"job": "clerk"}).item() < 0
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, log_probability, event, given)
-    self = self._each_draw(per_draw)
     found = _asked_event(self, event, given)
     with np.errstate(invalid="ignore"):  # draws in which what is given cannot be
         each = found.log_joint - found.log_base

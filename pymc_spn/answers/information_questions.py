@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of
+from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of, of_each_draw
 from pymc_spn.answers.pair_questions import informations_of_levels, simulated_informations
 from pymc_spn.answers.sums import (
     MOST_STATES,
@@ -115,11 +115,7 @@ def entropy(
         attrs |= _mark(law, found.tolerance) | self._error(found.influence)
         return self._labelled("entropy", found.value, {}, False, **attrs)
     rows = _simulated_rows(law, n, random_seed)
-    surprise = -log_mixture(law, rows)
-    some = np.isfinite(surprise)  # rounding may move a row to an end, where the density is zero
-    value, mark = _simulated_mean(surprise[some], int(np.sum(~some)))
-    attrs |= mark | self._error(influence(law, rows[some], surprise[some]))
-    return self._labelled("entropy", value, {}, False, **attrs)
+    return _finite_mean(self, "entropy", law, rows, -log_mixture(law, rows), attrs)
 
 
 def kl(
@@ -208,6 +204,7 @@ def kl(
     return self._labelled("kl", value, {}, False, **attrs)
 
 
+@of_each_draw
 def mutual_information(
     self: AskedLaw,
     first: str | Sequence[str],
@@ -250,11 +247,6 @@ def mutual_information(
     >>> post.mutual_information("age", "job", n=1000, random_seed=1).item() > 0.1
     True
     """
-    if interval is not None:
-        return self._with_interval(
-            interval, mutual_information, first, second, given, method=method, n=n, random_seed=random_seed
-        )
-    self = self._each_draw(per_draw)
     known = self._known(given)
     names = _groups(self, first, second)
     law = _law_asked(self, "mutual_information", [*names[0], *names[1]], known)
@@ -296,12 +288,10 @@ def mutual_information(
     )
     with np.errstate(invalid="ignore"):  # of a row that rounding has moved to an end, which is left out
         ratio = both - one - other
-    some = np.isfinite(ratio)
-    value, mark = _simulated_mean(ratio[some], int(np.sum(~some)))
-    attrs |= mark | self._error(influence(law, rows[some], ratio[some]))
-    return self._labelled("mutual_information", value, {}, False, **attrs)
+    return _finite_mean(self, "mutual_information", law, rows, ratio, attrs)
 
 
+@of_each_draw
 def event_information(
     self: AskedLaw,
     first: EventLike,
@@ -339,9 +329,6 @@ def event_information(
     >>> post.event_information({"age": (None, 45)}, {"job": "nurse"}).item() > 0.1
     True
     """
-    if interval is not None:
-        return self._with_interval(interval, event_information, first, second, given)
-    self = self._each_draw(per_draw)
     unions = [_events_that_hold(self, argument, event) for argument, event in (("first", first), ("second", second))]
     known, law = self._signed_events("given", {} if given is None else given), self._law
     base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
@@ -438,6 +425,16 @@ def _simulated_mean(values: np.ndarray, left_out: int = 0) -> tuple[float, dict[
         return float("inf"), {"exactness": "monte-carlo", "mcse": 0.0}
     mark = {"exactness": "monte-carlo", "mcse": float(values.std(ddof=1) / np.sqrt(values.size))}
     return float(values.mean()), mark | ({"left_out": left_out} if left_out else {})
+
+
+def _finite_mean(
+    self: AskedLaw, name: str, law: Law, rows: np.ndarray, values: np.ndarray, attrs: dict[str, Any]
+) -> "xr.DataArray":
+    """The mean over simulated rows, without those that rounding has moved to an end, where the density is zero."""
+    some = np.isfinite(values)
+    value, mark = _simulated_mean(values[some], int(np.sum(~some)))
+    error = self._error(influence(law, rows[some], values[some]))
+    return self._labelled(name, value, {}, False, **attrs, **mark, **error)
 
 
 def _simulated_rows(law: Law, n: Any, random_seed: Any) -> np.ndarray:

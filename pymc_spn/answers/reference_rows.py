@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betainc
 
+from pymc_spn.answers.sums import log_mixture
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import check_prob, checked_count
-from pymc_spn.numerics.draw_averages import log_average
 from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.quoted_values import quoted
 
-BLOCK_VALUES = 20_000_000  # per-circuit log densities held at a time (160 MB)
 TIES = 1e-10  # relative: log densities as near as that are equal
 
 
@@ -65,7 +64,7 @@ def compare_rows(
     chance = np.diff(betainc(k, n - k + 1, np.arange(n + 1) / n))
     out = Comparison(*(np.empty(len(log_density)) for _ in Comparison._fields))
     for rows, columns in _patterns(observed):
-        reference = np.sort(_log_densities(law, drawn, columns))
+        reference = np.sort(log_mixture(law, np.where(columns, drawn, np.nan), cells=True))
         reference -= TIES * (1.0 + np.abs(reference))
         count = np.searchsorted(reference, log_density[rows], side="right")
         out.p_value[rows] = (count + 1.0) / (n + 1.0)
@@ -105,13 +104,3 @@ def on_grid_rows(law: Law, rows: np.ndarray, drawn: np.ndarray | bool = True) ->
         allowed &= (moved[:, d] >= 0.0) | (rows[:, d] < 0.0)
         rows = np.where(allowed[:, None], moved, rows)
     return rows
-
-
-def _log_densities(law: Law, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Log densities (n,) of what some of the columns hold, under the mixture over circuits."""
-    out = np.empty(len(rows))
-    block = max(1, BLOCK_VALUES // law.n_circuits)
-    for start in range(0, len(rows), block):
-        asked = np.where(columns, rows[start : start + block], np.nan)
-        out[start : start + block] = log_average(law.log_weights, law.log_density(asked, cells=True))
-    return out - log_average(law.log_weights, np.zeros(law.n_circuits))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.answers.asked_law import AskedLaw
+from pymc_spn.answers.asked_law import AskedLaw, of_each_draw
 from pymc_spn.answers.asked_rows import AskedRows
 from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.draw_averages import weighted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @also_in_parts
+@of_each_draw
 def predict_proba(
     self: AskedLaw,
     df: TableLike,
@@ -64,9 +65,6 @@ def predict_proba(
     >>> post.predict_proba(df.head(2), "job").round(0).sel(level="clerk").values
     array([1., 0.])
     """
-    if interval is not None:
-        return self._with_interval(interval, predict_proba, df, target, unseen=unseen)
-    self = self._each_draw(per_draw)
     d = self._number("target", target)
     column = self.columns[d]
     if column.levels is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.answers.asked_law import AskedLaw, joined_errors, relative
+from pymc_spn.answers.asked_law import AskedLaw, joined_errors, of_each_draw, relative
 from pymc_spn.answers.event_questions import ROWS_NOTE
 from pymc_spn.answers.reference_rows import check_comparison, compare_rows, on_grid_rows
 from pymc_spn.answers.rows_in_parts import also_in_parts
@@ -26,6 +26,7 @@ BLOCK_VALUES = 2_000_000  # per-draw log densities held at a time (16 MB)
 
 
 @also_in_parts
+@of_each_draw
 def log_density(
     self: AskedLaw,
     df: TableLike,
@@ -69,9 +70,6 @@ def log_density(
     >>> post.log_density(df.head(2)).dims
     ('row',)
     """
-    if interval is not None:
-        return self._with_interval(interval, log_density, df, cells=cells, unseen=unseen)
-    self = self._each_draw(per_draw)
     law, table = self._law, self._table(df, unseen)
     rows, mark = {"row": row_labels(table.index)}, self._cell_mark(cells)
     if per_draw:

@@ -55,12 +55,12 @@ def states_of(law: Law, columns: Sequence[int], sizes: Sequence[int] | None = No
     return CombinationProbabilities(weight @ each / weight.sum(), each, weight)
 
 
-def log_mixture(law: Law, rows: np.ndarray) -> np.ndarray:
-    """Log density (M,) of the mixture over circuits at rows (M, D)."""
+def log_mixture(law: Law, rows: np.ndarray, cells: bool = False) -> np.ndarray:
+    """Log density (M,) of the mixture over circuits at rows (M, D), see `Law.log_density`."""
     out = np.empty(len(rows))
     step = max(1, BLOCK_VALUES // law.n_circuits)
     for start in range(0, len(rows), step):
-        out[start : start + step] = log_average(law.log_weights, law.log_density(rows[start : start + step]))
+        out[start : start + step] = log_average(law.log_weights, law.log_density(rows[start : start + step], cells))
     return out - log_average(law.log_weights, np.zeros(law.n_circuits))
 
 

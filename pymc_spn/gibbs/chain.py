@@ -1,5 +1,7 @@
 """One Markov chain over assignments and hyperparameters, without PyMC: starts, sweeps by any kernel, prior draws."""
 
+import math
+
 import numpy as np
 
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
@@ -12,9 +14,11 @@ from pymc_spn.gibbs.published import PublishedSampler
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.gibbs.starts import kmeans_digits
 from pymc_spn.gibbs.statistics import pack_statistics
-from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.explicit_leaves import EXPLICIT
+from pymc_spn.leaves.families import PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.leaves.kernel_forms import LOGARITHM
+from pymc_spn.leaves.geometric import LARGEST_COUNT
+from pymc_spn.leaves.kernel_forms import LOGARITHM, REAL
 
 
 class Chain:
@@ -209,11 +213,15 @@ def _draw_leaf(rng, family, prior, level_factors, offset, n):
     """Values of one leaf with parameters drawn from its prior, in coded units."""
     if family == CATEGORICAL:
         return rng.choice(level_factors.size, size=n, p=rng.dirichlet(prior[0] * level_factors)).astype(np.float64)
-    conjugate = CONJUGATES[int(family)]
-    drawn = conjugate.simulate(rng, prior, offset, n)
-    if conjugate.reading == LOGARITHM:
-        return np.exp(np.clip(drawn, -LARGEST_LOG, LARGEST_LOG)) - offset
-    return drawn
+    part = PREDICTIVES[int(family)]
+    parameters = np.repeat(part.draw_parameters(prior[None], rng), n, axis=0)
+    with np.errstate(over="ignore"):
+        drawn = EXPLICIT[part.entry.family].draw(parameters, rng)
+    if part.conjugate.reading == REAL:
+        return drawn
+    if part.conjugate.reading == LOGARITHM:
+        drawn = np.clip(drawn, math.exp(-LARGEST_LOG), math.exp(LARGEST_LOG))
+    return (np.minimum(drawn, LARGEST_COUNT) if part.has_masses else drawn) - offset
 
 
 def fill_joint_leaves(rng, sampler, table):

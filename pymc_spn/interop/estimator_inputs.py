@@ -29,6 +29,10 @@ class PosteriorEstimator(BaseEstimator):
 
     posterior_: Any
 
+    def _options(self, *names: str) -> dict[str, Any]:
+        """Parameters by name, for the function that has them too."""
+        return {name: getattr(self, name) for name in names}
+
     # joblib maps the arrays of a pickled estimator into memory, read-only. Kernels would be compiled once more for
     # such arrays, for many seconds, so it is given bytes.
 

@@ -103,15 +103,9 @@ class OrderDAG(PosteriorEstimator):
         scores = LocalScores.from_data(
             training_table(self, rows),
             score=self.local_score,
-            prior=self.prior,
-            max_candidates=self.max_candidates,
-            max_indegree=self.max_indegree,
-            required=self.required,
-            forbidden=self.forbidden,
-            tiers=self.tiers,
             interventions=interventions,
-            standardize=self.standardize,
-            progressbar=self.progressbar,
+            **self._options("prior", "max_candidates", "max_indegree", "required", "forbidden", "tiers"),
+            **self._options("standardize", "progressbar"),
         )
         seed, bar = seed_of(self.random_state), self.progressbar
         self.posterior_ = DagPosterior.from_scores(scores, self.method, random_seed=seed, progressbar=bar)

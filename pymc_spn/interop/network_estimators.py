@@ -48,6 +48,7 @@ from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
 STRUCTURES = ("learned", "complete")
+LEAVES = ("leaves", "resolution", "rounded", "joint_leaves")  # what the learners of both methods are told of leaves
 TARGET = "y"  # name of the target's column, with underscores behind it where a feature has that name
 
 
@@ -93,35 +94,14 @@ class NetworkEstimator(PosteriorEstimator):
             self.posterior_ = fit_variational(
                 table,
                 structure,
-                leaves=self.leaves,
-                resolution=self.resolution,
-                rounded=self.rounded,
-                joint_leaves=self.joint_leaves,
-                max_children=self.max_children,
-                restarts=self.restarts,
-                max_steps=self.max_steps,
+                **self._options(*LEAVES, "max_children", "restarts", "max_steps", "progressbar"),
                 random_seed=seed,
-                progressbar=self.progressbar,
             )
             return
         with pm.Model(model=None):  # of its own, also where fit is called inside another model
-            SPN(
-                "x",
-                structure,
-                observed=table,
-                leaves=self.leaves,
-                resolution=self.resolution,
-                rounded=self.rounded,
-                joint_leaves=self.joint_leaves,
-            )
-            self.idata_ = pm.sample(
-                self.draws,
-                tune=self.tune,
-                chains=self.chains,
-                cores=n_threads(),
-                random_seed=seed,
-                progressbar=self.progressbar,
-            )
+            SPN("x", structure, observed=table, **self._options(*LEAVES))
+            options = self._options("draws", "tune", "chains", "progressbar")
+            self.idata_ = pm.sample(**options, cores=n_threads(), random_seed=seed)
         self.posterior_ = SPNPosterior.from_idata(self.idata_)
 
     def _learn_with(self, rows: pd.DataFrame, y: Any, kind: str | None = None) -> None:

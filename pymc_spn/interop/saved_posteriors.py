@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pymc_spn.dags.storage import IMPUTED
 from pymc_spn.dags.storage import SAVED as ORDER_SPN
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from pymc_spn.networks.variational_posterior import VariationalPosterior
     from pymc_spn.trees.posterior import TreePosterior
 
+# what marks a file of `save`, the class of the object and its method that reads it
+KEPT = (
+    (ORDER_SPN, "pymc_spn.dags.order_spn:OrderSPN", "load"),
+    (IMPUTED, "pymc_spn.dags.imputed_posterior:ImputedDagPosterior", "load"),
+    (BELIEF_NETWORK, "pymc_spn.indian_chefs.belief_network_posterior:BeliefNetworkPosterior", "load"),
+    (TREES, "pymc_spn.trees.posterior:TreePosterior", "load"),
+    (VARIATIONAL_POSTERIOR, "pymc_spn.networks.variational_posterior:VariationalPosterior", "from_idata"),
+    (SPN_POSTERIOR, "pymc_spn.networks.posterior:SPNPosterior", "from_idata"),
+)
 type Posterior = (
     "SPNPosterior | VariationalPosterior | OrderSPN | ImputedDagPosterior | DagDraws | GraphDraws "
     "| BeliefNetworkPosterior | TreePosterior"
@@ -75,30 +84,9 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
             "from_idata, as in ps.SPNPosterior.from_idata(idata), and a table by ps.Table.from_frame"
         )
     with reading(path) as tree:
-        if ORDER_SPN in tree.attrs:
-            from pymc_spn.dags.order_spn import OrderSPN
-
-            return OrderSPN.load(tree)
-        if IMPUTED in tree.attrs:
-            from pymc_spn.dags.imputed_posterior import ImputedDagPosterior
-
-            return ImputedDagPosterior.load(tree)
-        if BELIEF_NETWORK in tree.attrs:
-            from pymc_spn.indian_chefs.belief_network_posterior import BeliefNetworkPosterior
-
-            return BeliefNetworkPosterior.load(tree)
-        if TREES in tree.children:
-            from pymc_spn.trees.posterior import TreePosterior
-
-            return TreePosterior.load(tree)
-        if VARIATIONAL_POSTERIOR in tree.attrs:
-            from pymc_spn.networks.variational_posterior import VariationalPosterior
-
-            return VariationalPosterior.from_idata(tree)
-        if SPN_POSTERIOR in tree.attrs:
-            from pymc_spn.networks.posterior import SPNPosterior
-
-            return SPNPosterior.from_idata(tree)
+        for mark, title, read in KEPT:
+            if mark in tree.attrs or mark in tree.children:
+                return getattr(_class_of(title), read)(tree)
         return _sampled(tree, path, name)
 
 
@@ -113,5 +101,10 @@ def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) 
     chosen = whole[0] if name is None else name
     if chosen not in found:
         raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")
-    module, _, title = found[chosen].posterior.partition(":")
-    return getattr(import_module(module), title).from_idata(idata, chosen)
+    return _class_of(found[chosen].posterior).from_idata(idata, chosen)
+
+
+def _class_of(title: str) -> Any:
+    """The class of ``module:name``, loaded where it is needed."""
+    module, _, name = title.partition(":")
+    return getattr(import_module(module), name)

@@ -58,17 +58,9 @@ class TreeEstimator(PosteriorEstimator):
             training_table(self, rows),
             y,
             family,
-            particles=self.particles,
-            islands=self.islands,
-            weights=self.weights,
-            alpha_s=self.alpha_s,
-            beta_s=self.beta_s,
-            max_depth=self.max_depth,
-            min_size=self.min_size,
-            categorical=self.categorical,
-            n_jobs=self.n_jobs,
+            **self._options("particles", "islands", "weights", "alpha_s", "beta_s", "max_depth", "min_size"),
+            **self._options("categorical", "n_jobs", "progressbar"),
             random_seed=seed_of(self.random_state),
-            progressbar=self.progressbar,
         )
 
 

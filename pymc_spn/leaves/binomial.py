@@ -400,11 +400,6 @@ def _draw_predictive(rng, p0, p1, p2, p3, offset):
     return draw_successes(rng, p2, success - failure) - offset
 
 
-def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
-    p = draw_probabilities(prior, rng)
-    return rng.binomial(int(prior[2]), p, n) - offset
-
-
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
     prior_form=BETA_PRIOR,
@@ -419,7 +414,6 @@ CONJUGATE = Conjugate(
     expected=_expected,
     log_base=_log_base,
     draw=_draw_predictive,
-    simulate=_simulate,
 )
 BINOMIAL = UnivariateFamily(
     name="binomial",

@@ -55,8 +55,6 @@ class Conjugate(NamedTuple):
         One coded value of the predictive, or its log.
     finish : callable (rng, drawn), optional
         Values from what `draw` gave: what Numba cannot draw, NumPy does.
-    simulate : callable (rng, prior, offset, n)
-        So many coded values of one leaf with parameters from the prior (4,), or their logs.
     log_cell : function (low, high, offset, log_scale, power, centre, curvature, slope), optional
         Log predictive mass of a cell, of densities; may be below `IMPOSSIBLE`.
     draw_in_cell : function (rng, low, high, offset, power, centre, curvature, slope), optional
@@ -84,7 +82,6 @@ class Conjugate(NamedTuple):
     log_base: Any = None
     draw: Any = None
     finish: Any = None
-    simulate: Any = None
     log_cell: Any = None
     draw_in_cell: Any = None
     draw_parameters: Any = None

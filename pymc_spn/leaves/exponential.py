@@ -14,11 +14,11 @@ from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.interval_moments import (
     NARROW,
     NEGLIGIBLE,
+    Points,
     about,
+    by_points,
     cubic_panels,
     graded_points,
-    powers_of,
-    weighted_moments,
 )
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, POWER, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, checked_rows
@@ -105,45 +105,21 @@ def _lomax_cdf(p: np.ndarray, x: Any) -> np.ndarray:
     return -np.expm1(-p[..., 0] * np.log1p(np.where(x < 0, 0.0, x) / p[..., 1]))
 
 
-def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance within an interval."""
-    alpha, beta = p.T
-    if high < 0:
-        return np.zeros(alpha.shape), np.zeros(alpha.shape)
-    origin, away, weight = _points(p, low, high, 2)
-    mean, variance = weighted_moments(away, weight)
-    if math.isinf(high):
-        mean = np.where(alpha > 1.0, mean, np.inf)
-        variance = np.where(alpha > 2.0, variance, np.inf)
-    return origin + beta * mean, beta**2 * variance
-
-
-def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
-    """As `gaussian.student_about_within`."""
-    alpha, beta = p.T
-    if high < 0:
-        return np.zeros((alpha.size, order + 1))
-    origin, away, weight = _points(p, low, high, order)
-    away = (origin - centre)[:, None] + beta[:, None] * away
-    return powers_of(away, weight, order, alpha, 0.0, high)
-
-
-def _points(p: np.ndarray, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
-    """As `gaussian.student_points`, in units of beta: in w, x = beta (e^w - 1), or in x from the lower end.
+def _points(p: np.ndarray, low: float, high: float, order: int) -> Points:
+    """As `gaussian.student_points`: in w, x = beta (e^w - 1), or in x from the lower end.
 
     The density of w is e^(-alpha w).
     """
     alpha, beta = p.T
-    start = max(low, 0.0)
-    ends = np.log1p(start / beta), np.log1p(high / beta)
+    ends = np.log1p(low / beta), np.log1p(high / beta)
     w, weight = graded_points(*ends, alpha, lambda w: w, order)
-    away, size, above = np.expm1(w), 1.0 + start / beta, (high - start) / beta
+    away, size, above = np.expm1(w), 1.0 + low / beta, (high - low) / beta
     narrow = above < NARROW * size
     power, size = alpha[narrow] + 1.0, size[narrow]
     reach = size * np.minimum(np.expm1(-NEGLIGIBLE / power), 1.0)
     y, spacing = cubic_panels(np.zeros(size.shape), np.minimum(above[narrow], reach))
     away[narrow], weight[narrow] = y, np.exp(-power[:, None] * np.log1p(y / size[:, None])) * spacing
-    return np.where(narrow, start, 0.0), away, weight
+    return Points(np.where(narrow, low, 0.0), beta[:, None] * away, weight, alpha)
 
 
 def _exponential_coefficients(theta, width, out):
@@ -275,11 +251,6 @@ def _draw_predictive(rng, p0, p1, p2, p3, offset):
     return rng.standard_exponential() / rate - offset
 
 
-def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
-    rate = rng.gamma(prior[0]) / prior[1]
-    return rng.exponential(1.0 / rate, n) - offset
-
-
 def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
     alpha = power - 1.0
     start = math.log1p(max(low + offset, 0.0) * slope)
@@ -324,7 +295,6 @@ CONJUGATE = Conjugate(
     add_slopes=_add_slopes,
     expected=_expected,
     draw=_draw_predictive,
-    simulate=_simulate,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
     draw_parameters=_draw_parameters,
@@ -370,8 +340,7 @@ LOMAX = UnivariateFamily(
     cdf=_lomax_cdf,
     bulk=lambda p: (np.zeros(len(p)), np.maximum(p[:, 1] / p[:, 0], 1e-300)),
     raw_moments=_raw_moments,
-    moments_within=moments_within,
-    about_within=about_within,
+    **by_points(_points, lowest=0.0),
     draw_within=_draw_within,
     kernels=Kernels(
         POWER,

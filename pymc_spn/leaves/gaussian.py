@@ -16,11 +16,11 @@ from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.interval_moments import (
     NARROW,
     NEGLIGIBLE,
+    Points,
     about,
+    by_points,
     cubic_panels,
     graded_points,
-    powers_of,
-    weighted_moments,
 )
 from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, STUDENT, located, quadratic, student
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
@@ -178,26 +178,8 @@ def _student_variance(p: np.ndarray) -> np.ndarray:
     return np.where(dof > 2, finite, np.where(dof > 1, np.inf, np.nan))
 
 
-def student_moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance within an interval."""
-    width, origin, away, weight = student_points(p, low, high, 2)
-    mean, variance = weighted_moments(away, weight)
-    if math.isinf(low) or math.isinf(high):
-        infinite = np.where(math.isinf(low) & math.isinf(high), np.nan, math.copysign(np.inf, high))
-        mean = np.where(p[:, 2] > 1.0, mean, infinite)
-        variance = np.where(p[:, 2] > 2.0, variance, np.inf)
-    return origin + width * mean, width**2 * variance
-
-
-def student_about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
-    """E[(X - centre)^k | low <= X <= high] (n, order + 1); infinite, with the sign of the end, where there is none."""
-    width, origin, away, weight = student_points(p, low, high, order)
-    away = (origin - centre)[:, None] + width[:, None] * away
-    return powers_of(away, weight, order, p[:, 2], low, high)
-
-
-def student_points(p: np.ndarray, low: float, high: float, order: int) -> tuple[np.ndarray, ...]:
-    """Unit and origin (n,), distances from it in that unit and weights (n, points).
+def student_points(p: np.ndarray, low: float, high: float, order: int) -> Points:
+    """Points within an interval.
 
     Quadrature in w, x = mu + scale sqrt(dof) sinh(w): the density is then cosh(w)^-dof. The ends of a narrow interval
     would differ in their last digits alone: there in x, from its point nearest to mu.
@@ -210,7 +192,7 @@ def student_points(p: np.ndarray, low: float, high: float, order: int) -> tuple[
     z, below, above = (nearest - location) / width, (low - nearest) / width, (high - nearest) / width
     narrow = above - below < NARROW * np.hypot(1.0, z)
     away[narrow], weight[narrow] = near_points(z[narrow], below[narrow], above[narrow], 0.5 * (dof[narrow] + 1.0))
-    return width, np.where(narrow, nearest, location), away, weight
+    return Points(np.where(narrow, nearest, location), width[:, None] * away, weight, dof)
 
 
 def near_points(
@@ -385,14 +367,6 @@ def _draw_predicted(rng, p0, p1, p2, p3, offset):
     return p0 + rng.standard_normal() * math.sqrt((1.0 + 1.0 / p1) * p3 / rng.standard_gamma(p2))
 
 
-def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
-    mu0, rho0, a0, b0 = prior
-    precision = rng.gamma(a0) / b0
-    mean = mu0 + rng.standard_normal() / np.sqrt(rho0 * precision)
-    drawn: np.ndarray = mean + rng.standard_normal(n) / np.sqrt(precision)
-    return drawn
-
-
 def _log_cell(low, high, offset, log_scale, power, centre, curvature, slope):
     root = math.sqrt(curvature)
     z_low = (low - centre) * root
@@ -441,7 +415,6 @@ CONJUGATE = Conjugate(
     add_slopes=_add_slopes,
     expected=_expected,
     draw=_draw_predicted,
-    simulate=_simulate,
     log_cell=_log_cell,
     draw_in_cell=_draw_in_cell,
     draw_parameters=_draw_parameters,
@@ -493,8 +466,7 @@ STUDENT_T = UnivariateFamily(
     cdf=student_cdf,
     bulk=lambda p: (p[:, 0], p[:, 1]),
     raw_moments=student_raw_moments,
-    moments_within=student_moments_within,
-    about_within=student_about_within,
+    **by_points(student_points),
     draw_within=draw_student_within,
     kernels=Kernels(
         STUDENT,

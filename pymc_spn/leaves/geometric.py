@@ -265,13 +265,6 @@ def _draw_predictive(rng, p0, p1, p2, p3, offset):
     return min(k, LARGEST_COUNT) - offset
 
 
-def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
-    p = draw_probabilities(prior, rng)
-    with np.errstate(divide="ignore"):
-        k = np.floor(-rng.standard_exponential(n) / np.log1p(-p))
-    return np.minimum(k, LARGEST_COUNT) - offset
-
-
 CONJUGATE = Conjugate(
     reading=COUNT,
     prior_form=BETA_PRIOR,
@@ -285,7 +278,6 @@ CONJUGATE = Conjugate(
     add_slopes=_add_slopes,
     expected=_expected,
     draw=_draw_predictive,
-    simulate=_simulate,
 )
 GEOMETRIC = UnivariateFamily(
     name="geometric",

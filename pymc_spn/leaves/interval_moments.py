@@ -1,7 +1,8 @@
 """Moments of leaves within an interval: what their families share, Gauss panels and sums of powers."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,62 @@ def weighted_moments(x: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.
     return mean, ((np.sqrt(p) * (x - mean[:, None])) ** 2).sum(axis=1)  # squares alone may be too large
 
 
+class Points(NamedTuple):
+    """Quadrature of n leaves within an interval.
+
+    Parameters
+    ----------
+    origin : (n,) float64
+    away, weight : (n, points) float64
+        Distances from the origin, and weights up to a factor.
+    power : (n,) float64
+        Of the tail: where an end is infinite moments of this order and above are.
+    """
+
+    origin: np.ndarray
+    away: np.ndarray
+    weight: np.ndarray
+    power: np.ndarray
+
+
+def by_points(points: Callable[[np.ndarray, float, float, int], Points], lowest: float = -math.inf) -> dict[str, Any]:
+    """``moments_within`` and ``about_within`` of a family, from points of its leaves (n, p) between two ends.
+
+    Parameters
+    ----------
+    points : callable (parameters, low, high, order)
+        Good for moments up to the order.
+    lowest : float
+        End of the support; leaves that have nothing in the interval get 0.
+    """
+
+    def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+        low = max(low, lowest)
+        if high < low:
+            return np.zeros(len(p)), np.zeros(len(p))
+        origin, away, weight, power = points(p, low, high, 2)
+        mean, variance = weighted_moments(away, weight)
+        if math.isinf(low) or math.isinf(high):
+            mean = np.where(power > 1.0, mean, math.nan if low == -high else math.copysign(math.inf, high))
+            variance = np.where(power > 2.0, variance, np.inf)
+        return origin + mean, variance
+
+    def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
+        low = max(low, lowest)
+        if high < low:
+            return np.zeros((len(p), order + 1))
+        origin, away, weight, power = points(p, low, high, order)
+        return powers_of((origin - centre)[:, None] + away, weight, order, power, low, high)
+
+    return {"moments_within": moments_within, "about_within": about_within}
+
+
 def powers_of(
     away: np.ndarray, weight: np.ndarray, order: int, power: np.ndarray, low: float, high: float
 ) -> np.ndarray:
     """Averages (n, order + 1) of powers of distances (n, points); infinite from the power of the tail on."""
-    p = weight / weight.sum(axis=1, keepdims=True)
+    total = weight.sum(axis=1, keepdims=True)
+    p = weight / np.where(total > 0.0, total, 1.0)
     out = np.stack([(p * away**k).sum(axis=1) for k in range(order + 1)], axis=1)
     if math.isinf(low) or math.isinf(high):
         for k in range(1, order + 1):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pymc_spn.leaves import gaussian as of_logs
-from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, powers_of
+from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, Points, by_points
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.leaf_statistics import require_finite, require_positive, variance_of
@@ -104,18 +104,16 @@ def _log_student_cdf(p: np.ndarray, x: Any) -> np.ndarray:
         return of_logs.student_cdf(p, np.log(np.maximum(x, 0.0)))
 
 
-def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, order: int) -> np.ndarray:
-    """E[(X - centre)^k | low <= X <= high] (n, order + 1) of log-normal leaves; infinite for high = inf.
+def _points(p: np.ndarray, low: float, high: float, order: int) -> Points:
+    """Gauss points in u = log x: by sinh round the leaf, and graded towards the upper end, where x^k weighs most.
 
-    Gauss panels in u = log x: by sinh round the leaf, and graded towards the upper end, where x^k weighs most.
+    Without an upper end there are no moments.
     """
     location, scale, dof = p.T
-    out = np.ones((location.size, order + 1))
-    if math.isinf(high) or order == 0:
-        out[:, 1:] = np.inf
-        return out
+    if math.isinf(high):
+        return Points(location, np.zeros((len(p), 1)), np.ones((len(p), 1)), np.zeros(len(p)))
     with np.errstate(divide="ignore"):
-        first, last = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
+        first, last = float(np.log(low)), float(np.log(high))
     cuts = location[:, None] + scale[:, None] * np.sinh(_LOG_CUTS)
     cuts = np.concatenate([cuts, np.broadcast_to(last - _END_CUTS, (cuts.shape[0], _END_CUTS.size))], axis=1)
     lowest = max(first, float(cuts.min()))
@@ -125,33 +123,19 @@ def about_within(p: np.ndarray, low: float, high: float, centre: np.ndarray, ord
     u = (cuts[:, :-1, None] + half * (1.0 + NODES)).reshape(len(cuts), -1)
     logs = of_logs.student_log_density(p[:, None], u)
     mass = np.exp(logs - logs.max(axis=1, keepdims=True)) * (half * WEIGHTS).reshape(len(cuts), -1)
-    total = mass.sum(axis=1)
-    away = np.exp(u) - centre[:, None]
-    for k in range(1, order + 1):
-        out[:, k] = np.where(total > 0, (mass * away**k).sum(axis=1) / np.where(total > 0, total, 1.0), 0.0)
+    origin, away = np.full(len(p), low), np.exp(u) - low
     if low > 0.0 and high - low < NARROW * low:  # in digits of u the ends may be one
         width = scale * np.sqrt(dof)
         with np.errstate(over="ignore"):
             nearest = np.clip(np.exp(location), low, high)
         z = (np.log(nearest) - location) / width
         below, above = (np.log1p((end - nearest) / nearest) / width for end in (low, high))
-        narrow = above - below < NARROW * np.hypot(1.0, z)
-        y, mass = of_logs.near_points(z[narrow], below[narrow], above[narrow], 0.5 * (dof[narrow] + 1.0))
-        own = nearest[narrow, None]
-        away = (own - centre[narrow, None]) + own * np.expm1(width[narrow, None] * y)
-        out[narrow] = powers_of(away, mass, order, dof[narrow], low, high)
-    return out
-
-
-def moments_within(p: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance within an interval."""
-    if high <= 0.0:
-        return np.zeros(len(p)), np.zeros(len(p))
-    if math.isinf(high):
-        return np.full(len(p), np.inf), np.full(len(p), np.inf)
-    start = max(low, 0.0)
-    mean = start + about_within(p, low, high, np.full(len(p), start), 1)[:, 1]
-    return mean, about_within(p, low, high, mean, 2)[:, 2]
+        narrow = np.flatnonzero(above - below < NARROW * np.hypot(1.0, z))
+        y, near = of_logs.near_points(z[narrow], below[narrow], above[narrow], 0.5 * (dof[narrow] + 1.0))
+        origin[narrow], mass[narrow] = nearest[narrow], 0.0
+        away[narrow, : y.shape[1]] = nearest[narrow, None] * np.expm1(width[narrow, None] * y)
+        mass[narrow, : y.shape[1]] = near
+    return Points(origin, away, mass, dof)
 
 
 def _student_mode(p: np.ndarray) -> np.ndarray:
@@ -235,9 +219,8 @@ LOG_STUDENT_T = UnivariateFamily(
     grows_at_zero=True,
     cdf=_log_student_cdf,
     bulk=_bulk,
-    raw_moments=lambda p, centre, order: about_within(p, 0.0, np.inf, np.full(len(p), centre), order),
-    moments_within=moments_within,
-    about_within=about_within,
+    raw_moments=lambda p, centre, order: np.where(np.arange(order + 1) > 0, np.inf, np.ones((len(p), 1))),
+    **by_points(_points, lowest=0.0),
     draw_within=_draw_within,
     kernels=of_logs.STUDENT_T.kernels._replace(reading=LOGARITHM, draw=_draw_student, value_slope=_student_slope),
     location=lambda pt, p: pt.exp(p[:, 0]),

@@ -345,10 +345,6 @@ def _draw_rate(rng, p0, p1, p2, p3, offset):
     return rng.standard_gamma(p0) / p1
 
 
-def _simulate(rng: np.random.Generator, prior: np.ndarray, offset: float, n: int) -> np.ndarray:
-    return rng.poisson(rng.gamma(prior[0]) / prior[1], n).astype(np.float64) - offset
-
-
 CONJUGATE = Conjugate(
     reading=FACTORIAL,
     prior_form=GAMMA_PRIOR,
@@ -363,7 +359,6 @@ CONJUGATE = Conjugate(
     expected=_expected,
     draw=_draw_rate,
     finish=lambda rng, rates: rng.poisson(rates),
-    simulate=_simulate,
 )
 POISSON = UnivariateFamily(
     name="poisson",
