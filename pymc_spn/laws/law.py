@@ -310,9 +310,14 @@ class Law(ABC):
         """How far the probability of an event may be off: 0 where it is in closed form."""
         return 0.0
 
-    @abstractmethod
     def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
         """Whether each row (M,) is within what is known; a cell is where a part of it is."""
+        out = np.ones(len(rows), np.bool_)
+        for d in range(len(self.columns)):
+            event = self.known(d)
+            if event is not None:
+                out &= holds(event, rows[:, d])
+        return out
 
     # ---- columns
 
@@ -408,12 +413,3 @@ class Law(ABC):
     def impossible_column(self, event: Events) -> int | None:
         """The first column that alone makes an event impossible under every circuit; None if none does."""
         return next((d for d, e in event.items() if self.log_event({d: e}).max() == -np.inf), None)
-
-    def outside(self, rows: np.ndarray) -> np.ndarray:
-        """Whether each row (M,) has a value outside of the interval or set in which its column is known to be."""
-        out = np.zeros(len(rows), np.bool_)
-        for d in range(len(self.columns)):
-            event = self.known(d)
-            if event is not None:
-                out |= ~holds(event, rows[:, d])
-        return out

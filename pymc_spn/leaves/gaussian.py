@@ -211,21 +211,6 @@ def near_points(
     return y, np.exp(-power[:, None] * np.log1p(rise)) * spacing
 
 
-def draw_student_within(p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    """The u-quantile between the ends, by halving in x = mu + scale sinh(w)."""
-    location, scale, _ = p.T
-    first, last = (np.clip(np.arcsinh((v - location) / scale), -340.0, 340.0) for v in (low, high))
-    log_total = student_log_interval(p, low, high)
-    with np.errstate(divide="ignore"):
-        target = np.log(u) + log_total
-    for _ in range(64):
-        middle = 0.5 * (first + last)
-        x = np.clip(location + scale * np.sinh(middle), low, high)
-        below = student_log_interval(p, low, x) < target
-        first, last = np.where(below, middle, first), np.where(below, last, middle)
-    return np.clip(location + scale * np.sinh(0.5 * (first + last)), low, high)
-
-
 def student_raw_moments(p: np.ndarray, centre: float | np.ndarray, order: int) -> np.ndarray:
     """Even central moments of t: scale^k nu^(k/2) prod_{i=1}^{k/2} (2i - 1) / (nu - 2i)."""
     location, scale, nu = p.T
@@ -467,7 +452,6 @@ STUDENT_T = UnivariateFamily(
     bulk=lambda p: (p[:, 0], p[:, 1]),
     raw_moments=student_raw_moments,
     **by_points(student_points),
-    draw_within=draw_student_within,
     kernels=Kernels(
         STUDENT,
         REAL,

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.leaves.conjugate_pieces import BETA_PRIOR, Conjugate
 from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
-from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, count_within, from_factorial
+from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, from_factorial
 from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, RISING_RATIO, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, checked_rows, on_counts
 from pymc_spn.leaves.mean_entries import CountEntry
@@ -315,7 +315,6 @@ BETA_GEOMETRIC = UnivariateFamily(
     raw_moments=lambda p, centre, order: about_within(p, 0.0, np.inf, np.full(len(p), centre), order),
     moments_within=moments_within,
     about_within=about_within,
-    draw_within=lambda p, low, high, u: count_within(_mixed_log_interval, p, low, high, u),
     kernels=Kernels(
         RISING_RATIO, COUNT, _mixed_form, _mixed_coefficients, _add_mixed_gradient, _mixed_draw, all_positive
     ),

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.halving import smallest_whole_reaching
-
 NEGLIGIBLE = -45.0  # log of a mass relative to the largest one
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS = 24
@@ -128,18 +126,3 @@ def from_factorial(factorial: np.ndarray, shift: np.ndarray) -> np.ndarray:
         for k in range(1, n + 1):
             stirling[n, k] = stirling[n - 1, k - 1] + k * stirling[n - 1, k]
     return about(factorial @ stirling.T, shift)
-
-
-def count_within(log_interval: Any, p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    """Smallest count up to which the interval holds a share u of its mass."""
-    first = max(math.ceil(low), 0) if low > -math.inf else 0
-    log_total = log_interval(p, low, high)
-    with np.errstate(divide="ignore"):
-        target = np.log(u) + log_total
-    last = math.floor(high) if high < math.inf else math.inf
-
-    def short(x: np.ndarray) -> np.ndarray:
-        return log_interval(p, low, x) < target
-
-    ends = np.full(u.size, first - 1.0), np.full(u.size, float(first))
-    return smallest_whole_reaching(short, *ends, first - 1.0, last)

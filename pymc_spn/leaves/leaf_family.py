@@ -15,6 +15,7 @@ import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE, TABULATED
 from pymc_spn.leaves.family_pieces import Kernels
+from pymc_spn.numerics.halving import smallest_reaching, smallest_whole_reaching
 
 Problem = Callable[[np.ndarray], tuple[int, str] | None]
 OfParameters = Callable[[np.ndarray], np.ndarray]
@@ -171,7 +172,7 @@ class UnivariateFamily(LeafFamily):
     about_within : callable (parameters, low, high, centre, order), optional
         As `raw_moments` within an interval, about a centre (n,); without it by sums of masses.
     draw_within : callable (parameters, low, high, u), optional
-        Quantiles (n,) at u of what lies within an interval.
+        As `value_within`, of families that have a faster way.
     n_parameters : int, optional
         Without it as many as there are levels.
     location : callable (tensors, p), optional
@@ -218,6 +219,24 @@ class UnivariateFamily(LeafFamily):
         if self.cdf is not None:
             return self.cdf(parameters, x)
         return np.where(np.isnan(x), np.nan, np.exp(self.log_interval(parameters, np.array(-np.inf), x)))
+
+    def value_within(self, parameters: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
+        """Smallest value (n,) up to which an interval holds a share u of its mass, of leaves (n, p)."""
+        if self.draw_within is not None:
+            return self.draw_within(parameters, low, high, u)
+        first, last = np.maximum(low, self.lowest), high if self.is_density else np.floor(high)
+        with np.errstate(divide="ignore"):
+            target = np.log(u) + self.log_interval(parameters, low, high)
+
+        def is_short(x: np.ndarray) -> np.ndarray:
+            return self.log_interval(parameters, low, x) < target
+
+        if self.is_density:
+            outside = np.full(u.size, np.nextafter(first, -np.inf))
+            return np.clip(smallest_reaching(is_short, outside, np.full(u.size, last)), low, high)
+        first = np.ceil(first)
+        start = np.clip(np.round(self.mode(parameters)), first, np.maximum(first, last))
+        return np.minimum(smallest_whole_reaching(is_short, start - 1.0, start, first - 1.0, np.inf), last)
 
     def moments(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,)."""

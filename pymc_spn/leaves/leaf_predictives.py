@@ -95,7 +95,7 @@ def draw_in_event(leaves: Leaves, event: Any, rng: np.random.Generator) -> np.nd
     for family, which, p in by_family(leaves):
         u = rng.random(len(p))
         if isinstance(event, Interval):
-            out[which] = family.draw_within(p, *event, u)
+            out[which] = family.value_within(p, *event, u)
             continue
         x = np.array(sorted(event), dtype=np.float64)
         # a set has no mass under a density, which is never chosen

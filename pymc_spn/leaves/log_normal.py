@@ -168,12 +168,6 @@ def _draw_normal(rng, theta):
     return math.exp(theta[0] + theta[1] * rng.standard_normal())
 
 
-def _draw_within(p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        ends = float(np.log(max(low, 0.0))), float(np.log(max(high, 0.0)))
-    return np.clip(np.exp(of_logs.draw_student_within(p, *ends, u)), low, high)
-
-
 def _in_units(parameters: np.ndarray, centre: float, scale: float) -> np.ndarray:
     return parameters + np.array([math.log(scale), 0.0, 0.0, 0.0])
 
@@ -221,7 +215,6 @@ LOG_STUDENT_T = UnivariateFamily(
     bulk=_bulk,
     raw_moments=lambda p, centre, order: np.where(np.arange(order + 1) > 0, np.inf, np.ones((len(p), 1))),
     **by_points(_points, lowest=0.0),
-    draw_within=_draw_within,
     kernels=of_logs.STUDENT_T.kernels._replace(reading=LOGARITHM, draw=_draw_student, value_slope=_student_slope),
     location=lambda pt, p: pt.exp(p[:, 0]),
 )

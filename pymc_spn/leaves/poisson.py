@@ -13,7 +13,7 @@ from scipy.special import betainc, gammainc, gammaincc, gammaln, xlogy
 from pymc_spn.leaves.conjugate_pieces import GAMMA_PRIOR, Conjugate
 from pymc_spn.leaves.exponential import RATE_RULE, add_gamma_marginal, draw_rates, gamma_slope
 from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
-from pymc_spn.leaves.interval_moments import NEGLIGIBLE, count_within, from_factorial, weighted_moments
+from pymc_spn.leaves.interval_moments import NEGLIGIBLE, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LINEAR, RISING, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, on_counts
 from pymc_spn.leaves.mean_entries import CountEntry
@@ -392,7 +392,6 @@ NEGATIVE_BINOMIAL = UnivariateFamily(
     bulk=_bulk,
     raw_moments=_raw_moments,
     moments_within=moments_within,
-    draw_within=lambda p, low, high, u: count_within(_mixed_log_interval, p, low, high, u),
     kernels=Kernels(
         RISING, FACTORIAL, _mixed_form, _mixed_coefficients, _add_mixed_gradient, _mixed_draw, all_positive
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.leaves import gaussian
-from pymc_spn.leaves.gaussian import draw_student_within, student_cdf, student_log_interval
+from pymc_spn.leaves.gaussian import student_cdf, student_log_interval
 from pymc_spn.leaves.leaf_family import UnivariateFamily
 from pymc_spn.leaves.rounded_moments import rounded_about, rounded_moments
 
@@ -57,13 +57,6 @@ def cells_within(low: Any, high: Any) -> tuple[Any, Any]:
     return np.ceil(np.asarray(low, dtype=np.float64)) - 0.5, np.floor(np.asarray(high, dtype=np.float64)) + 0.5
 
 
-def _draw_within(is_count: bool, p: np.ndarray, low: float, high: float, u: np.ndarray) -> np.ndarray:
-    """What lies on the outer edge of an outermost cell may round to the number beyond."""
-    first, last = map(float, count_cells_within(low, high) if is_count else cells_within(low, high))
-    least = max(first + 0.5, 0.0 if is_count else -np.inf)
-    return np.clip(np.round(draw_student_within(p, first, last, u)), least, last - 0.5)
-
-
 def _family(name: str, is_count: bool) -> RoundedStudent:
     def raw_moments(p: np.ndarray, centre: float, order: int) -> np.ndarray:
         return rounded_about(p, -np.inf, np.inf, np.full(len(p), centre), order, is_count)
@@ -84,7 +77,6 @@ def _family(name: str, is_count: bool) -> RoundedStudent:
         raw_moments=raw_moments,
         moments_within=lambda p, low, high: rounded_moments(p, low, high, is_count),
         about_within=lambda p, low, high, at, order: rounded_about(p, low, high, at, order, is_count),
-        draw_within=partial(_draw_within, is_count),
     )
 
 

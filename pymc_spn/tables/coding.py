@@ -6,6 +6,7 @@ so that both refuse the same things in the same words.
 
 import math
 import re
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.tables.column import LEVEL_KINDS, WHOLE_KINDS, Column, check_kind
 from pymc_spn.tables.number_facts import EXACT_LIMIT, MOST_ORDINAL, NumberFacts
 
+MOST_LEVELS = 100_000  # of text in a table that is read in partitions: each level costs memory in every leaf
 IDENTIFIERS = re.compile(r"(^|[^a-z])(id|plz|post_?code|postal_?code|zip(_?code)?)$", re.IGNORECASE)  # names of columns
 FEW_LEVELS = 20  # text of up to so many levels is taken for categories however few rows there are
 # Whole numbers are read as ordinal if they span few values, of which at least half occur, and repeat. Twelve holds the
@@ -48,26 +50,101 @@ def infer_column(series, name, kind=None, own_dtype=True):
 
     ``own_dtype`` says whether the dtype was chosen for this column; that of a 2-D array is one for all columns.
     """
-    family, is_object = family_of(series, name), pdt.is_object_dtype(series.dtype)
-    if series.isna().all():
-        raise ValueError(f"column {name!r}: all values are missing; drop the column")
-    numbers = numbers_of(series, name) if family in ("bool", "int", "float") else None
-    facts = None if numbers is None else NumberFacts.of(numbers, kind == "categorical")
-    kind = kind_of(kind, family, facts, own_dtype, name, dtype_name(series))
-    if facts is not None and family != "bool":
+    facts = ColumnFacts.of(series, name, kind)
+    if kind in LEVEL_KINDS and facts.numbers is not None and facts.family != "bool":  # with the row that breaks a rule
+        numbers = numbers_of(series, name)
         if kind == "binary":
-            bad = ~np.isnan(numbers) & (numbers != 0) & (numbers != 1)
-            raise_at(series, name, bad, BINARY_RULE)
-        elif kind in LEVEL_KINDS:
+            raise_at(series, name, ~np.isnan(numbers) & (numbers != 0) & (numbers != 1), BINARY_RULE)
+        else:
             check_numbers(series, name, numbers, whole=True, rule=f"kind {kind!r}")
-    named = None
-    if family == "category":
-        named = category_levels(series.cat.categories, name)
-    elif family == "string" and kind in LEVEL_KINDS:
-        named = tuple(sorted(str(level) for level in series.dropna().unique()))
-    levels = levels_of(kind, family, named, facts, name)
-    # bools with None are objects in pandas, and decode to its own bools with gaps
-    return Column(name, kind, levels, "boolean" if family == "bool" and is_object else dtype_name(series))
+    return facts.column(name, kind, own_dtype)
+
+
+class ColumnFacts(NamedTuple):
+    """Facts of one column in some rows; ``levels`` are those of text and categories that occur, in their order."""
+
+    family: str  # as `family_of` says, "missing" of a part without values
+    dtype: str
+    is_object: bool
+    n_present: int
+    numbers: NumberFacts | None
+    levels: dict[Any, None] | None
+
+    @classmethod
+    def of(cls, series: pd.Series, name: str, kind: str | None = None) -> "ColumnFacts":
+        """Facts of a series."""
+        family, is_object = family_of(series, name), pdt.is_object_dtype(series.dtype)
+        numbers, levels, n_present = None, None, int(series.notna().sum())
+        if family in ("bool", "int", "float"):
+            numbers = NumberFacts.of(numbers_of(series, name), kind == "categorical")
+        elif family == "category":
+            levels = dict.fromkeys(category_levels(series.cat.categories, name))
+        elif family == "string":
+            levels = dict.fromkeys(str(level) for level in series.dropna().unique())
+        return cls(family or "missing", dtype_name(series), is_object, n_present, numbers, levels)
+
+    def merged(self, other: "ColumnFacts", name: str, kind: str | None = None) -> "ColumnFacts":
+        """Facts of both parts.
+
+        Raises
+        ------
+        TypeError
+            If they have different dtypes.
+        ValueError
+            If they have too many levels, or ordered categories that differ.
+        """
+        if "missing" in (self.family, other.family):
+            return other if self.family == "missing" else self
+        dtype = _common_dtype(self.dtype, other.dtype)
+        if self.family != other.family or dtype is None:
+            raise TypeError(f"column {name!r} is {other.dtype}, and {self.dtype} before: give all partitions one dtype")
+        numbers, levels = self.numbers, self.levels
+        if numbers is not None and other.numbers is not None:
+            numbers = numbers.merged(other.numbers, kind == "categorical")
+        if levels is not None and other.levels is not None and levels.keys() != other.levels.keys():
+            if dtype.endswith(" ordered"):
+                raise ValueError(
+                    f"column {name!r} has the ordered categories {some(tuple(other.levels))}, and "
+                    f"{some(tuple(levels))} before: give all partitions the same"
+                )
+            levels = levels | other.levels
+            if len(levels) > MOST_LEVELS:
+                raise ValueError(
+                    f"column {name!r} has more than {MOST_LEVELS:,} levels: names or identifiers say nothing of other "
+                    "rows; drop the column, or convert numbers that are text"
+                )
+        is_object = self.is_object or other.is_object
+        return ColumnFacts(self.family, dtype, is_object, self.n_present + other.n_present, numbers, levels)
+
+    def column(self, name: str, kind: str | None, own_dtype: bool = True) -> Column:
+        """The schema that the facts lead to; see `infer_column`."""
+        if self.n_present == 0:
+            raise ValueError(f"column {name!r}: all values are missing; drop the column")
+        kind = kind_of(kind, self.family, self.numbers, own_dtype, name, self.dtype)
+        numbers, named = self.numbers, None
+        if numbers is not None and self.family != "bool" and kind in LEVEL_KINDS:
+            if kind == "binary":
+                if not {numbers.low, numbers.high} <= {0.0, 1.0} or not numbers.is_whole:
+                    raise ValueError(f"column {name!r}: {BINARY_RULE}, got {numbers.low:g} to {numbers.high:g}")
+            elif numbers.values is None and not (kind == "ordinal" and numbers.is_whole):
+                raise ValueError(f"column {name!r}: kind {kind!r} needs whole numbers, and has fractions")
+        if self.levels is not None:
+            named = tuple(self.levels) if self.family == "category" else tuple(sorted(self.levels))
+        levels = levels_of(kind, self.family, named, numbers, name)
+        # bools with None are objects in pandas, and decode to its own bools with gaps
+        return Column(name, kind, levels, "boolean" if self.family == "bool" and self.is_object else self.dtype)
+
+
+def _common_dtype(a: str, b: str) -> str | None:
+    """The dtype of both, a nullable one where parts without gaps have the plain one; None where there is none."""
+    if a == b:
+        return a
+    plain = sorted((a, b), key=str.islower)  # "Int64" before "int64"
+    if plain[0].lower() == plain[1] or {a, b} == {"bool", "boolean"}:
+        return "boolean" if "boolean" in (a, b) else plain[0]
+    if {a, b} in ({"bool", "object"}, {"boolean", "object"}):
+        return "boolean"
+    return None
 
 
 def kind_of(kind, family, facts, own_dtype, name, dtype):

@@ -7,8 +7,9 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.tables import partitioned_tables
+from pymc_spn.tables.coding import ColumnFacts
 from pymc_spn.tables.number_facts import NumberFacts
-from pymc_spn.tables.partitioned_tables import ColumnFacts, ParquetFiles, TableFacts, read_partitions
+from pymc_spn.tables.partitioned_tables import ParquetFiles, TableFacts, read_partitions
 
 
 def columns(n=400):

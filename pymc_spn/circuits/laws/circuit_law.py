@@ -221,10 +221,6 @@ class CircuitLaw(Law):
         together = [v for v in circuit.further_columns if len(asked & set(circuit.columns_of(v))) > 1]
         return max((family_of_leaf(self.whole, v)[0].box_tolerance for v in together), default=0.0)
 
-    def possible(self, rows: np.ndarray, cells: bool = True) -> np.ndarray:
-        """See `Law`."""
-        return ~self.outside(rows)
-
     # ---- columns
 
     def column(self, d: int) -> CircuitColumn:
