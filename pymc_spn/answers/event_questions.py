@@ -9,7 +9,7 @@ import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of, of_each_draw
 from pymc_spn.answers.reference_rows import on_grid_rows
-from pymc_spn.events.events import both_or_none, points_of
+from pymc_spn.events.events import Events, both_or_none, points_of
 from pymc_spn.events.unions import both_unions, log_union
 from pymc_spn.maxima.most_probable import NO_AVERAGE, MostProbable, marked_row, most_probable
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -163,10 +163,7 @@ def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
     if event is None:
         raise TypeError("event must map column names to a value, (low, high) or a set, got None")
     law = self._law
-    asked, known = self._signed_events("event", event), self._signed_events("given", {} if given is None else given)
-    base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
-    if (base + law.log_weights).max() == -np.inf:
-        law.refuse("given", known[0][1])
+    asked, (known, base, mark) = self._signed_events("event", event), known_union(self, given)
     both = list(both_unions(asked, known, both_or_none))
     log_joint = log_union(((sign, law.log_event(e)) for sign, e in both), base.shape)
     off = max((law.event_tolerance(e) for _, e in (*both, *known)), default=0.0)
@@ -176,10 +173,19 @@ def _asked_event(self: AskedLaw, event: EventLike, given: Given) -> _AskedEvent:
     if at:
         numerical["quantity"] = f"density, not probability: per unit of {', '.join(map(repr, at))}"
     answer = float(log_average(law.log_weights, log_joint) - log_average(law.log_weights, base))
+    return _AskedEvent(log_joint, base, relative_weights(base + law.log_weights), answer, mark, numerical)
+
+
+def known_union(self: AskedLaw, given: Given) -> tuple[list[tuple[float, Events]], np.ndarray, dict[str, Any]]:
+    """What is given as signed events, its log probability (S,), and the marks of an answer given it."""
+    law, known = self._law, self._signed_events("given", {} if given is None else given)
+    base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
+    if (base + law.log_weights).max() == -np.inf:
+        law.refuse("given", known[0][1])
     mark = self._weight_mark(law)
     if law.marks.has_error and any(e for _, e in known):
         mark = {"draws_after_weighting": float(effective_draws(base + law.log_weights))}
-    return _AskedEvent(log_joint, base, relative_weights(base + law.log_weights), answer, mark, numerical)
+    return known, base, mark
 
 
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from pymc_spn.answers.asked_law import AskedLaw, Given, Known, names_of, of_each_draw
+from pymc_spn.answers.event_questions import known_union
 from pymc_spn.answers.pair_questions import informations_of_levels, simulated_informations
 from pymc_spn.answers.sums import (
     MOST_STATES,
@@ -21,7 +22,7 @@ from pymc_spn.events.events import Events, Likelihood, both_or_none
 from pymc_spn.events.unions import both_unions, log_union
 from pymc_spn.laws.law import Law
 from pymc_spn.numerics.asked_numbers import checked_count
-from pymc_spn.numerics.draw_averages import effective_draws, relative_weights
+from pymc_spn.numerics.draw_averages import relative_weights
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import EventLike
 
@@ -330,10 +331,7 @@ def event_information(
     True
     """
     unions = [_events_that_hold(self, argument, event) for argument, event in (("first", first), ("second", second))]
-    known, law = self._signed_events("given", {} if given is None else given), self._law
-    base = log_union(((sign, law.log_event(e)) for sign, e in known), law.log_weights.shape)
-    if (base + law.log_weights).max() == -np.inf:
-        law.refuse("given", known[0][1])
+    law, (known, base, mark) = self._law, known_union(self, given)
 
     def p(union: Any) -> np.ndarray:
         joint = both_unions(union, known, both_or_none)
@@ -348,9 +346,6 @@ def event_information(
     cells = each @ weight / weight.sum()
     value = information_of_cells(cells)
     error = self._error(weight * (log_ratios(cells) @ each - value))
-    mark = self._weight_mark(law)
-    if law.marks.has_error and any(e for _, e in known):
-        mark = {"draws_after_weighting": float(effective_draws(base + law.log_weights))}
     return self._labelled("mutual_information", value, {}, False, **mark, **error)
 
 

@@ -16,7 +16,6 @@ from pymc_spn.leaves.geometric import draw_probabilities
 from pymc_spn.leaves.interval_moments import from_factorial
 from pymc_spn.leaves.kernel_forms import FACTORIAL, FALLING, IMPOSSIBLE, URN
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
-from pymc_spn.leaves.leaf_statistics import require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.leaves.tail_probabilities import counts_between, log_betainc, log_difference, log_gamma_ratio
 from pymc_spn.numerics.elementary import digamma
@@ -66,7 +65,7 @@ class Binomial(PaletteEntry):
         object.__setattr__(self, "n_trials", int(n))  # NumPy's integers are none to JSON
         if self.mean is not None and not 0.0 < self.mean < n:
             raise ValueError(f"Binomial: mean must be above 0 and below n_trials={n}, got {self.mean}")
-        require_positive("Binomial", "relative_scale", self.relative_scale)
+        super().__post_init__()
 
     @property
     def largest(self) -> float:  # type: ignore[override]

@@ -122,20 +122,20 @@ def _points(p: np.ndarray, low: float, high: float, order: int) -> Points:
     return Points(np.where(narrow, low, 0.0), beta[:, None] * away, weight, alpha)
 
 
-def _exponential_coefficients(theta, width, out):
+def _exp_coefficients(theta, width, out):
     out[0] = fast_log(theta[0])
     out[1] = -theta[0]
 
 
-def _add_exponential_gradient(theta, width, u, x, flow, out):
+def _add_exp_gradient(theta, width, u, x, flow, out):
     out[0] += flow * (1.0 / theta[0] - u)
 
 
-def _exponential_slope(theta, u, x):
+def _exp_slope(theta, u, x):
     return -theta[0]
 
 
-def _exponential_draw(rng, theta):
+def _exp_draw(rng, theta):
     return rng.standard_exponential() / theta[0]
 
 
@@ -146,7 +146,7 @@ def _lomax_coefficients(theta, width, out):
     out[3] = theta[0] + 1.0
 
 
-def _lomax_form(lead, a, b, c, table, u):
+def _form(lead, a, b, c, table, u):
     t = u * b
     return lead - c * fast_log1p(t) if t < 1e300 else IMPOSSIBLE
 
@@ -317,11 +317,11 @@ EXPONENTIAL = UnivariateFamily(
         LINEAR,
         NOT_NEGATIVE,
         linear,
-        _exponential_coefficients,
-        _add_exponential_gradient,
-        _exponential_draw,
+        _exp_coefficients,
+        _add_exp_gradient,
+        _exp_draw,
         all_positive,
-        value_slope=_exponential_slope,
+        _exp_slope,
     ),
     location=lambda pt, p: 1.0 / p[:, 0],
 )
@@ -345,12 +345,12 @@ LOMAX = UnivariateFamily(
     kernels=Kernels(
         POWER,
         NOT_NEGATIVE,
-        _lomax_form,
+        _form,
         _lomax_coefficients,
         _add_lomax_gradient,
         _lomax_draw,
         all_positive,
-        value_slope=_lomax_slope,
+        _lomax_slope,
     ),
     location=lambda pt, p: p[:, 1] / p[:, 0],
 )

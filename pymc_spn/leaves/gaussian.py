@@ -24,7 +24,7 @@ from pymc_spn.leaves.interval_moments import (
 )
 from pymc_spn.leaves.kernel_forms import HALF_LOG_2PI, QUADRATIC, REAL, STUDENT, located, quadratic, student
 from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
-from pymc_spn.leaves.leaf_statistics import require_finite, require_positive, variance_of
+from pymc_spn.leaves.leaf_statistics import variance_of
 from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
 from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.student_cells import draw_student, log_student_integral
@@ -64,13 +64,8 @@ class Gaussian(PaletteEntry):
     relative_scale: float = 1.0
     family: ClassVar[str] = "gaussian"
     kinds: ClassVar[tuple[str, ...]] = ("real", "positive", "integer", "count")
-
-    def __post_init__(self) -> None:
-        if self.mean is not None:
-            require_finite("Gaussian", "mean", self.mean)
-        if self.variance is not None:
-            require_positive("Gaussian", "variance", self.variance)
-        require_positive("Gaussian", "relative_scale", self.relative_scale)
+    finite: ClassVar[tuple[str, ...]] = ("mean",)
+    positive: ClassVar[tuple[str, ...]] = ("variance", "relative_scale")
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
         """With mean and variance of the column."""
@@ -244,7 +239,7 @@ def _gaussian_slope(theta, u, x):
     return (theta[0] - u) / (theta[1] * theta[1])
 
 
-def _draw_gaussian(rng, theta):
+def _draw_normal(rng, theta):
     return theta[0] + theta[1] * rng.standard_normal()
 
 
@@ -432,9 +427,9 @@ GAUSSIAN = UnivariateFamily(
         quadratic,
         gaussian_coefficients,
         add_gaussian_gradient,
-        _draw_gaussian,
+        _draw_normal,
         located,
-        value_slope=_gaussian_slope,
+        _gaussian_slope,
     ),
 )
 STUDENT_T = UnivariateFamily(
@@ -453,14 +448,7 @@ STUDENT_T = UnivariateFamily(
     raw_moments=student_raw_moments,
     **by_points(student_points),
     kernels=Kernels(
-        STUDENT,
-        REAL,
-        student,
-        student_coefficients,
-        add_student_gradient,
-        _draw_student,
-        located,
-        value_slope=_student_slope,
+        STUDENT, REAL, student, student_coefficients, add_student_gradient, _draw_student, located, _student_slope
     ),
 )
 PREDICTIVE = Predictive(

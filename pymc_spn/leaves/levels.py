@@ -28,8 +28,8 @@ class Levels(PaletteEntry):
     family: ClassVar[str]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         name = type(self).__name__
-        require_positive(name, "relative_scale", self.relative_scale)
         if self.probabilities is not None:
             given = np.asarray(require_positive(name, "probabilities", self.probabilities), np.float64)
             if given.ndim != 1 or abs(given.sum() - 1.0) > TOLERANCE:

@@ -12,7 +12,7 @@ from pymc_spn.leaves import gaussian as of_logs
 from pymc_spn.leaves.interval_moments import NARROW, NODES, WEIGHTS, Points, by_points
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_family import UnivariateFamily
-from pymc_spn.leaves.leaf_statistics import require_finite, require_positive, variance_of
+from pymc_spn.leaves.leaf_statistics import variance_of
 from pymc_spn.leaves.palette_entry import PaletteEntry, constant_variance, sample_variance
 from pymc_spn.leaves.tail_probabilities import log_width
 
@@ -44,13 +44,8 @@ class LogNormal(PaletteEntry):
     relative_scale: float = 1.0
     family: ClassVar[str] = "log_normal"
     kinds: ClassVar[tuple[str, ...]] = ("positive",)
-
-    def __post_init__(self) -> None:
-        if self.log_mean is not None:
-            require_finite("LogNormal", "log_mean", self.log_mean)
-        if self.log_variance is not None:
-            require_positive("LogNormal", "log_variance", self.log_variance)
-        require_positive("LogNormal", "relative_scale", self.relative_scale)
+    finite: ClassVar[tuple[str, ...]] = ("log_mean",)
+    positive: ClassVar[tuple[str, ...]] = ("log_variance", "relative_scale")
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
         """Zeros, which have no log."""

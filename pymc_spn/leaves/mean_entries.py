@@ -5,7 +5,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from pymc_spn.leaves.leaf_statistics import require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
 
 LARGEST_COUNT = 1e11  # of which log masses are off by 1e-4 nats; they are sums of terms k log k
@@ -25,12 +24,7 @@ class MeanEntry(PaletteEntry):
 
     mean: float | None = None
     relative_scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        if self.mean is not None:
-            require_positive(name, "mean", self.mean)
-        require_positive(name, "relative_scale", self.relative_scale)
+    positive: ClassVar[tuple[str, ...]] = ("mean", "relative_scale")
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
         """With the mean of the column; of one of zeros alone as if one more row had had a one."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pymc_spn.leaves.family_codes import CODE
-from pymc_spn.leaves.leaf_statistics import variance_of
+from pymc_spn.leaves.leaf_statistics import require_finite, require_positive, variance_of
 
 
 class PaletteEntry:
@@ -15,6 +15,14 @@ class PaletteEntry:
     kinds: ClassVar[tuple[str, ...]]  # of columns whose leaves it may be
     largest: float = np.inf  # largest value that its leaves can take
     relative_scale: float
+    finite: ClassVar[tuple[str, ...]] = ()  # numbers that are given, or None
+    positive: ClassVar[tuple[str, ...]] = ("relative_scale",)
+
+    def __post_init__(self) -> None:
+        for names, check in ((self.finite, require_finite), (self.positive, require_positive)):
+            for name in names:
+                if getattr(self, name) is not None:
+                    check(type(self).__name__, name, getattr(self, name))
 
     @property
     def code(self) -> int:
