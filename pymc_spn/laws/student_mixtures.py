@@ -61,7 +61,8 @@ def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
     code = int(leaves.family[0]) if leaves.family.size else GAUSSIAN
     if event is not None or code not in (GAUSSIAN, LOG_NORMAL) or np.any(leaves.family != code):
         return None
-    return StudentLaws(*student_rows(leaves.parameters).T, code == LOG_NORMAL)
+    location, scale, freedom = student_rows(leaves.parameters).T
+    return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
 
 
 class OwnStudents:

@@ -410,6 +410,12 @@ STUDENT_RULE = checked_rows(
     "location must be finite, scale and degrees of freedom positive",
     lambda p: (p[:, 1:] > 0).all(axis=1),
 )
+GAUSSIAN_KERNELS = Kernels(
+    QUADRATIC, REAL, quadratic, gaussian_coefficients, add_gaussian_gradient, _draw_normal, located, _gaussian_slope
+)
+STUDENT_KERNELS = Kernels(
+    STUDENT, REAL, student, student_coefficients, add_student_gradient, _draw_student, located, _student_slope
+)
 GAUSSIAN = UnivariateFamily(
     name="gaussian",
     n_parameters=2,
@@ -421,16 +427,7 @@ GAUSSIAN = UnivariateFamily(
     mode=lambda p: p[..., 0],
     draw=lambda p, rng: p[..., 0] + p[..., 1] * rng.standard_normal(p.shape[:-1]),
     log_interval=lambda p, low, high: log_interval_of_width(p, low, high, high - low),
-    kernels=Kernels(
-        QUADRATIC,
-        REAL,
-        quadratic,
-        gaussian_coefficients,
-        add_gaussian_gradient,
-        _draw_normal,
-        located,
-        _gaussian_slope,
-    ),
+    kernels=GAUSSIAN_KERNELS,
 )
 STUDENT_T = UnivariateFamily(
     name="student_t",
@@ -447,9 +444,7 @@ STUDENT_T = UnivariateFamily(
     bulk=lambda p: (p[:, 0], p[:, 1]),
     raw_moments=student_raw_moments,
     **by_points(student_points),
-    kernels=Kernels(
-        STUDENT, REAL, student, student_coefficients, add_student_gradient, _draw_student, located, _student_slope
-    ),
+    kernels=STUDENT_KERNELS,
 )
 PREDICTIVE = Predictive(
     entry=Gaussian,

@@ -189,7 +189,7 @@ class UnivariateFamily(LeafFamily):
     variance: OfParameters
     mode: OfParameters
     draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
-    log_interval: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    log_interval: Callable[[np.ndarray, Any, Any], np.ndarray]
     numeric: bool = True
     lowest: float = -np.inf
     ends: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None

@@ -189,7 +189,7 @@ LOG_NORMAL = UnivariateFamily(
     log_interval=_log_interval,
     lowest=0.0,
     is_of_logs=True,
-    kernels=of_logs.GAUSSIAN.kernels._replace(reading=LOGARITHM, draw=_draw_normal, value_slope=_normal_slope),
+    kernels=of_logs.GAUSSIAN_KERNELS._replace(reading=LOGARITHM, draw=_draw_normal, value_slope=_normal_slope),
     location=lambda pt, p: pt.exp(p[:, 0]),
 )
 LOG_STUDENT_T = UnivariateFamily(
@@ -210,7 +210,7 @@ LOG_STUDENT_T = UnivariateFamily(
     bulk=_bulk,
     raw_moments=lambda p, centre, order: np.where(np.arange(order + 1) > 0, np.inf, np.ones((len(p), 1))),
     **by_points(_points, lowest=0.0),
-    kernels=of_logs.STUDENT_T.kernels._replace(reading=LOGARITHM, draw=_draw_student, value_slope=_student_slope),
+    kernels=of_logs.STUDENT_KERNELS._replace(reading=LOGARITHM, draw=_draw_student, value_slope=_student_slope),
     location=lambda pt, p: pt.exp(p[:, 0]),
 )
 PREDICTIVE = of_logs.PREDICTIVE._replace(
