@@ -22,7 +22,7 @@ from pymc_spn.leaves.interval_moments import (
 )
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LINEAR, NOT_NEGATIVE, POWER, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, checked_rows
-from pymc_spn.leaves.mean_entries import MeanEntry
+from pymc_spn.leaves.palette_entry import MeanEntry
 from pymc_spn.numerics.elementary import digamma, fast_log, fast_log1p
 from pymc_spn.numerics.gamma_ratios import log_rising_from
 from pymc_spn.numerics.kernel_options import inner_kernel

@@ -11,7 +11,7 @@ from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import NODES, WEIGHTS, from_factorial
 from pymc_spn.leaves.kernel_forms import COUNT, LINEAR, RISING_RATIO, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, checked_rows, on_counts
-from pymc_spn.leaves.mean_entries import CountEntry
+from pymc_spn.leaves.palette_entry import CountEntry
 from pymc_spn.leaves.poisson import moments_within as negative_binomial_within
 from pymc_spn.leaves.tail_probabilities import counts_between, log_beta_ratio
 from pymc_spn.numerics.elementary import digamma

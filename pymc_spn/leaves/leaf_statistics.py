@@ -73,9 +73,3 @@ def require_finite(family: str, argument: str, value: Any) -> Any:
 def variance_of(x: np.ndarray) -> float:
     """Variance of numbers, 0 where they are equal: rounding of their mean would make a scale of its own."""
     return float(x.var()) if x.min() < x.max() else 0.0
-
-
-def is_count(x: Any) -> np.ndarray:
-    """Which values are 0, 1, 2, .."""
-    x = np.asarray(x, dtype=np.float64)
-    return (x >= 0) & (x == np.floor(x)) & np.isfinite(x)

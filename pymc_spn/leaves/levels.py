@@ -12,8 +12,8 @@ from pymc_spn.leaves.conjugate_pieces import DIRICHLET_PRIOR, Conjugate
 from pymc_spn.leaves.family_codes import CODE
 from pymc_spn.leaves.family_pieces import Kernels, Predictive
 from pymc_spn.leaves.kernel_forms import IMPOSSIBLE, LEVEL, SWITCH, TABLE, log_or_impossible
-from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows
-from pymc_spn.leaves.leaf_statistics import is_count, require_positive
+from pymc_spn.leaves.leaf_family import UnivariateFamily, checked_rows, on_counts
+from pymc_spn.leaves.leaf_statistics import require_positive
 from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -116,13 +116,15 @@ def draw_second_levels(alpha: np.ndarray, rng: np.random.Generator) -> np.ndarra
 
 def _log_mass(p: np.ndarray, x: Any) -> np.ndarray:
     """Log mass of leaves (..., K), ``-inf`` off the levels."""
-    x = np.asarray(x, dtype=np.float64)
-    shape = np.broadcast_shapes(p.shape[:-1], x.shape)
-    code = np.where(is_count(x) & (x < p.shape[-1]), x, 0.0)
-    level = np.broadcast_to(code, shape)[..., None].astype(np.int64)
-    with np.errstate(divide="ignore"):
-        log_mass = np.log(np.take_along_axis(np.broadcast_to(p, (*shape, p.shape[-1])), level, axis=-1)[..., 0])
-    return np.where(np.isnan(x), np.nan, np.where(x == code, log_mass, -np.inf))
+
+    def log_mass(code: np.ndarray) -> np.ndarray:
+        shape, n_levels = np.broadcast_shapes(p.shape[:-1], code.shape), p.shape[-1]
+        level = np.broadcast_to(np.minimum(code, n_levels - 1.0), shape)[..., None].astype(np.int64)
+        mass = np.take_along_axis(np.broadcast_to(p, (*shape, n_levels)), level, axis=-1)[..., 0]
+        with np.errstate(divide="ignore"):
+            return np.where(code < n_levels, np.log(mass), -np.inf)
+
+    return on_counts(x, log_mass)
 
 
 def _cdf(p: np.ndarray, x: Any) -> np.ndarray:

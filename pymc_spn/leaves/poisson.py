@@ -16,7 +16,7 @@ from pymc_spn.leaves.family_pieces import LARGEST_SIZE, Kernels, Predictive
 from pymc_spn.leaves.interval_moments import NEGLIGIBLE, from_factorial, weighted_moments
 from pymc_spn.leaves.kernel_forms import FACTORIAL, LINEAR, RISING, all_positive, linear
 from pymc_spn.leaves.leaf_family import UnivariateFamily, are_positive, on_counts
-from pymc_spn.leaves.mean_entries import CountEntry
+from pymc_spn.leaves.palette_entry import CountEntry
 from pymc_spn.leaves.tail_probabilities import (
     UNDERFLOW,
     counts_between,
