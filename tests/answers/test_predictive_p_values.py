@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.answers import reference_rows
+from pymc_spn.answers import sums
 from tests.answers.variational_fits import fitted
 from tests.hand_made_records import law_of, posterior_of, posterior_on_a_grid
 from tests.rounded_networks import narrow_leaves
@@ -116,7 +116,7 @@ def test_a_seed_decides_whatever_else_is_asked(monkeypatch):
     whole = post.predictive_p_value(rows, n=200, random_seed=7)
     assert whole["row"].values.tolist() == list("abc")
     np.testing.assert_array_equal(whole.log_density, post.log_density(rows))
-    monkeypatch.setattr(reference_rows, "BLOCK_VALUES", 7 * law_of("missing").states.n_draws)
+    monkeypatch.setattr(sums, "BLOCK_VALUES", 7 * law_of("missing").states.n_draws)
     for label in "abc":
         one = post.predictive_p_value(rows.loc[[label]], n=200, random_seed=7)
         for name in ("p_value", "threshold"):
