@@ -10,7 +10,7 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.rounded_cells import LATTICE
+from pymc_spn.networks.records.rounded_cells import LATTICE, leave_one_out
 from pymc_spn.networks.schema import NetworkSchema
 from tests.hand_made_records import in_cells, schema_of, states_of, tree_of
 from tests.reference import (
@@ -108,3 +108,12 @@ def rounded():
             draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
     return NetworkSchema.from_json(x.owner.op.schema), idata
+
+
+def densities_of_cells(cells, net, held=None):
+    """Log densities (N,) of rows with cells under a network by the kernel of single rows; of those that it holds
+    (``held``: exact values, completed rows, slots, options) each is left out."""
+    nothing, out = np.zeros((0, 0), np.int32), np.empty(len(cells.seen))
+    y, filled, *seats = held or (cells.seen, cells.seen, nothing, nothing)
+    leave_one_out(*net, y, filled, cells.seen, *seats, cells.arrays(), cells.known(net), out)
+    return out + cells.log_jacobians.sum(axis=1)

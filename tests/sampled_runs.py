@@ -8,6 +8,9 @@ import pymc as pm
 import pytensor
 import pytest
 
+import pymc_spn as ps
+from pymc_spn.networks.schema import NetworkSchema
+
 TIMES = ("seconds", "perf_counter", "process_time")
 
 
@@ -51,3 +54,16 @@ def assert_same(one, other):
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def model_of(structure=None, *, name="x", **arguments):
+    """A model of one network."""
+    with pm.Model() as model:
+        ps.SPN(name, structure, **arguments)
+    return model
+
+
+def schema_of_model(model):
+    """The schema of the one network of a model."""
+    (rv,) = (rv for rv in model.observed_RVs if hasattr(rv.owner.op, "schema"))
+    return NetworkSchema.from_json(rv.owner.op.schema)

@@ -8,7 +8,13 @@ arXiv:1807.09306; Trapp et al. (2019), arXiv:1905.10884.
 
 import numpy as np
 
-from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, reached_digits
+from pymc_spn.gibbs.explicit_layout import (
+    child_shares,
+    edges_of_digits,
+    explicit_layout,
+    nodes_below,
+    reached_digits,
+)
 from pymc_spn.gibbs.family_kernels import posteriors
 from pymc_spn.gibbs.network import EMPTY_LEAF, spread
 from pymc_spn.gibbs.sampler import place_columns
@@ -79,7 +85,7 @@ class BottomUpSampler:
         float
             Fraction of rows that moved.
         """
-        edge = self.edges()
+        edge = edges_of_digits(self.layout, self._digits)
         log_weights, leaves = self.draw_weights(rng, edge), self.draw_leaves(rng, edge)
         moved = 0
         for first in range(0, len(self._digits), BLOCK):
@@ -88,15 +94,6 @@ class BottomUpSampler:
             moved += (digits != self._digits[rows]).any(axis=1).sum()
             self._digits[rows] = digits
         return moved / max(len(self._digits), 1)
-
-    def edges(self):
-        """Edge (R, N) that each row takes in each region, numbered within the region, -1 off the tree."""
-        layout, digits = self.layout, self._digits.T
-        edge = np.full(digits.shape, -1, np.int64)
-        for r in range(len(edge)):
-            node = nodes_below(layout, r, edge[layout.parent[r]]) if r > 0 else 0
-            edge[r] = np.where(digits[r] >= 0, node * layout.width[r] + digits[r], -1)
-        return edge
 
     def draw_weights(self, rng, edge):
         """Logs of the weights (nodes, width) of each region given the trees."""
@@ -183,11 +180,3 @@ def draw_trees(rng, layout, edges, missing):
         digits[r, rows] = np.argmax(own + rng.gumbel(size=own.shape), axis=1)
         taken[r, rows] = node[rows] * layout.width[r] + digits[r, rows]
     return digits.T
-
-
-def nodes_below(layout, r, edge):
-    """`explicit_layout.node_below` of many edges; -1 stays -1."""
-    above = layout.parent[r]
-    n_splits, width = layout.n_splits[above], layout.width[above]
-    c = edge % width
-    return np.where((edge >= 0) & (c % n_splits == layout.split[r]), edge // width * layout.uses[r] + c // n_splits, -1)

@@ -15,7 +15,7 @@ class ExplicitLayout(NamedTuple):
 
     Edge ``c`` of node ``k`` of region ``r`` is ``edge_begin[r] + k width[r] + c``, and its child in a part of
     ``r`` is node ``k width[r] + c`` there. A node's number within its region is the mixed radix of its ancestors'
-    digits. Among several splits only every A-th edge leads to a part (`node_below`). The first L edges lead to leaves,
+    digits. Among several splits only every A-th edge leads to a part (`follow`). The first L edges lead to leaves,
     so an edge of a univariate region is also the number of its leaf. Places as in `network`.
     """
 
@@ -95,13 +95,16 @@ def explicit_layout(structure, palette, coded, name):
 
 
 @bare_called_kernel
-def node_below(layout, r, edge):
-    """Sum node of region ``r`` below an edge of its parent region, both numbered within their regions.
+def follow(layout, r, child):
+    """Sum node of region ``r`` below the edge that ``child`` (R,) holds for its parent; -1 off the tree.
 
-    -1 where the edge's product has another split.
+    Both are numbered within their regions.
     """
+    if r == 0:
+        return 0
     above = layout.parent[r]
-    if layout.n_splits[above] == 1:
+    edge = child[above]
+    if edge < 0 or layout.n_splits[above] == 1:
         return edge
     width = layout.width[above]
     c = edge % width
@@ -110,13 +113,21 @@ def node_below(layout, r, edge):
     return edge // width * layout.uses[r] + c // layout.n_splits[above]
 
 
-@bare_called_kernel
-def follow(layout, r, child):
-    """Node of region ``r`` below the edge that ``child`` (R,) holds for its parent; -1 off the tree."""
-    if r == 0:
-        return 0
-    edge = child[layout.parent[r]]
-    return node_below(layout, r, edge) if edge >= 0 else -1
+def nodes_below(layout, r, edge):
+    """Sum nodes of region ``r`` below edges of its parent region, as `follow` finds them; -1 stays -1."""
+    above = layout.parent[r]
+    n_splits, width = layout.n_splits[above], layout.width[above]
+    c = edge % width
+    return np.where((edge >= 0) & (c % n_splits == layout.split[r]), edge // width * layout.uses[r] + c // n_splits, -1)
+
+
+def edges_of_digits(layout, digits):
+    """Edge (R, N) that each row takes in each region, numbered within the region, -1 off the tree."""
+    edge = np.full(digits.T.shape, -1, np.int64)
+    for r, digit in enumerate(digits.T):
+        node = nodes_below(layout, r, edge[layout.parent[r]]) if r > 0 else 0
+        edge[r] = np.where(digit >= 0, node * layout.width[r] + digit, -1)
+    return edge
 
 
 def reached_digits(layout, digits):

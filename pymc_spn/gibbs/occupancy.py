@@ -187,6 +187,18 @@ def drop_edge(tree, palette, edges, nodes, leaves, r, slot):
         leaves.slope[i] = 0.0
 
 
+@bare_called_kernel
+def make_again(tree, palette, masses, edges, nodes, leaves, slots, options):
+    """Occupy the edges again that a row left empty: freed last in their regions, they are those that come back.
+
+    ``options`` (R,) are the splits and palette entries of the row's edges.
+    """
+    for r in range(slots.size):
+        if slots[r] >= 0 and edges.n_data[edges.begin[r] + slots[r]] == 0:
+            node = slots[tree.parent[r]] if r > 0 else 0
+            new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[r])
+
+
 @bare_inner_kernel
 def mark_missing(tree, scratch, y):
     """Note which regions are wholly missing in a coded row."""

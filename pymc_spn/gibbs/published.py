@@ -12,8 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.gibbs.explicit_layout import child_shares, explicit_layout, follow, node_below, reached_digits
-from pymc_spn.gibbs.family_kernels import log_density_at, posterior_of
+from pymc_spn.gibbs.explicit_layout import (
+    child_shares,
+    edges_of_digits,
+    explicit_layout,
+    follow,
+    nodes_below,
+    reached_digits,
+)
 from pymc_spn.gibbs.leaf_kernels import (
     add_value,
     install_priors,
@@ -25,13 +31,13 @@ from pymc_spn.gibbs.leaf_kernels import (
 from pymc_spn.gibbs.network import build_palette, empty_leaves
 from pymc_spn.gibbs.sampler import place_columns
 from pymc_spn.gibbs.statistics import entry_priors
-from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.numerics.elementary import float_bits
-from pymc_spn.numerics.gamma_draws import log_gamma_draw
+from pymc_spn.numerics.gamma_draws import log_dirichlet
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 REFRESH = 100  # sweeps after which all statistics are recomputed from the data, which ends rounding drift
+BLOCK = 256  # rows at a time
 _HALF = np.int64((1 << 26) - 1)
 
 
@@ -102,7 +108,8 @@ class PublishedSampler:
         """Install concentrations (2,) and the prior parameters (E, 4) of palette entries, in coded units."""
         states = self.states
         bound = np.empty_like(states.bound)
-        for r, share in enumerate(child_shares(self.layout, self.compiled, concentration)):
+        self.shares = child_shares(self.layout, self.compiled, concentration)
+        for r, share in enumerate(self.shares):
             g = int(np.searchsorted(states.group_ptr, states.place[r], side="right")) - 1
             size = states.group_ptr[g + 1] - states.group_ptr[g]
             rows = bound[states.bound_begin[g] :][: size * (share.size - 1)].reshape(share.size - 1, size)
@@ -133,9 +140,31 @@ class PublishedSampler:
 
     def digits(self):
         """Digits (N, R) of the current trees, -1 where a region is wholly missing or not reached."""
-        if self.is_started:
-            read_trees(self.states.digit, self.layout, self.states.place, self.trees)
+        layout, taken = self.layout, np.empty_like(self.trees, np.int64)
+        for r in range(taken.shape[1]) if self.is_started else ():
+            node = nodes_below(layout, r, taken[:, layout.parent[r]]) if r > 0 else np.zeros(len(taken), np.int64)
+            digit = np.take_along_axis(self.states.digit, self.states.place[r] + np.maximum(node, 0)[:, None], 1)[:, 0]
+            taken[:, r] = np.where(node >= 0, node * layout.width[r] + digit, -1)
+            self.trees[:, r] = np.where((node >= 0) & ~layout.missing[:, r], digit, -1)
         return self.trees.copy()
+
+    def _start(self, rng):
+        """States on the trees as they are, all others from weights drawn given the trees. Fills the counts."""
+        layout, states = self.layout, self.states
+        for r, (edge, share) in enumerate(zip(edges_of_digits(layout, self.trees), self.shares, strict=True)):
+            rows, width = np.flatnonzero(edge >= 0), share.size
+            counts = np.bincount(edge[rows], minlength=layout.n_nodes[r] * width).reshape(-1, width)
+            weight = np.exp(log_dirichlet(rng, counts + share)).cumsum(axis=1)[:, :-1]
+            own = states.digit[:, states.place[r] : states.place[r] + layout.n_nodes[r]]
+            for first in range(0, len(own), BLOCK):
+                block = own[first : first + BLOCK]
+                block[:] = (rng.random((*block.shape, 1)) >= weight).sum(axis=2)
+            own[rows, edge[rows] // width] = edge[rows] % width
+        for g, width in enumerate(states.group_width):
+            own = states.digit[:, states.group_ptr[g] : states.group_ptr[g + 1]]
+            rows = slice(states.bound_begin[g], states.bound_begin[g] + (width - 1) * own.shape[1])
+            below = [(own <= c).sum(axis=0) for c in range(width - 1)]
+            states.bound[rows] = states.prior_bound[rows] + np.ravel(below)
 
     def sweep(self, rng):
         """One candidate for every row.
@@ -150,7 +179,7 @@ class PublishedSampler:
             Fraction of rows whose candidate was accepted.
         """
         if not self.is_started:
-            start_states(rng, self.states, self.layout, self.trees)
+            self._start(rng)
             self.is_started = True
             self.n_sweeps = 0
         if self.n_sweeps % REFRESH == 0:
@@ -191,75 +220,6 @@ def make_states(layout, n_rows, dtype):
 
 
 @kernel
-def read_trees(states, layout, place, trees):
-    """Digits (N, R) along every row's tree."""
-    child = np.empty(trees.shape[1], np.int64)
-    for n in range(trees.shape[0]):
-        for r in range(trees.shape[1]):
-            node = follow(layout, r, child)
-            trees[n, r] = -1
-            child[r] = -1
-            if node >= 0:
-                digit = states[n, place[r] + node]
-                child[r] = node * layout.width[r] + digit
-                trees[n, r] = -1 if layout.missing[n, r] else digit
-
-
-@kernel
-def start_states(rng, states, layout, trees):
-    """States on the trees as given, all others from weights drawn given the trees. Fills the counts."""
-    n_rows = trees.shape[0]
-    node = np.empty(trees.shape, np.int64)
-    for n in range(n_rows):
-        for r in range(trees.shape[1]):
-            node[n, r] = 0
-            if r > 0:
-                above = layout.parent[r]
-                edge = node[n, above] * layout.width[above] + max(trees[n, above], 0)
-                node[n, r] = node_below(layout, r, edge) if node[n, above] >= 0 else -1
-    states.bound[:] = states.prior_bound
-    for r in range(trees.shape[1]):
-        g = np.searchsorted(states.group_ptr, states.place[r], side="right") - 1
-        size = states.group_ptr[g + 1] - states.group_ptr[g]
-        width = layout.width[r]
-        weight = np.zeros((layout.n_nodes[r], width))
-        for n in range(n_rows):
-            if trees[n, r] >= 0:
-                weight[node[n, r], trees[n, r]] += 1.0
-        for k in range(layout.n_nodes[r]):
-            s = states.place[r] + k
-            first = states.bound_begin[g] + s - states.group_ptr[g]
-            below = 0.0
-            for c in range(width):
-                bound = states.prior_bound[first + c * size] if c < width - 1 else states.group_mass[g]
-                weight[k, c] = log_gamma_draw(rng, weight[k, c] + bound - below)
-                below = bound
-            draw_weights(weight[k])
-            for n in range(n_rows):
-                digit = np.int64(trees[n, r])
-                if digit < 0 or node[n, r] != k:
-                    u = rng.random()
-                    digit = 0
-                    while digit < width - 1 and u >= weight[k, digit]:
-                        digit += 1
-                states.digit[n, s] = digit
-                for c in range(digit, width - 1):
-                    states.bound[first + c * size] += 1.0
-
-
-@inner_kernel
-def draw_weights(weight):
-    """Turn the logs of gamma variates into cumulative Dirichlet weights, in place."""
-    largest = weight.max()
-    total = 0.0
-    for c in range(weight.size):
-        total += math.exp(weight[c] - largest)
-        weight[c] = total
-    for c in range(weight.size):
-        weight[c] /= total
-
-
-@kernel
 def published_sweep(rng, states, palette, leaves, layout, y):
     """Algorithm 1 for every row; returns the number of accepted candidates.
 
@@ -290,18 +250,8 @@ def published_sweep(rng, states, palette, leaves, layout, y):
             if old[d] != new[d] and not layout.missing[n, layout.leaf_region[d]]:
                 if new[d] >= 0:
                     log_ratio += log_predictive(palette, leaves, d, new[d], y[n, d])
-                i = old[d]
-                if i < 0:
-                    continue
-                others = leaves.n_data[i] - 1
-                if others > 0 and palette.family[leaves.entry[i]] == GAUSSIAN:
-                    step = palette.half_step[palette.source[d], others]
-                    cell = palette.cell_variance[d]
-                    log_ratio -= student_without(
-                        y[n, d], others, leaves.s1[i], leaves.s2[i], cell, step, palette.prior, leaves.entry[i]
-                    )
-                else:
-                    log_ratio -= log_predictive_without(palette, leaves, d, i, y[n, d])
+                if old[d] >= 0:
+                    log_ratio -= log_predictive_without(palette, leaves, d, old[d], y[n, d])
         if log_ratio < 0.0 and rng.random() >= math.exp(log_ratio):
             continue
         accepted += 1
@@ -414,19 +364,6 @@ def read_leaves(states, layout, place, palette, leaves, child, slots):
             slots[d] = -1
         elif d >= 0:
             slots[d] = leaves.begin[d] + palette.entry_ptr[d + 1] - palette.entry_ptr[d] + child[r]
-
-
-@inner_kernel
-def student_without(y, n, s1, s2, cell, half_step, prior, e):
-    """`log_predictive_without` of a Gaussian leaf that n other rows hold; with numbers as in `PaletteArrays`.
-
-    A function of numbers: a call that hands over a tuple of arrays copies it, which costs more than the
-    formula.
-    """
-    mean, rho, a, b = posterior_of(
-        GAUSSIAN, float(n), s1 - y, s2 - y * y - cell, prior[e, 0], prior[e, 1], prior[e, 2], prior[e, 3]
-    )
-    return log_density_at(GAUSSIAN, y, 0.0, mean, rho, a, b, half_step, cell)
 
 
 @inner_kernel

@@ -6,8 +6,7 @@ import numpy as np
 
 from pymc_spn.gibbs.palette import entries_of, grid_of
 from pymc_spn.gibbs.palette_warnings import MAX_TIE_EXCESS, shifted_step, ties_and_grid
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.families import LOCATED
 from pymc_spn.leaves.gaussian import Gaussian
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import WHOLE_KINDS, by_name
@@ -16,7 +15,6 @@ REPEATS = 2  # rows to each distinct value, on average, from which a column is r
 FINEST = 1e-6  # of the range of a column: a finer grid is none by default
 NOISE = 1e-9  # of the largest value: values that are closer are the same
 LISTED = 5  # columns that a line names
-LOCATED = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA_PRIOR]
 
 
 class RecordedCells(NamedTuple):

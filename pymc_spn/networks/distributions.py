@@ -21,13 +21,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.chain import Chain
-from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns, leaves_near_zero
-from pymc_spn.gibbs.recorded_cells import recorded_cells
-from pymc_spn.leaves.families import CONJUGATES
-from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.networks.hyperparameter_inputs import vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
-from pymc_spn.networks.network_tables import JointLeaves, network_inputs, report_choices
+from pymc_spn.networks.network_tables import JointLeaves, draft_of, network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
 from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -275,10 +271,6 @@ def SPN(
         is_learned = stored_structure[1]
     if missing == "draw":
         leaves = leaves_of_drawn(table, leaves)
-    leaves, nonnegative = leaves_near_zero(table.columns, table.values, leaves)
-    cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, drawn=missing == "draw")
-    palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
-    centre, scale = choose_coding(palette, table.values, table.columns)
     sources = {
         "concentration": concentration,
         "leaf_scale": leaf_scale,
@@ -286,27 +278,11 @@ def SPN(
         "precision_ratio": precision_ratio,
         "covariance_scale": covariance_scale,
     }
-    draft = NetworkSchema(
-        name=name,
-        structure=structure,
-        columns=tuple(table.columns),
-        palette=tuple(map(tuple, palette)),
-        resolution=tuple(float(g) for g in grids),
-        centre=tuple(float(c) for c in centre),
-        scale=tuple(float(s) for s in scale),
-        hyperparameters={},
-        start=start if isinstance(start, str) else POSTERIOR,
-        missing=missing,
-        rounded=cells.names,
-        grid_points=cells.grid_points,
-        learned=is_learned,
-        nonnegative=nonnegative,
-        joint=joint_columns(table.columns, table.values, palette, joint_leaves),
-        n_rows=len(table.values),
-        data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
-    )
-    draft = draft.with_joint_leaves(joint_leaves)
-    check_supports(draft, table)
+    draft = draft_of(
+        name, structure, table, leaves, resolution, rounded, joint_leaves, drawn=missing == "draw",
+        start=start if isinstance(start, str) else POSTERIOR, missing=missing, learned=is_learned,
+        n_rows=len(table.values), data=data_digest(table.names, table.values.astype(pytensor.config.floatX)),
+    )  # fmt: skip
     stored = None if isinstance(start, str) else stored_start(start, draft, table)
     dims = own_dims(model, name, table.names, len(table.values), table.index)
     for group in ("concentration", "leaf_shape", "covariance_scale"):
@@ -376,16 +352,3 @@ def _missing_cells(
     completed = np.array(table.values)
     completed[rows, places] = start
     return cells, completed
-
-
-def check_supports(schema: NetworkSchema, table: Table) -> None:
-    for column, entries, x in zip(table.columns, schema.palette, table.values.T, strict=True):
-        rules = {NOT_NEGATIVE: ("of at least 0", x < 0), LOGARITHM: ("above 0", x <= 0)}
-        for entry in entries:
-            rule, bad = rules.get(CONJUGATES[entry.code].reading, ("", np.zeros(0)))
-            wrong = np.flatnonzero(bad)
-            if wrong.size:
-                raise ValueError(
-                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves need values {rule}; "
-                    f"row {table.index[wrong[0]]!r} is {x[wrong[0]]}"
-                )

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,8 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.regions import RegionTree
-from pymc_spn.gibbs.palette import choose_coding, complete_palette, joint_columns, leaves_near_zero
-from pymc_spn.gibbs.recorded_cells import recorded_cells
-from pymc_spn.networks.distributions import check_supports
 from pymc_spn.networks.hyperparameter_inputs import PRIORS, numbers_of_hyperparameter
-from pymc_spn.networks.network_tables import JointLeaves, network_inputs, report_choices
+from pymc_spn.networks.network_tables import JointLeaves, check_supports, draft_of, network_inputs, report_choices
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, UNUSED, NetworkSchema
@@ -208,33 +206,16 @@ def fit_variational(
         "precision_ratio": precision_ratio,
         "covariance_scale": covariance_scale,
     }
-    leaves, nonnegative = leaves_near_zero(table.columns, table.values, leaves)
-    cells = recorded_cells(table.columns, table.values, leaves, resolution, rounded, only_gaussian=True)
-    palette, grids = complete_palette(table.columns, table.values, leaves, cells.resolution, cells.names)
-    centre, scale = choose_coding(palette, table.values, table.columns)
-    some = table.values[:: max(1, len(table.values) // ROWS_LOOKED_AT)]
-    repeats = are_clumped(np.where(some == 0.0, np.nan, some), grids)  # a 0 that repeats has leaves of its own
-    repeats &= np.isin([column.kind for column in table.columns], DENSITY_KINDS)
-    draft = NetworkSchema(
-        name=name,
-        structure=structure,
-        columns=tuple(table.columns),
-        palette=tuple(map(tuple, palette)),
-        resolution=tuple(float(g) for g in grids),
-        centre=tuple(float(c) for c in centre),
-        scale=tuple(float(s) for s in scale),
-        hyperparameters={},
-        rounded=cells.names,
-        grid_points=cells.grid_points,
-        learned=is_learned,
-        nonnegative=nonnegative,
-        clumped=tuple(np.array(table.names)[repeats].tolist()),
-        joint=joint_columns(table.columns, table.values, palette, joint_leaves),
+    draft = draft_of(
+        name, structure, table, leaves, resolution, rounded, joint_leaves, only_gaussian=True, learned=is_learned
     )
-    draft = draft.with_joint_leaves(joint_leaves)
+    some = table.values[:: max(1, len(table.values) // ROWS_LOOKED_AT)]
+    some = np.where(some == 0.0, np.nan, some)  # a 0 that repeats has leaves of its own
+    repeats = are_clumped(some, draft.resolution)
+    repeats &= np.isin([column.kind for column in table.columns], DENSITY_KINDS)
+    draft = replace(draft, clumped=tuple(np.array(table.names)[repeats].tolist()))
     if progressbar:
         report_choices(draft, given_structure, rounded, joint_leaves)
-    check_supports(draft, table)
     n_columns = len(table.columns)
     values, learned = {}, np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)
     for i, group in enumerate(HYPERPARAMETERS):
@@ -257,10 +238,7 @@ def fit_variational(
                 draft, table.values, partial(_checked_tables, whole, draft, progressbar), values, learned, hyperpriors,
                 max_children, restarts, steps, passes, tolerance, rng, progressbar, client,
             )  # fmt: skip
-    schema = NetworkSchema(
-        **{f: getattr(draft, f) for f in draft.__dataclass_fields__ if f != "hyperparameters"},
-        hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()},
-    )
+    schema = replace(draft, hyperparameters={k: {"fixed": v.tolist()} for k, v in fit.hyperparameters.items()})
     if not fit.is_converged:
         warnings.warn(
             f"ps.fit_variational: max_steps={steps if whole is None else passes} ended the fit while its bound still "

@@ -10,8 +10,16 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.learned_tree import learn_tree
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.circuits.structures.tree_circuits import tree_and_leaves
-from pymc_spn.gibbs.palette import smooth_columns
-from pymc_spn.gibbs.recorded_cells import cells_in_words
+from pymc_spn.gibbs.palette import (
+    choose_coding,
+    complete_palette,
+    joint_columns,
+    leaves_near_zero,
+    smooth_columns,
+)
+from pymc_spn.gibbs.recorded_cells import cells_in_words, recorded_cells
+from pymc_spn.leaves.families import CONJUGATES
+from pymc_spn.leaves.kernel_forms import LOGARITHM, NOT_NEGATIVE
 from pymc_spn.leaves.multivariate_gaussian_prior import MultivariateGaussian
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
@@ -69,6 +77,75 @@ def _apart(table: Table, leaves: JointLeaves | None) -> list[str] | None:
     if isinstance(leaves, str) or leaves.columns is None:
         return smooth_columns(table.columns, table.values)
     return [name for name in leaves.columns if name in table.names]
+
+
+def draft_of(
+    name: str,
+    structure: RegionTree,
+    table: Table,
+    leaves: Mapping[str, Any] | None,
+    resolution: Any,
+    rounded: Any,
+    joint_leaves: JointLeaves | None,
+    *,
+    only_gaussian: bool = False,
+    drawn: bool = False,
+    **more: Any,
+) -> NetworkSchema:
+    """Schema of a network without its hyperparameters: palettes, recording grids and units as the table has them.
+
+    Parameters
+    ----------
+    name, structure, table, leaves
+        From `network_inputs`.
+    resolution, rounded, joint_leaves
+        As in `SPN`.
+    only_gaussian, drawn : bool
+        As in `recorded_cells`.
+    **more
+        Other fields.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the table has values that the leaves of their column exclude, or the arguments do not suit it.
+    """
+    columns, values = table.columns, table.values
+    leaves, nonnegative = leaves_near_zero(columns, values, leaves)
+    cells = recorded_cells(columns, values, leaves, resolution, rounded, only_gaussian, drawn)
+    palette, grids = complete_palette(columns, values, leaves, cells.resolution, cells.names)
+    centre, scale = choose_coding(palette, values, columns)
+    draft = NetworkSchema(
+        name=name,
+        structure=structure,
+        columns=tuple(columns),
+        palette=tuple(map(tuple, palette)),
+        resolution=tuple(grids.tolist()),
+        centre=tuple(centre.tolist()),
+        scale=tuple(scale.tolist()),
+        hyperparameters={},
+        rounded=cells.names,
+        grid_points=cells.grid_points,
+        nonnegative=nonnegative,
+        joint=joint_columns(columns, values, palette, joint_leaves),
+        **more,
+    ).with_joint_leaves(joint_leaves)
+    check_supports(draft, table)
+    return draft
+
+
+def check_supports(schema: NetworkSchema, table: Table) -> None:
+    """Refuse values that the leaves of their column exclude."""
+    for column, entries, x in zip(table.columns, schema.palette, table.values.T, strict=True):
+        rules = {NOT_NEGATIVE: ("of at least 0", x < 0), LOGARITHM: ("above 0", x <= 0)}
+        for entry in entries:
+            rule, bad = rules.get(CONJUGATES[entry.code].reading, ("", np.zeros(0)))
+            wrong = np.flatnonzero(bad)
+            if wrong.size:
+                raise ValueError(
+                    f"leaves[{column.name!r}]: {type(entry).__name__} leaves need values {rule}; "
+                    f"row {table.index[wrong[0]]!r} is {x[wrong[0]]}"
+                )
 
 
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str, str]:

@@ -29,28 +29,6 @@ def add_togetherness(own, others, weight, together):
 
 
 @bare_kernel
-def add_shares(shares, slots, weight, together):
-    """Add the probabilities, times a weight, that rows are on the children of other rows.
-
-    Parameters
-    ----------
-    shares : (M, K) float64
-        Probabilities of children.
-    slots : (N,) int64
-        Children of the other rows; below 0 of those on none.
-    weight : float
-    together : (M, N) float64
-        Added to.
-    """
-    for i in range(shares.shape[0]):
-        own = shares[i]
-        row = together[i]
-        for j in range(slots.size):
-            if slots[j] >= 0:
-                row[j] += weight * own[slots[j]]
-
-
-@bare_kernel
 def pairs_in_common(code, order, count, common):
     """Pairs of rows that each two partitions have together, ordered and with those of a row and itself.
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from pymc_spn.networks.partition_kernels import add_shares
 from pymc_spn.networks.partitions import togetherness_with
 from pymc_spn.numerics.draw_averages import relative_weights
 from pymc_spn.tables import Table
@@ -35,7 +34,8 @@ class TrainingRows:
 
     def add_with_shares(self, shares: np.ndarray, s: int, weight: float, out: np.ndarray) -> None:
         """Add to (m, M) the probability under draw s that rows with such shares (m, K) are on the child of each."""
-        add_shares(np.ascontiguousarray(shares), _by_first_appearance(self.labels[s]), weight, out)
+        slots = _by_first_appearance(self.labels[s])
+        out[:, slots >= 0] += weight * shares[:, slots[slots >= 0]]
 
     def chosen_with_shares(self, shares: np.ndarray, s: int, chosen: np.ndarray) -> np.ndarray:
         """The same (m, k) of each row with the rows at the positions ``chosen`` (m, k)."""

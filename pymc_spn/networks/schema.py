@@ -1,7 +1,7 @@
 """Everything about a sum-product network of a model except its data and its draws, as JSON."""
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.joint_leaves import MOST_COLUMNS, joint_regions
 from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded, n_levels_of
-from pymc_spn.leaves.conjugate_pieces import NORMAL_GAMMA_PRIOR
-from pymc_spn.leaves.families import CONJUGATES, FAMILIES, families_with
+from pymc_spn.leaves.families import FAMILIES, LOCATED, families_with
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
 from pymc_spn.tables.saved_files import refusing_damage
@@ -23,6 +22,8 @@ FORMAT = 3
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio", "covariance_scale")
 # of columns without Gaussian or log-normal leaves, or in no leaf over several columns
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
+# fields that every stored schema has
+REQUIRED = ("name", "structure", "columns", "palette", "resolution", "centre", "scale", "hyperparameters", "start")
 # by hyperparameter: what comes after the network's name in the dimension of its variable
 DIMS = {
     "concentration": "sum_node",
@@ -94,29 +95,12 @@ class NetworkSchema:
 
     def to_json(self) -> str:
         """JSON text; floats keep every bit."""
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "name": self.name,
-                "structure": self.structure.to_json(),
-                "columns": [c.to_json() for c in self.columns],
-                "palette": [[{"family": e.family, **asdict(e)} for e in entries] for entries in self.palette],
-                "resolution": list(self.resolution),
-                "centre": list(self.centre),
-                "scale": list(self.scale),
-                "hyperparameters": self.hyperparameters,
-                "start": self.start,
-                "missing": self.missing,
-                "rounded": list(self.rounded),
-                "grid_points": list(self.grid_points),
-                "learned": self.learned,
-                "joint": list(self.joint),
-                "nonnegative": self.nonnegative,
-                "clumped": list(self.clumped),
-                "n_rows": self.n_rows,
-                "data": self.data,
-            }
-        )
+        own = {f.name: getattr(self, f.name) for f in fields(self)} | {
+            "structure": self.structure.to_json(),
+            "columns": [c.to_json() for c in self.columns],
+            "palette": [[{"family": e.family, **asdict(e)} for e in entries] for entries in self.palette],
+        }
+        return json.dumps({"format": FORMAT, **own})
 
     @classmethod
     def from_json(cls, text: str) -> "NetworkSchema":
@@ -127,32 +111,20 @@ class NetworkSchema:
         ValueError
             When the text was written in another format version.
         """
-        fields = schema_fields(text, "the network's schema", FORMAT)
+        stored = schema_fields(text, "the network's schema", FORMAT)
         with refusing_damage(None):
-            palette = tuple(tuple(map(_entry_from_json, entries)) for entries in fields.pop("palette"))
-            schema = cls(
-                structure=RegionTree.from_json(fields.pop("structure")),
-                columns=tuple(Column.from_json(c) for c in fields.pop("columns")),
-                palette=palette,
-                name=fields["name"],
-                resolution=tuple(fields["resolution"]),
-                centre=tuple(fields["centre"]),
-                scale=tuple(fields["scale"]),
-                hyperparameters={
+            own = {f.name: stored[f.name] for f in fields(cls) if f.name in stored or f.name in REQUIRED}
+            own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()} | {
+                "structure": RegionTree.from_json(stored["structure"]),
+                "columns": tuple(Column.from_json(c) for c in stored["columns"]),
+                "palette": tuple(tuple(map(_entry_from_json, entries)) for entries in stored["palette"]),
+                "hyperparameters": {
                     "covariance_scale": {"fixed": [UNUSED["covariance_scale"]]},
-                    **fields["hyperparameters"],
+                    **stored["hyperparameters"],
                 },
-                start=fields["start"],
-                missing=fields.get("missing", "marginal"),
-                rounded=tuple(fields.get("rounded", ())),
-                grid_points=tuple(fields.get("grid_points", ())),
-                learned=fields.get("learned", False),
-                joint=tuple(fields.get("joint", ())),
-                nonnegative=dict(fields.get("nonnegative", {})),
-                clumped=tuple(fields.get("clumped", ())),
-                n_rows=fields.get("n_rows"),
-                data=fields.get("data"),
-            )
+                "nonnegative": dict(stored.get("nonnegative", {})),
+            }
+            schema = cls(**own)
             schema.check()
             return schema
 
@@ -256,8 +228,7 @@ class NetworkSchema:
     def gaussian_columns(self) -> np.ndarray:
         """Indices of the columns that have a Gaussian or log-normal leaf, and so a shape and a precision ratio."""
         c = self.compiled
-        located = [code for code, part in CONJUGATES.items() if part.prior_form == NORMAL_GAMMA_PRIOR]
-        return np.flatnonzero(np.logical_or.reduceat(np.isin(c.family, located), c.entry_ptr[:-1]))
+        return np.flatnonzero(np.logical_or.reduceat(np.isin(c.family, LOCATED), c.entry_ptr[:-1]))
 
     @cached_property
     def mixed_columns(self) -> np.ndarray:

@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.gibbs.exact import evaluate_regions_by_logs
-from pymc_spn.networks.records import predictive_kernels
 from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits, digits_dtype, join_digits
 from pymc_spn.networks.records.record import region_labels
 from pymc_spn.tables import decode
@@ -29,7 +28,6 @@ from tests.hand_made_records import (
     states_of,
     tree_of,
     weighted_posterior,
-    with_scratch,
 )
 from tests.reference import (
     GAUSSIAN,
@@ -90,27 +88,6 @@ def test_far_away_rows_have_finite_logs():
         for x in rows
     ]
     np.testing.assert_allclose(enumerated_law(problem).states.log_densities(rows, {})[0], exact, rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["mixed", "missing", "depths", "infinite", "splits", "two_trees"])
-def test_values_in_logs_and_in_linear_space_give_the_same_draws(name):
-    states = states_of(sampled_tree(name))
-    for row in states.coded_rows(new_rows(name)):
-        net = with_scratch(states.network(5))
-        flags, event = np.zeros(row.size, np.bool_), np.zeros(net.leaves.entry.size)
-        assert predictive_kernels.evaluate_row(*net.of_columns, row, flags, event)[1] is False
-        found = []
-        for logs in (False, True):
-            if logs and not net.scratch.missing[0]:
-                evaluate_regions_by_logs(net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch)
-            trees, same = np.zeros((200, net.scratch.new.size), np.int32), np.random.default_rng(1)
-            for k in range(200):
-                called(predictive_kernels.draw_tree)(
-                    same, net.tree, net.palette, net.masses, net.edges, net.nodes, net.scratch, logs
-                )
-                trees[k] = net.scratch.new
-            found.append(trees)
-        np.testing.assert_array_equal(*found)
 
 
 def test_a_value_outside_the_support_of_some_or_all_leaves():

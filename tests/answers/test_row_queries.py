@@ -242,8 +242,7 @@ def _child_logs(states, s, values):
 
     net = with_scratch(states.network(s))
     coded = states.schema.code(values)[0]
-    no = np.zeros(values.shape[1], np.bool_)
-    total, logs = predictive_kernels.evaluate_row(*net.of_columns, coded, no, np.zeros(net.leaves.entry.size))
+    total, logs = predictive_kernels.evaluate_row(*net.of_columns, coded)
     if net.scratch.missing[0]:
         return np.zeros(int(net.edges.top[0]))
     linear = net.scratch.edge_value[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]].copy()

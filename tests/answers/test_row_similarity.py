@@ -31,11 +31,10 @@ def posterior(**options):
 def children_of_rows(states, s, values):
     """Probability of each child of the top sum node in rows of one draw, one child's weight after the other."""
     net = with_scratch(states.network(s))
-    no_event = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
     begin, top = int(net.edges.begin[0]), int(net.edges.top[0])
     out = np.empty((len(values), top))
     for m, row in enumerate(states.coded_rows(values)):
-        assert not evaluate_row(*net.of_columns, row, *no_event)[1]
+        assert not evaluate_row(*net.of_columns, row)[1]
         value = np.ones(top) if np.isnan(row).all() else net.scratch.edge_value[begin : begin + top]
         whole = 1.0 if np.isnan(row).all() else net.scratch.node_value[0]
         out[m] = net.edges.weight[begin : begin + top] * value / whole

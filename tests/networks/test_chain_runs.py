@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 import pymc_spn as ps
 from pymc_spn.gibbs.chain_runs import FEWEST_SWEEPS, MOST_RUNS, n_runs_of, restore, state_of
+from tests.sampled_runs import draw, model_of
 
 
 def table():
@@ -130,11 +131,7 @@ def test_runs_take_turns_in_leaves_over_several_columns():
 )
 def test_each_chain_begins_with_another_kind(tune, runs):
     """So that short chains have all kinds together; weights are by the place of a run in its chain."""
-    with pm.Model():
-        ps.SPN("x", observed=clumped_table())
-        idata = pm.sample(
-            8, tune=tune, chains=4, cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
+    idata = draw(model_of(observed=clumped_table()), 8, tune=tune, chains=4, random_seed=1)
     assert [list(np.unique(own)) for own in idata.sample_stats["x_run"].values] == runs
     post = ps.SPNPosterior.from_idata(idata)
     found = post._states.found_of_runs

@@ -9,6 +9,7 @@ import pytensor
 import pytest
 
 import pymc_spn as ps
+from tests.sampled_runs import model_of
 
 FEW = {"draws": 12, "tune": 8, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
 
@@ -21,8 +22,7 @@ def two_columns():
 
 
 def network(**arguments):
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=two_columns(), **arguments)
+    model = model_of(ps.circuits.complete_tree(["a", "b"]), observed=two_columns(), **arguments)
     return model
 
 
@@ -56,8 +56,7 @@ def test_a_fixed_hyperparameter_is_read_where_pymc_keeps_it(change, tmp_path):
 def test_fixed_cells_are_refused_by_name(change):
     table = two_columns().copy()
     table.loc[3, "a"] = np.nan
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table, missing="draw")
+    model = model_of(ps.circuits.complete_tree(["a", "b"]), observed=table, missing="draw")
     with pytest.raises(ValueError, match=r"'x_missing' is held fixed, .* give them in the observed of ps\.SPN\('x'"):
         sampled(change(model, {"x_missing": [0.5]}))
 
@@ -89,7 +88,6 @@ def test_numbers_of_half_the_width_draw_nearly_the_same():
 def test_pictures(missing):
     table = two_columns().copy()
     table.loc[3, "a"] = np.nan
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed=table, missing=missing)
+    model = model_of(ps.circuits.complete_tree(["a", "b"]), observed=table, missing=missing)
     picture = pm.model_to_mermaid(model)
     assert "x_leaf_shape ~ LogNormalAboveOne" in picture and ("x_missing" in picture) == (missing == "draw")

@@ -17,6 +17,7 @@ from pymc_spn.networks.schema import NetworkSchema
 from tests.modes import PLAIN
 from tests.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits
+from tests.sampled_runs import model_of
 
 nan = np.nan
 LEAVES = {
@@ -166,8 +167,7 @@ def test_columns_may_come_in_another_order():
     frame = mixed_frame()
     values = []
     for columns in (list(frame), list(frame)[::-1]):
-        with pm.Model() as model:
-            ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame[columns])
+        model = model_of(ps.circuits.complete_tree(list(frame)), observed=frame[columns])
         values.append(model.compile_logp(mode=PLAIN)(model.initial_point()))
         assert list(model.coords["x_column"]) == list(frame)
     assert values[0] == values[1]
@@ -175,8 +175,7 @@ def test_columns_may_come_in_another_order():
 
 def test_rows_keep_their_labels():
     frame = mixed_frame().set_index(pd.Index(list("abcdefgh"), name="who"))
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=frame)
+    model = model_of(ps.circuits.complete_tree(list(frame)), observed=frame)
     assert list(model.coords["x_row"]) == list("abcdefgh")
     assert list(model.coords["x_gaussian_column"]) == ["size", "wait", "visits", "grade"]
 
@@ -184,8 +183,7 @@ def test_rows_keep_their_labels():
 @pytest.mark.parametrize("make", [lambda f: f, ps.Table.from_frame, lambda f: {c: f[c] for c in f}])
 def test_forms_of_the_data(make):
     frame = mixed_frame()
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list(frame)), observed=make(frame))
+    model = model_of(ps.circuits.complete_tree(list(frame)), observed=make(frame))
     np.testing.assert_array_equal(parts(model)[2], ps.Table.from_frame(frame).values)
 
 
@@ -326,8 +324,7 @@ def test_without_a_structure_it_is_the_learned_tree(make):
     frame = FRAME.assign(level=pd.Categorical(np.where(np.arange(len(FRAME)) % 2, "u", "v")))
     models = []
     for given in ({}, {"structure": ps.circuits.learn_tree(frame, random_seed=0)}):
-        with pm.Model() as model:
-            ps.SPN("x", **given, observed=make(frame))
+        model = model_of(**given, observed=make(frame))
         models.append(model)
     first, second = (NetworkSchema.from_json(model["x"].owner.op.schema) for model in models)
     assert first.learned and not second.learned

@@ -11,6 +11,7 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import draw_blocks, draw_pairs
 from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
+from pymc_spn.networks.records.rounded_cells import KnownCells
 from tests.hand_made_records import law_of, with_scratch
 from tests.reference import tiny_problems
 
@@ -52,7 +53,8 @@ def row_by_row(states, values, events):
             slots = circuit.slot[circuit.first_leaf[d] : circuit.first_leaf[d + 1]]
             flags[net.palette.source == d], logs[slots] = True, leaves.log_event(k, d, event)
         for m, row in enumerate(coded):
-            out[s, m] = evaluate_row(*net.of_columns, row, flags, logs)[0]
+            known = KnownCells(flags, logs, *np.zeros((6, 0)))  # an event counts as a cell
+            out[s, m] = evaluate_row(*net.of_columns, row, None, known)[0]
     return out
 
 

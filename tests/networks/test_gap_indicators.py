@@ -14,7 +14,7 @@ from pymc_spn.networks.records.record import read_record
 from pymc_spn.tables import Column
 from tests.hand_made_records import enumerated_tree, schema_of, states_of, write_schema
 from tests.reference import GAUSSIAN, POISSON, Problem, log_evidence
-from tests.sampled_runs import draw
+from tests.sampled_runs import draw, model_of
 
 nan = np.nan
 # x1 marks the gaps of x0
@@ -125,8 +125,7 @@ def test_the_model_is_that_of_a_column_made_by_hand():
     by_hand = frame.assign(a_is_missing=frame["a"].isna())
     runs = []
     for table, options in ((by_hand, {}), (frame, {"missing_not_at_random": ["a"]})):
-        with pm.Model() as model:
-            ps.SPN("x", observed=table, **options)
+        model = model_of(observed=table, **options)
         runs.append(draw(model, draws=6, tune=4))
     np.testing.assert_array_equal(runs[0]["sample_stats"]["x_digits"], runs[1]["sample_stats"]["x_digits"])
     np.testing.assert_array_equal(runs[0]["posterior"]["x_log_joint"], runs[1]["posterior"]["x_log_joint"])
@@ -134,8 +133,7 @@ def test_the_model_is_that_of_a_column_made_by_hand():
     np.testing.assert_array_equal(first.log_density(by_hand), second.log_density(frame))
     assert second.columns[-1].indicates == "a" and first.columns[-1].indicates is None
     assert json.loads(read_record(runs[1]).schema.to_json())["columns"][-1]["indicates"] == "a"
-    with pm.Model() as model:
-        ps.SPN("x", observed=pd.concat([frame, gappy(50)[40:]]), start=second, missing_not_at_random=["a"])
+    model = model_of(observed=pd.concat([frame, gappy(50)[40:]]), start=second, missing_not_at_random=["a"])
     assert ps.SPNPosterior.from_idata(draw(model, draws=2, tune=0)).columns == second.columns
 
 

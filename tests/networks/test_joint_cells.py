@@ -27,7 +27,8 @@ from pymc_spn.networks.schema import NetworkSchema
 from tests.called_kernels import all_called, called
 from tests.hand_made_records import with_scratch
 from tests.networks import joint_tables as plain
-from tests.sampled_runs import draw
+from tests.rounded_networks import densities_of_cells
+from tests.sampled_runs import draw, model_of
 
 niw = all_called(normal_inverse_wishart)
 
@@ -217,8 +218,7 @@ def learned(request):
     if request.param == "variational":
         post = ps.fit_variational(table[:50], **choices, random_seed=1, progressbar=False)
     else:
-        with pm.Model() as model:
-            ps.SPN("x", observed=table[:50], **choices)
+        model = model_of(observed=table[:50], **choices)
         post = ps.SPNPosterior.from_idata(draw(model, draws=4, tune=60, random_seed=3))
     return post, table[50:].reset_index(drop=True)
 
@@ -279,7 +279,7 @@ def test_passes_weigh_cells_as_the_kernel_of_single_rows(learned, event):
     if not event:
         for s, logs in enumerate(found):
             net = with_scratch(states.network(s))
-            np.testing.assert_allclose(logs, cells.log_densities(net, cells.known(net)), rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(logs, densities_of_cells(cells, net), rtol=1e-10, atol=1e-10)
     rows = np.where(np.arange(3) == 1, np.nan, values)
     _, *shares = LeavesOfOneInRows(RecordedLaw(states, evidence=event), 1, rows).all_shares(slice(0, len(values)))
     np.testing.assert_allclose(sum(share.sum(axis=1) for share in shares), states.n_draws, rtol=1e-9)

@@ -23,13 +23,12 @@ from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.marks import GIVEN_DRAWS
 from tests.modes import PLAIN
 from tests.networks.joint_tables import QUESTIONS, table
-from tests.sampled_runs import assert_same, draw
+from tests.sampled_runs import assert_same, draw, model_of
 
 
 @cache
 def sampled():
-    with pm.Model() as model:
-        ps.SPN("x", observed=table(), joint_leaves=ps.leaves.MultivariateGaussian())
+    model = model_of(observed=table(), joint_leaves=ps.leaves.MultivariateGaussian())
     return draw(model, draws=6, tune=30, chains=2)
 
 
@@ -98,8 +97,7 @@ def test_scales_of_columns_that_follow_from_others_do_not_fall_to_nothing():
     """Their density has no bound: 24 sweeps took a scale to 1e-263, and the next slice update did not end."""
     z = np.random.default_rng(0).normal(size=(60, 2))
     frame = pd.DataFrame({"a": z[:, 0], "b": z[:, 0], "c": z[:, 0] + 0.3 * z[:, 1]})
-    with pm.Model() as model:
-        ps.SPN("x", observed=frame)
+    model = model_of(observed=frame)
     idata = draw(model, draws=20, tune=40)
     assert idata.posterior["x_covariance_scale"].values.min() > 1e-16
     assert np.isfinite(ps.SPNPosterior.from_idata(idata).log_density(frame)).all()
@@ -231,8 +229,7 @@ def test_a_column_given_intervals_is_a_ratio_of_probabilities(event, tolerance):
 def test_columns_that_follow_closely_keep_their_tolerances():
     """Twice another column: with as few nodes as for others, a law is a row of spikes (0.008 off, a quantile 0.03)."""
     x = np.random.default_rng(5).normal(size=60)
-    with pm.Model() as model:
-        ps.SPN("x", observed=pd.DataFrame({"a": x, "b": 2.0 * x}), joint_leaves=ps.leaves.MultivariateGaussian())
+    model = model_of(observed=pd.DataFrame({"a": x, "b": 2.0 * x}), joint_leaves=ps.leaves.MultivariateGaussian())
     post = ps.SPNPosterior.from_idata(draw(model, draws=3, tune=20, random_seed=1))
     for event, tolerance in (({"a": (-1.0, 1.0)}, 2e-4), ({"a": (-1.0, 1.0), "b": (-1.0, 1.0)}, 2e-3)):
         whole, low = float(post.probability(event)), -1.0 if "b" in event else -np.inf
@@ -427,8 +424,7 @@ def test_a_table_without_such_leaves_is_as_with_none():
     frame = table()[["a", "g"]].assign(h=table()["g"], k=np.arange(60) % 3)
     runs = []
     for options in ({}, {"joint_leaves": None}):
-        with pm.Model() as model:
-            ps.SPN("x", observed=frame, **options)
+        model = model_of(observed=frame, **options)
         runs.append(draw(model, draws=3, tune=3))
         assert "x_covariance_scale" not in model.named_vars
     assert_same(*runs)
@@ -438,8 +434,7 @@ def test_chains_that_go_on_keep_the_leaves_of_the_posterior(caplog):
     frame = table()
     caplog.set_level("INFO", logger="pymc")
     for options, names in (({}, ("a", "b", "c")), ({"joint_leaves": None}, ())):
-        with pm.Model() as model:
-            ps.SPN("x", observed=frame[:40], **options)
+        model = model_of(observed=frame[:40], **options)
         post = ps.SPNPosterior.from_idata(draw(model, draws=3, tune=3, chains=1))
         caplog.clear()
         with pm.Model() as model:

@@ -127,7 +127,7 @@ def test_a_row_left_in_its_leaf_is_seen(monkeypatch):
 
 
 def test_a_row_left_in_its_leaf_is_seen_of_the_published_kernel(monkeypatch):
-    wrong = with_names(published.published_sweep, log_predictive_without=log_predictive, GAUSSIAN=-1)  # no short cut
+    wrong = with_names(published.published_sweep, log_predictive_without=log_predictive)
     monkeypatch.setattr(published, "published_sweep", wrong)
     assert score("published", PROBLEMS["mixed"], 6000) > 6.0
 

@@ -22,13 +22,13 @@ from pymc_spn.leaves.family_codes import CATEGORICAL, CODE
 from pymc_spn.leaves.gaussian import gaussian_posterior
 from pymc_spn.tables import Column
 from tests import decimals
-from tests.called_kernels import called
+from tests.called_kernels import on_network
 from tests.networks.coded_tables import COLUMNS, coded_table, hyperparameters, reference_entry
 from tests.reference import log_marginal
 
-attach, detach, mark_missing, n_prior_slots = map(called, (attach, detach, mark_missing, n_prior_slots))
+attach, detach, mark_missing, n_prior_slots = map(on_network, (attach, detach, mark_missing, n_prior_slots))
 evaluate_leaves, log_predictive, log_predictive_without = map(
-    called, (evaluate_leaves, log_predictive, log_predictive_without)
+    on_network, (evaluate_leaves, log_predictive, log_predictive_without)
 )
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
@@ -115,7 +115,7 @@ def test_predictives_equal_the_families(grown):
     table, hyper, sampler = grown
     for d, e, i, rows in leaves(sampler):
         x = probes(table, d)
-        found = [log_predictive(sampler.net.palette, sampler.net.leaves, d, i, y) for y in code(table, d, x)]
+        found = [log_predictive(sampler.net, d, i, y) for y in code(table, d, x)]
         np.testing.assert_allclose(found, numpy_log_predictive(table, hyper, d, e, rows, x), **TOLERANCE)
 
 
@@ -124,9 +124,7 @@ def test_prior_slots_equal_the_families(grown):
     for d, entries in enumerate(table.palette):
         begin, x = sampler.net.edges.begin[sampler.net.tree.leaf_region[d]], probes(table, d)
         for e in range(len(entries)):
-            found = [
-                log_predictive(sampler.net.palette, sampler.net.leaves, d, begin + e, y) for y in code(table, d, x)
-            ]
+            found = [log_predictive(sampler.net, d, begin + e, y) for y in code(table, d, x)]
             np.testing.assert_allclose(found, numpy_log_predictive(table, hyper, d, e, [], x), **TOLERANCE)
 
 
@@ -134,7 +132,7 @@ def test_predictives_without_a_value_equal_the_families(grown):
     table, hyper, sampler = grown
     for d, e, i, rows in leaves(sampler):
         for n in rows[:4]:
-            found = log_predictive_without(sampler.net.palette, sampler.net.leaves, d, i, sampler.coded[n, d])
+            found = log_predictive_without(sampler.net, d, i, sampler.coded[n, d])
             others = rows[rows != n]
             expected = numpy_log_predictive(table, hyper, d, e, others, table.values[n, d])
             np.testing.assert_allclose(found, expected, **TOLERANCE)
@@ -167,12 +165,12 @@ def test_large_counts_keep_their_digits(mean, leaf, mass):
     full, rest = (a + total, b + n), (a + total - at, b + n - 1.0)
     if leaf is Geometric:
         full, rest = (a + n, b + total), (a + n - 1.0, b + total - at)
-    found = [log_predictive(net.palette, net.leaves, 0, i, v - offset) for v in at]
+    found = [log_predictive(net, 0, i, v - offset) for v in at]
     true = decimals.in_decimals(mass, at, *full)
     np.testing.assert_allclose(found, true, rtol=1e-13, atol=2e-9)
-    found = [log_predictive(net.palette, net.leaves, 0, net.edges.begin[0], v - offset) for v in at]
+    found = [log_predictive(net, 0, net.edges.begin[0], v - offset) for v in at]
     np.testing.assert_allclose(found, decimals.in_decimals(mass, at, a, b), rtol=1e-13, atol=2e-9)
-    found = [log_predictive_without(net.palette, net.leaves, 0, i, v - offset) for v in at]
+    found = [log_predictive_without(net, 0, i, v - offset) for v in at]
     np.testing.assert_allclose(found, decimals.in_decimals(mass, at, *rest), rtol=1e-13, atol=2e-9)
 
 
@@ -181,12 +179,12 @@ def test_binomial_leaves_of_many_trials_keep_their_digits():
     sampler, x = leaf_of_counts(Binomial(trials), np.random.default_rng(0).binomial(trials, 0.3, 20_000))
     net, (a, b) = sampler.net, sampler.net.palette.prior[0, :2]
     i, total, at = net.edges.begin[0] + sampler.slots[0, 0], x.sum(), np.append(x[:3], [0.0, 12.0, trials])
-    found = [log_predictive(net.palette, net.leaves, 0, i, v - net.palette.offset[0]) for v in at]
+    found = [log_predictive(net, 0, i, v - net.palette.offset[0]) for v in at]
     full = a + total, b + float(x.size * trials - total)
     np.testing.assert_allclose(
         found, decimals.in_decimals(decimals.beta_binomial, at, trials, *full), rtol=1e-14, atol=1e-8
     )
-    found = [log_predictive_without(net.palette, net.leaves, 0, i, v - net.palette.offset[0]) for v in at]
+    found = [log_predictive_without(net, 0, i, v - net.palette.offset[0]) for v in at]
     rest = full[0] - at, full[1] - (trials - at)
     np.testing.assert_allclose(
         found, decimals.in_decimals(decimals.beta_binomial, at, trials, *rest), rtol=1e-14, atol=1e-8
@@ -242,21 +240,16 @@ def test_freed_slots_are_worth_nothing_at_any_value():
             if net.edges.n_data[i] == 0 and not column.levels:
                 freed.add(table.palette[d][net.leaves.entry[i] - net.palette.entry_ptr[d]].family)
                 x = table.values[0, d] if column.kind == "real" else np.array([0.0, 1.0, 30.0])
-                assert all(
-                    log_predictive(net.palette, net.leaves, d, i, y) == EMPTY_LEAF
-                    for y in np.atleast_1d(code(table, d, x))
-                )
+                assert all(log_predictive(net, d, i, y) == EMPTY_LEAF for y in np.atleast_1d(code(table, d, x)))
     assert {"poisson", "geometric", "binomial"} <= freed
     y = table.coded[0].copy()
     y[3:5] = [code(table, d, 0.0) for d in (3, 4)]
-    mark_missing(net.tree, net.scratch, y)
-    found = evaluate_leaves(net.tree, net.palette, net.edges, net.leaves, net.scratch, y)
+    mark_missing(net, y)
+    found = evaluate_leaves(net, y)
     sampler.compact()
-    mark_missing(sampler.net.tree, sampler.net.scratch, y)
+    mark_missing(sampler.net, y)
     assert found == pytest.approx(
-        evaluate_leaves(
-            sampler.net.tree, sampler.net.palette, sampler.net.edges, sampler.net.leaves, sampler.net.scratch, y
-        ),
+        evaluate_leaves(sampler.net, y),
         rel=1e-12,
     )
 
@@ -265,8 +258,8 @@ def test_without_a_value_is_not_with_it(grown):
     """What the negative control of the samplers rests on: the two differ by far more than rounding."""
     _, _, sampler = grown
     gaps = [
-        log_predictive(sampler.net.palette, sampler.net.leaves, d, i, sampler.coded[rows[0], d])
-        - log_predictive_without(sampler.net.palette, sampler.net.leaves, d, i, sampler.coded[rows[0], d])
+        log_predictive(sampler.net, d, i, sampler.coded[rows[0], d])
+        - log_predictive_without(sampler.net, d, i, sampler.coded[rows[0], d])
         for d, _, i, rows in leaves(sampler)
     ]
     assert np.mean(np.array(gaps) > 0.01) > 0.6
@@ -283,10 +276,8 @@ def test_sequential_predictives_multiply_to_the_marginal(grown):
         for d in range(len(marginal)):
             slot = slots[net.tree.leaf_region[d]]
             if slot >= 0:
-                total[d] += log_predictive_without(
-                    net.palette, net.leaves, d, net.edges.begin[net.tree.leaf_region[d]] + slot, y[d]
-                )
-        detach(net.tree, net.palette, net.edges, net.nodes, net.leaves, net.scratch, y, slots)
+                total[d] += log_predictive_without(net, d, net.edges.begin[net.tree.leaf_region[d]] + slot, y[d])
+        detach(net, y, slots)
     np.testing.assert_allclose(total, marginal, rtol=1e-11)
     assert (net.edges.n_data == 0).all()
 
@@ -328,8 +319,8 @@ def test_a_value_taken_out_and_put_back_leaves_no_trace(grown):
             continue
         tried += 1
         net.scratch.old[:] = slots
-        detach(net.tree, net.palette, net.edges, net.nodes, net.leaves, net.scratch, table.coded[n], slots)
-        attach(net.tree, net.palette, net.edges, net.nodes, net.leaves, net.scratch, table.coded[n], slots)
+        detach(net, table.coded[n], slots)
+        attach(net, table.coded[n], slots)
     assert tried > 10
     np.testing.assert_array_equal(sampler.statistics(), before)  # bit by bit
     np.testing.assert_array_equal(
@@ -344,14 +335,14 @@ def test_all_leaves_of_a_row_at_once(grown):
     kinds = set(net.palette.column_kind)
     assert {VECTOR, LEVELS} < kinds
     for y in table.coded[:20]:
-        mark_missing(net.tree, net.scratch, y)
-        shift = evaluate_leaves(net.tree, net.palette, net.edges, net.leaves, net.scratch, y)
+        mark_missing(net, y)
+        shift = evaluate_leaves(net, y)
         expected = 0.0
         for d in np.flatnonzero(~np.isnan(y)):
             r = net.tree.leaf_region[d]
             slots = net.edges.begin[r] + np.arange(net.edges.top[r])
-            alive = (net.edges.n_data[slots] > 0) | (slots < net.edges.begin[r] + n_prior_slots(net.palette, d))
-            logs = np.array([log_predictive(net.palette, net.leaves, d, i, y[d]) for i in slots[alive]])
+            alive = (net.edges.n_data[slots] > 0) | (slots < net.edges.begin[r] + n_prior_slots(net, d))
+            logs = np.array([log_predictive(net, d, i, y[d]) for i in slots[alive]])
             np.testing.assert_allclose(net.scratch.log_value[slots[alive]], logs, **TOLERANCE)
             largest = net.scratch.log_value[slots].max()
             expected += largest
@@ -376,14 +367,14 @@ def test_slots_of_other_columns_do_not_leak(grown):
     table, _, sampler = grown
     net = sampler.net
     y = table.coded[np.flatnonzero(~np.isnan(table.coded).any(axis=1))[0]].copy()
-    mark_missing(net.tree, net.scratch, y)
-    evaluate_leaves(net.tree, net.palette, net.edges, net.leaves, net.scratch, y)
+    mark_missing(net, y)
+    evaluate_leaves(net, y)
     full = net.scratch.log_value.copy()
     for d in range(y.size):
         gap = y.copy()
         gap[d] = np.nan
-        mark_missing(net.tree, net.scratch, gap)
-        evaluate_leaves(net.tree, net.palette, net.edges, net.leaves, net.scratch, gap)
+        mark_missing(net, gap)
+        evaluate_leaves(net, gap)
         for other in set(range(y.size)) - {d}:
             r = net.tree.leaf_region[other]
             here = slice(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r])

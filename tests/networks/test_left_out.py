@@ -61,8 +61,7 @@ def test_rows_whose_value_is_too_small_for_a_number():
     values = np.where(np.arange(df.shape[1]) % 2, 0.0, 40.0) + np.array([[0.0], [0.3]])
     values[1, 5] = 1e9
     net = with_scratch(states.network(0))
-    no_event = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
-    assert predictive_kernels.evaluate_row(*net.of_columns, states.coded_rows(values)[0], *no_event)[1]
+    assert predictive_kernels.evaluate_row(*net.of_columns, states.coded_rows(values)[0])[1]
     whole, without = states.log_densities_left_out(values, {})
     np.testing.assert_array_equal(whole, states.log_densities(values, {}))
     np.testing.assert_allclose(without, one_by_one(states, values, {}), rtol=1e-12)

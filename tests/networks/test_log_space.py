@@ -20,13 +20,13 @@ from pymc_spn.gibbs.exact import (
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing
 from pymc_spn.gibbs.redraw import SWEEP, redraw_rows
-from tests.called_kernels import called
+from tests.called_kernels import called, on_network
 from tests.networks.tiny import tiny_sampler
 from tests.reference import Problem, log_marginal
 
-attach, detach, mark_missing = map(called, (attach, detach, mark_missing))
-draw_subtree, evaluate_leaves, evaluate_regions = map(called, (draw_subtree, evaluate_leaves, evaluate_regions))
-evaluate_regions_by_logs = called(evaluate_regions_by_logs)
+attach, detach, mark_missing = map(on_network, (attach, detach, mark_missing))
+evaluate_leaves, evaluate_regions = map(on_network, (evaluate_leaves, evaluate_regions))
+evaluate_regions_by_logs, draw_subtree = on_network(evaluate_regions_by_logs), called(draw_subtree)
 
 FAR, N = 60.0, 800
 HALVES = ((((0,), (1,)), ((2,), (3,))), (((4,), (5,)), ((6,), (7,))))
@@ -175,40 +175,17 @@ def network(request):
 
 def without(sampler, row):
     """Take a row out and evaluate all leaves for it."""
-    mark_missing(sampler.net.tree, sampler.net.scratch, sampler.coded[row])
+    mark_missing(sampler.net, sampler.coded[row])
     sampler.net.scratch.old[:] = sampler.slots[row]
-    detach(
-        sampler.net.tree,
-        sampler.net.palette,
-        sampler.net.edges,
-        sampler.net.nodes,
-        sampler.net.leaves,
-        sampler.net.scratch,
-        sampler.coded[row],
-        sampler.slots[row],
-    )
-    return evaluate_leaves(
-        sampler.net.tree,
-        sampler.net.palette,
-        sampler.net.edges,
-        sampler.net.leaves,
-        sampler.net.scratch,
-        sampler.coded[row],
-    )
+    detach(sampler.net, sampler.coded[row], sampler.slots[row])
+    return evaluate_leaves(sampler.net, sampler.coded[row])
 
 
 def test_the_row_between_the_clusters_underflows(network):
     problem, digits, _, log_value = network
     sampler = tiny_sampler(problem, digits)
     shift = without(sampler, 0)
-    evaluate_regions(
-        sampler.net.tree,
-        sampler.net.palette,
-        sampler.net.masses,
-        sampler.net.edges,
-        sampler.net.nodes,
-        sampler.net.scratch,
-    )
+    evaluate_regions(sampler.net)
     assert sampler.net.scratch.node_value[0] <= SAFE
     assert log_value - shift < math.log(SAFE)
 
@@ -217,14 +194,7 @@ def test_value_in_logs_equals_the_direct_computation(network):
     problem, digits, _, log_value = network
     sampler = tiny_sampler(problem, digits)
     without(sampler, 0)
-    evaluate_regions_by_logs(
-        sampler.net.tree,
-        sampler.net.palette,
-        sampler.net.masses,
-        sampler.net.edges,
-        sampler.net.nodes,
-        sampler.net.scratch,
-    )
+    evaluate_regions_by_logs(sampler.net)
     assert sampler.net.scratch.node_value[0] == pytest.approx(log_value, rel=1e-11)
 
 
@@ -233,36 +203,13 @@ def test_values_of_ordinary_rows_agree_in_both_spaces_and_directly(network):
     sampler = tiny_sampler(problem, digits)
     for row in range(1, 30):
         shift = without(sampler, row)
-        evaluate_regions(
-            sampler.net.tree,
-            sampler.net.palette,
-            sampler.net.masses,
-            sampler.net.edges,
-            sampler.net.nodes,
-            sampler.net.scratch,
-        )
+        evaluate_regions(sampler.net)
         assert sampler.net.scratch.node_value[0] > SAFE
         linear = math.log(sampler.net.scratch.node_value[0]) + shift
-        evaluate_regions_by_logs(
-            sampler.net.tree,
-            sampler.net.palette,
-            sampler.net.masses,
-            sampler.net.edges,
-            sampler.net.nodes,
-            sampler.net.scratch,
-        )
+        evaluate_regions_by_logs(sampler.net)
         direct = conditional(problem, digits, row)[1]
         np.testing.assert_allclose([linear, sampler.net.scratch.node_value[0]], direct, rtol=1e-11)
-        attach(
-            sampler.net.tree,
-            sampler.net.palette,
-            sampler.net.edges,
-            sampler.net.nodes,
-            sampler.net.leaves,
-            sampler.net.scratch,
-            sampler.coded[row],
-            sampler.slots[row],
-        )
+        attach(sampler.net, sampler.coded[row], sampler.slots[row])
 
 
 def test_exact_draws_follow_the_direct_conditional(network):
@@ -283,25 +230,9 @@ def test_linear_space_would_draw_something_else(network):
 
     def move():
         without(sampler, 0)
-        evaluate_regions(
-            sampler.net.tree,
-            sampler.net.palette,
-            sampler.net.masses,
-            sampler.net.edges,
-            sampler.net.nodes,
-            sampler.net.scratch,
-        )
+        evaluate_regions(sampler.net)
         draw_subtree(rng, *sampler.net.of_columns, sampler.slots[0], 0, False)
-        attach(
-            sampler.net.tree,
-            sampler.net.palette,
-            sampler.net.edges,
-            sampler.net.nodes,
-            sampler.net.leaves,
-            sampler.net.scratch,
-            sampler.coded[0],
-            sampler.slots[0],
-        )
+        attach(sampler.net, sampler.coded[0], sampler.slots[0])
 
     found = frequencies(sampler, problem, 0, move, draws)
     impossible = [k for k in found if exact.get(k, 0.0) < 1e-9]

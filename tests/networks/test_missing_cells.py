@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from numba import njit
 
 import pymc_spn as ps
 from pymc_spn.networks.records import cell_moves
@@ -32,7 +31,7 @@ from tests.reference import (
     tiny_problems,
 )
 from tests.reference_queries import log_predictive
-from tests.sampled_runs import assert_same, draw
+from tests.sampled_runs import assert_same, draw, model_of
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -96,12 +95,10 @@ def test_without_a_rest_the_cells_are_the_networks_own():
     assert np.abs(z_scores(draws, exact)[2:]).max() < 4.5  # tails of the Student t are wider than the grid
 
 
-@njit
-def settle_as_if_unchanged(
-    tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, changed, options
-):
+def settle_as_if_unchanged(*groups_and_row):
     """Stand-in of `settle_row`: a leaf that the row returns to keeps the statistics of the old value."""
-    settle_row(tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, False, options)
+    *groups, y, _, slots, accepted, options = groups_and_row
+    settle_row(*groups, y, y, slots, accepted, options)  # as if no cell of the row was missing
 
 
 NAMES = [
@@ -386,8 +383,7 @@ def test_forked_processes_draw_the_same_and_seeds_differ():
 
 
 def test_cells_that_nothing_uses_are_always_accepted():
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list("ab"), 2), observed=TABLE, missing="draw", **FIXED)
+    model = model_of(ps.circuits.complete_tree(list("ab"), 2), observed=TABLE, missing="draw", **FIXED)
     idata = draw(model, chains=1)
     assert (idata.sample_stats["x_cells_accepted"] == 1.0).all()
 

@@ -17,6 +17,7 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
 from tests.hand_made_records import states_of
 from tests.rounded_networks import TABLE, N, rounded
+from tests.sampled_runs import draw, model_of
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -34,16 +35,18 @@ def mass(k):
 
 @cache
 def posterior():
-    with pm.Model():
-        ps.SPN(
-            "s",
+    idata = draw(
+        model_of(
             ps.circuits.complete_tree(TABLE.columns),
             observed=TABLE,
             leaves={"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]},
-        )
-        idata = pm.sample(
-            draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
+            name="s",
+        ),
+        draws=10,
+        tune=30,
+        chains=2,
+        random_seed=1,
+    )
     return ps.SPNPosterior.from_idata(idata)
 
 

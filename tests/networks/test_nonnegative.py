@@ -15,6 +15,7 @@ from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.palette import leaves_near_zero, mass_below_zero
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
+from tests.sampled_runs import draw, model_of
 
 N = 300
 
@@ -110,9 +111,7 @@ def test_drawn_cells_are_of_the_law_above_zero():
 
 
 def test_draws_of_chains_are_not_negative(tmp_path):
-    with pm.Model():
-        ps.SPN("x", observed=passengers())
-        idata = pm.sample(draws=10, tune=20, chains=1, cores=1, random_seed=1, progressbar=False)
+    idata = draw(model_of(observed=passengers()), draws=10, tune=20, chains=1, random_seed=1)
     ps.SPNPosterior.from_idata(idata).save(tmp_path / "x.nc")
     post = ps.load(tmp_path / "x.nc")
     assert float(post.posterior_predictive(random_seed=1)["x"].min()) == 0.0

@@ -10,7 +10,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from tests.hand_made_records import states_of
-from tests.sampled_runs import assert_same, draw
+from tests.sampled_runs import assert_same, draw, model_of
 
 RNG = np.random.default_rng(0)
 SMOOTH = RNG.normal(size=300)
@@ -78,15 +78,13 @@ def mixed(n=120):
 @cache
 def sampled(joint_leaves="auto"):
     """A default run on the mixed table, and what it said."""
-    with pm.Model() as model:
-        ps.SPN("x", observed=mixed(), joint_leaves=joint_leaves)
+    model = model_of(observed=mixed(), joint_leaves=joint_leaves)
     return draw(model, draws=15, tune=25)
 
 
 def test_by_default_a_model_is_in_cells_and_says_so(caplog):
     caplog.set_level("INFO", logger="pymc")
-    with pm.Model() as model:
-        ps.SPN("x", observed=mixed())
+    model = model_of(observed=mixed())
     (line,) = [m for m in caplog.messages if "recorded to" in m]
     said = "recorded to tenths 0.1, ratio 0.013"
     assert line.startswith("Structure of 'x': splits learned from the table (")
@@ -147,8 +145,7 @@ def test_tables_without_repeats_are_as_ever():
     frame = pd.DataFrame({"a": SMOOTH[:60], "b": np.round(SMOOTH[100:160], 3), "n": np.arange(60) % 7})
     runs = []
     for rounded in ("auto", False):
-        with pm.Model() as model:
-            ps.SPN("x", observed=frame, rounded=rounded)
+        model = model_of(observed=frame, rounded=rounded)
         runs.append(draw(model, draws=6, tune=6))
     assert_same(*runs)
     fits = [ps.fit_variational(frame, random_seed=1, rounded=rounded) for rounded in ("auto", False)]

@@ -52,7 +52,7 @@ from tests.reference import (
     total_variation,
 )
 from tests.reference_queries import network_value
-from tests.rounded_networks import ROWS, nan, narrow_leaves, share_of
+from tests.rounded_networks import ROWS, densities_of_cells, nan, narrow_leaves, share_of
 from tests.sampled_runs import draw
 
 pytestmark = pytest.mark.usefixtures("integrated")
@@ -414,10 +414,10 @@ def test_densities_of_cells_and_leave_one_out_of_a_state(name):
 
     rows = np.array([[1.0, 0.5], [3.0, nan], [nan, 2.0]])
     new = RoundedCells(schema, rows)
-    found = new.log_densities(sampler.net, new.known(sampler.net))
+    found = densities_of_cells(new, sampler.net)
     np.testing.assert_allclose(found, [density(exact.X, state, row) for row in rows], rtol=1e-7)
     tables = sampler.coded, sampler.filled, sampler.slots, sampler.options
-    without = cells.log_densities(sampler.net, cells.known(sampler.net), tables)
+    without = densities_of_cells(cells, sampler.net, tables)
     for n in range(3):
         rest = [s for i, s in enumerate(state) if i != n]
         assert without[n] == pytest.approx(density(np.delete(exact.X, n, axis=0), rest, problem.X[n]), rel=1e-7)

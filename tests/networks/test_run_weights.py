@@ -11,6 +11,7 @@ from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.draw_averages import fewer_draws
 from pymc_spn.numerics.trust_warnings import ConvergenceWarning
 from tests.hand_made_records import new_rows, sampled_tree, states_of, weighted_posterior
+from tests.sampled_runs import draw, model_of
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -135,13 +136,14 @@ def test_a_run_that_is_stuck_loses_its_weight():
 
 def sampled_two_groups(frame):
     """Two chains of draws, the assignments of the second one replaced by a single group."""
-    import pymc as pm
 
-    with pm.Model():
-        ps.SPN("x", ps.circuits.complete_tree(frame.columns, n_children=2), observed=frame)
-        idata = pm.sample(
-            tune=60, draws=60, chains=2, cores=1, progressbar=False, random_seed=1, compute_convergence_checks=False
-        )
+    idata = draw(
+        model_of(ps.circuits.complete_tree(frame.columns, n_children=2), observed=frame),
+        tune=60,
+        draws=60,
+        chains=2,
+        random_seed=1,
+    )
     digits = idata["sample_stats"]["x_digits"]
     digits.values[1] = 0
     return idata

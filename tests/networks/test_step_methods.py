@@ -16,7 +16,7 @@ from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.step_methods import spn_of
 from tests.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits
-from tests.sampled_runs import assert_same, bits_of_every_process, draw, recorded
+from tests.sampled_runs import assert_same, bits_of_every_process, draw, model_of, recorded
 
 nan = np.nan
 KERNELS = ["exact", "published"]
@@ -40,8 +40,7 @@ def frame(n_rows=30, seed=0):
 
 
 def own(width=3, **arguments):
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list("abcd"), n_children=width), observed=frame(), **arguments)
+    model = model_of(ps.circuits.complete_tree(list("abcd"), n_children=width), observed=frame(), **arguments)
     return model
 
 
@@ -54,8 +53,7 @@ def fixed(width=3):
 def splits():
     """Two trees below the root, each product with a split of its own."""
     structure = ps.circuits.complete_tree(list("abcd"), 2, split="per_product", repetitions=2, random_seed=1)
-    with pm.Model() as model:
-        ps.SPN("x", structure, observed=frame())
+    model = model_of(structure, observed=frame())
     return model
 
 
@@ -87,8 +85,7 @@ def shared():
 
 def default():
     """Learned splits, leaves over several columns, and gaps that are drawn in them."""
-    with pm.Model() as model:
-        ps.SPN("x", observed=frame())
+    model = model_of(observed=frame())
     return model
 
 
@@ -272,14 +269,12 @@ def test_sources_of_a_hyperparameter(group, source):
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_vector_gets_the_dims_of_its_group(group):
     length = GROUPS[group]
-    with pm.Model() as model:
-        ps.SPN(
-            "x",
-            ps.circuits.complete_tree(list("abcd")),
-            observed=frame(),
-            joint_leaves=None,
-            **{group: pm.LogNormal.dist(-1.0, 0.5, shape=length)},
-        )
+    model = model_of(
+        ps.circuits.complete_tree(list("abcd")),
+        observed=frame(),
+        joint_leaves=None,
+        **{group: pm.LogNormal.dist(-1.0, 0.5, shape=length)},
+    )
     dims = {"concentration": "x_sum_node", "leaf_scale": "x_column"}.get(group, "x_gaussian_column")
     assert model.named_vars_to_dims[f"x_{group}"] == (dims,)
     assert_log_joint(draw(model, chains=1))
@@ -309,15 +304,13 @@ def test_a_slice_step_of_pymc_may_move_a_users_variable():
 
 
 def test_numbers_by_name():
-    with pm.Model() as model:
-        ps.SPN(
-            "x",
-            ps.circuits.complete_tree(list("abcd")),
-            observed=frame(),
-            concentration={"univariate": 0.5, "inner": 2.0},
-            leaf_scale={"d": 4.0, "a": 1.0, "c": 3.0, "b": 2.0},
-            leaf_shape={"b": 2.5, "c": 1.2, "a": 1.5},
-        )
+    model = model_of(
+        ps.circuits.complete_tree(list("abcd")),
+        observed=frame(),
+        concentration={"univariate": 0.5, "inner": 2.0},
+        leaf_scale={"d": 4.0, "a": 1.0, "c": 3.0, "b": 2.0},
+        leaf_shape={"b": 2.5, "c": 1.2, "a": 1.5},
+    )
     h = read_record(draw(model, chains=1)).hyperparameters
     assert h["concentration"][0, 0].tolist() == [2.0, 0.5]
     assert h["leaf_scale"][0, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -413,11 +406,9 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_at_the_edge(name, start):
     table = TABLES[name]
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(list(table)), observed=table, start=start, joint_leaves=None)
+    model = model_of(ps.circuits.complete_tree(list(table)), observed=table, start=start, joint_leaves=None)
     assert_log_joint(draw(model, chains=1))
-    with pm.Model() as model:
-        ps.SPN("x", observed=table, start=start)
+    model = model_of(observed=table, start=start)
     assert np.isfinite(ps.SPNPosterior.from_idata(draw(model, chains=1)).log_density(table)).all()
 
 

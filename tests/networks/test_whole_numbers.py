@@ -19,6 +19,7 @@ from pymc_spn.leaves.intervals import Interval
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments, log_event
 from pymc_spn.networks.schema import NetworkSchema
 from tests.called_kernels import called
+from tests.sampled_runs import draw, model_of, schema_of_model
 
 log_predictive, log_predictive_without = map(called, (log_predictive, log_predictive_without))
 refresh_leaf = called(refresh_leaf)
@@ -47,11 +48,7 @@ def posteriors():
         random_seed=1,
         progressbar=False,
     )
-    with pm.Model():
-        ps.SPN("x", observed=FRAME)
-        idata = pm.sample(
-            draws=15, tune=25, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
+    idata = draw(model_of(observed=FRAME), draws=15, tune=25, chains=2, random_seed=1)
     drawn = ps.SPNPosterior.from_idata(idata)
     union = drawn.condition("rating <= 2 and survived == 1 or rating == 4 and year > 2000")
     return {"fit": fit, "drawn": drawn, "given": fit.condition({"rating": (2, 4.5)}), "union": union}
@@ -184,9 +181,9 @@ def test_a_circuit_of_ratings_answers_in_numbers():
 
 
 def sampler_of(values, leaves=None):
-    with pm.Model():
-        x = ps.SPN("s", observed=ps.Table.from_frame({"n": values}, {"n": "integer"}), leaves=leaves)
-    schema = NetworkSchema.from_json(x.owner.op.schema)
+    schema = schema_of_model(
+        model_of(observed=ps.Table.from_frame({"n": values}, {"n": "integer"}), leaves=leaves, name="s")
+    )
     return schema, Sampler(schema.structure, schema.compiled, schema.code(np.array(values, float)[:, None]))
 
 
@@ -308,16 +305,8 @@ def of_counts():
     kinds = {"visits": "count", "change": "integer"}
     tree = ps.circuits.complete_tree(ps.Table.from_frame(frame, kinds).columns, n_children=2)
     fit = ps.fit_variational(frame, tree, restarts=1, max_steps=20, random_seed=1, progressbar=False)
-    with pm.Model():
-        ps.SPN("x", observed=frame, kinds=kinds)
-        idata = pm.sample(
-            draws=8, tune=20, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
-    with pm.Model():
-        ps.SPN("x", observed=frame, kinds=kinds, rounded=True)
-        rounded = pm.sample(
-            draws=8, tune=20, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
-        )
+    idata = draw(model_of(observed=frame, kinds=kinds), draws=8, tune=20, chains=2, random_seed=1)
+    rounded = draw(model_of(observed=frame, kinds=kinds, rounded=True), draws=8, tune=20, chains=2, random_seed=1)
     drawn, rounded = ps.SPNPosterior.from_idata(idata), ps.SPNPosterior.from_idata(rounded)
     return frame, {"fit": fit, "drawn": drawn, "rounded": rounded}
 

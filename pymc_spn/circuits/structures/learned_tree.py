@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_spn.circuits.structures.dependence import MEASURES, strength_of_pairs
-from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.regions import RegionTree, region_tree_of
 from pymc_spn.circuits.structures.row_clusters import row_clusters
 from pymc_spn.circuits.structures.tree_arguments import one_width
 from pymc_spn.numerics.asked_numbers import is_int
@@ -22,7 +22,13 @@ WIDE = 20  # columns of a table in which averages over columns hide what few of 
 SHUFFLES = 4  # of each column, which say how strong chance makes a dependence
 DEEPEST = 300  # splits above one another that the data decide; halves below, since Python limits recursion
 
-Region = tuple[tuple[int, ...], tuple]  # columns in the order of the first split, and the parts of each split
+
+class _Region(NamedTuple):
+    """A region as `region_tree_of` takes it; equal ones are one."""
+
+    columns: tuple[int, ...]
+    n_children: int
+    splits: tuple[tuple["_Region", ...], ...]
 
 
 def learn_tree(
@@ -105,7 +111,7 @@ def learn_tree(
     table = read_table(data, kinds)
     rng = np.random.default_rng(random_seed)
     is_level = np.array([c.kind in LEVEL_KINDS for c in table.columns])
-    learner = _Learner(table.values, is_level, MEASURES[dependence], n_clusters, min_rows, max_depth, rng)
+    learner = _Learner(table.values, is_level, MEASURES[dependence], width, n_clusters, min_rows, max_depth, rng)
     if apart is not None:
         unknown = [name for name in apart if name not in table.names]
         if unknown:
@@ -113,8 +119,7 @@ def learn_tree(
         able = np.isin(table.names, list(apart))
         grids = [resolution(x) if is_able else 0.0 for x, is_able in zip(table.values.T, able, strict=True)]
         learner.apart = [able, able & ~are_clumped(table.values, grids)]
-    arrays, order = learner.learn()
-    return RegionTree(columns=table.columns, order=order, n_children=np.full(len(arrays["begin"]), width), **arrays)
+    return region_tree_of(table.columns, learner.root())
 
 
 class _Learner:
@@ -125,47 +130,30 @@ class _Learner:
         values: np.ndarray,
         is_level: np.ndarray,
         measure: Any,
+        width: int,
         n_clusters: int,
         min_rows: int,
         max_depth: int,
         rng: np.random.Generator,
     ) -> None:
-        self.values, self.is_level, self.measure = values, is_level, measure
+        self.values, self.is_level, self.measure, self.width = values, is_level, measure, width
         self.n_clusters, self.min_rows, self.max_depth, self.rng = n_clusters, min_rows, max_depth, rng
         self.apart: list[np.ndarray] = []  # (D,) bool: columns that the root has a split for
 
-    def learn(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Arrays of the region tree, and the columns as its regions slice them."""
+    def root(self) -> _Region:
+        """The region of all columns with all that is below it."""
         n_rows, n_columns = self.values.shape
         rows = np.arange(n_rows)
         if n_rows > MAX_ROWS:
             rows = np.sort(self.rng.choice(n_rows, MAX_ROWS, replace=False))
-        root = self.arranged(tuple(range(n_columns)), rows, 0)
-        regions: dict[str, list[int]] = {"begin": [], "end": [], "parent": [], "split": []}
-        order = list(root[0])
-        stack = [(root, 0, -1, 0)]
-        while stack:
-            (columns, splits), begin, parent, number = stack.pop()
-            region = len(regions["begin"])
-            for listed, value in zip(regions.values(), (begin, begin + len(columns), parent, number), strict=True):
-                listed.append(value)
-            below = []
-            for s, parts in enumerate(splits):
-                at = begin if s == 0 else len(order)
-                if s > 0:
-                    order += [d for part in parts for d in part[0]]
-                for part in parts:
-                    below.append((part, at, region, s))
-                    at += len(part[0])
-            stack.extend(reversed(below))
-        return {name: np.array(listed) for name, listed in regions.items()}, np.array(order)
+        return self.arranged(tuple(range(n_columns)), rows, 0)
 
     def arranged(
         self, columns: tuple[int, ...], rows: np.ndarray, depth: int, strength: np.ndarray | None = None
-    ) -> Region:
+    ) -> _Region:
         """The region of these columns with all its splits; ``strength`` is their dependence in these rows, if known."""
         if len(columns) == 1:
-            return columns, ()
+            return _Region(columns, self.width, ())
         clusters, held = [rows], np.sort(columns)
         if len(columns) > 2 and depth < self.max_depth and self.n_clusters > 1 and rows.size >= 2 * self.min_rows:
             found = row_clusters(self.values, self.is_level, columns, rows, self.n_clusters, self.rng)
@@ -186,9 +174,9 @@ class _Learner:
         if depth == 0 and held.size >= WIDE and self.is_level.any():
             splits = self.levels_and_others(held, rows) + splits
         distinct = tuple(dict.fromkeys(splits))
-        return tuple(d for part in distinct[0] for d in part[0]), distinct
+        return _Region(tuple(d for part in distinct[0] for d in part.columns), self.width, distinct)
 
-    def levels_and_others(self, held: np.ndarray, rows: np.ndarray) -> list[tuple[Region, ...]]:
+    def levels_and_others(self, held: np.ndarray, rows: np.ndarray) -> list[tuple[_Region, ...]]:
         """The split into levels with all that depends on them, through others too, and the rest; none without a rest.
 
         It is the first one, with which starts of one cluster begin: in a cluster of rows a level may be constant.
@@ -213,7 +201,7 @@ class _Learner:
 
     def densities_and_others(
         self, columns: tuple[int, ...], rows: np.ndarray, apart: np.ndarray
-    ) -> list[tuple[Region, ...]]:
+    ) -> list[tuple[_Region, ...]]:
         """The split into columns of densities and others, if both are there and of the former two at least."""
         parts = [tuple(d for d in columns if apart[d] == is_density) for is_density in (True, False)]
         if len(parts[0]) < 2 or not parts[1]:

@@ -530,3 +530,30 @@ class RegionTree(NotebookRepr):
             columns = [c if isinstance(c, str) else Column.from_json(c) for c in columns]
         arrays: dict[str, Any] = {a: data[a] for a in ARRAYS if a in data}
         return cls(columns=tuple(columns), **arrays)
+
+
+def region_tree_of(columns: Sequence[Any], root: Any) -> RegionTree:
+    """The region tree of nested regions: each has ``columns``, ``n_children`` and ``splits``, of each split its parts.
+
+    The columns of a region stand in the order of its first split.
+    """
+    order = list(root.columns)
+    arrays: dict[str, list[int]] = {name: [] for name in ("begin", "end", "parent", "n_children", "split")}
+    stack = [(root, 0, -1, 0)]
+    while stack:  # preorder; a loop, since a skewed tree is as deep as it has columns
+        region, begin, parent, number = stack.pop()
+        here = len(arrays["begin"])
+        row = (begin, begin + len(region.columns), parent, region.n_children, number)
+        for listed, value in zip(arrays.values(), row, strict=True):
+            listed.append(value)
+        below = []
+        for s, parts in enumerate(region.splits):
+            start = begin if s == 0 else len(order)
+            if s > 0:
+                order += [d for part in parts for d in part.columns]
+            for part in parts:
+                below.append((part, start, here, s))
+                start += len(part.columns)
+        stack.extend(reversed(below))
+    found = {name: np.array(listed) for name, listed in arrays.items()}
+    return RegionTree(columns=tuple(columns), order=np.array(order), **found)

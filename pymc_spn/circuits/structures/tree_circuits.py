@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_spn.circuits.structures.circuit import LEAF, PRODUCT, Circuit
 from pymc_spn.circuits.structures.circuit_graph import KIND_NAMES
-from pymc_spn.circuits.structures.regions import RegionTree
+from pymc_spn.circuits.structures.regions import RegionTree, region_tree_of
 from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.leaves.validation import column_name
 from pymc_spn.tables.column import by_name
@@ -70,27 +70,7 @@ def tree_of_circuit(circuit: Circuit) -> RegionTree:
     ValueError
         If it is no such tree; the message names the node.
     """
-    root = _root_region(circuit)
-    order = list(root.columns)
-    arrays: dict[str, list[int]] = {a: [] for a in ("begin", "end", "parent", "n_children", "split")}
-    stack = [(root, 0, -1, 0)]
-    while stack:  # preorder; a loop, since a skewed tree is as deep as it has columns
-        region, begin, parent, number = stack.pop()
-        here = len(arrays["begin"])
-        row = (begin, begin + len(region.columns), parent, region.n_children, number)
-        for listed, value in zip(arrays.values(), row, strict=True):
-            listed.append(value)
-        below = []
-        for s, parts in enumerate(region.splits):
-            start = begin
-            if s:
-                start = len(order)
-                order.extend(d for part in parts for d in part.columns)
-            for part in parts:
-                below.append((part, start, here, s))
-                start += len(part.columns)
-        stack.extend(reversed(below))
-    return RegionTree(columns=circuit.columns, order=np.array(order), **{k: np.array(v) for k, v in arrays.items()})
+    return region_tree_of(circuit.columns, _root_region(circuit))
 
 
 def _root_region(circuit: Circuit) -> _SumKind:

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.gibbs.occupancy import FRESH, MISSING, attach, detach, n_prior_slots, new_edge
+from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.occupancy import FRESH, attach, detach, drop_edge, make_again, mark_missing
 from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
-from pymc_spn.networks.records.predictive_kernels import draw_tree, draw_value, evaluate_row
+from pymc_spn.networks.records.predictive_kernels import draw_value
 from pymc_spn.numerics.kernel_options import bare_kernel
 
 TINY, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
@@ -24,25 +26,9 @@ TINY, LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max
 
 @bare_kernel
 def propose_cells(
-    rng,
-    tree,
-    palette,
-    masses,
-    edges,
-    nodes,
-    leaves,
-    scratch,
-    y,
-    seen,
-    slots,
-    anew,
-    options,
-    event,
-    event_log,
-    values,
-    family,
+    rng, tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, options, values, family
 ):
-    """Take a row out of the network and draw its missing cells; the drawn tree is left in ``scratch.new``.
+    """Take a row out of the network and draw its missing cells; its tree, drawn or kept, is left in ``scratch.new``.
 
     Parameters
     ----------
@@ -58,54 +44,55 @@ def propose_cells(
         Whether a tree is drawn too, or the row's own is kept.
     options : (R,) int32
         Out: split or palette entry of each of the row's edges, for those that have to be made again.
-    event, event_log
-        No event: False and anything (`evaluate_row`).
     values, family : (D,) float64, (D,) int64
         Out, in the gaps: what `draw_value` drew, and the family of the leaf.
     """
     for r in range(slots.size):
         scratch.old[r] = slots[r]
+        scratch.new[r] = slots[r]
         if slots[r] >= 0:
             i = edges.begin[r] + slots[r]
             d = tree.column[r]
             options[r] = leaves.entry[i] - palette.entry_ptr[d] if d >= 0 else edges.split[i]
     detach(tree, palette, edges, nodes, leaves, scratch, y, slots)
     if anew:
-        logs = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, seen, event, event_log)[1]
-        draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs)
+        mark_missing(tree, scratch, seen)
+        evaluate_leaves(tree, palette, edges, leaves, scratch, seen)
+        for d in range(seen.size):
+            r = tree.leaf_region[d]
+            if scratch.missing[r]:  # every leaf is worth the same, so that the tree goes on by its prior
+                scratch.edge_value[edges.begin[r] : edges.begin[r] + edges.top[r]] = 1.0
+                scratch.log_value[edges.begin[r] : edges.begin[r] + edges.top[r]] = 0.0
+        scratch.missing[:] = False
+        evaluate_regions(tree, palette, masses, edges, nodes, scratch)
+        logs = not scratch.node_value[0] > SAFE
+        if logs:
+            evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch)
+        draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, scratch.new, 0, logs)
+    else:
+        make_again(tree, palette, masses, edges, nodes, leaves, slots, options)
     for d in range(seen.size):
         r = tree.leaf_region[d]
-        leaf = scratch.new[r] if anew else scratch.old[r]
-        if leaf == MISSING or not np.isnan(seen[d]):
-            continue
-        if edges.n_data[edges.begin[r] + leaf] == 0 and leaf >= n_prior_slots(palette, d):
-            leaf = options[r]  # the row was alone in its leaf: what remains is the prior
-        slot = edges.begin[r] + leaf
-        values[palette.source[d]] = draw_value(rng, palette, leaves, d, slot)
-        family[palette.source[d]] = palette.family[leaves.entry[slot]]
+        if scratch.new[r] >= 0 and np.isnan(seen[d]):
+            slot = edges.begin[r] + scratch.new[r]
+            values[palette.source[d]] = draw_value(rng, palette, leaves, d, slot)
+            family[palette.source[d]] = palette.family[leaves.entry[slot]]
 
 
 @bare_kernel
-def settle_row(tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, anew, changed, options):
-    """Put a row back: on the tree in ``scratch.new`` if ``anew``, else on its old one; ``changed`` if its cells are."""
-    for r in range(slots.size):
-        code = scratch.new[r] if anew else scratch.old[r]
-        slots[r] = code
-        if code == MISSING:
-            continue
-        node = slots[tree.parent[r]] if r > 0 else 0
-        d = tree.column[r]
-        if anew and code <= FRESH:
-            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, FRESH - code)
-        elif anew and d >= 0 and code < n_prior_slots(palette, d):
-            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, code)
-        elif edges.n_data[edges.begin[r] + code] == 0:
-            # freed last in its region, so it is the one that comes back
-            slots[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[r])
-    if changed:
+def settle_row(tree, palette, masses, edges, nodes, leaves, scratch, y, seen, slots, accepted, options):
+    """Put a row back: on the tree in ``scratch.new`` with its new cells if these are accepted, else on its old one."""
+    if accepted:
+        for r in range(slots.size):
+            slots[r] = scratch.new[r]
         for d in range(seen.size):
             if np.isnan(seen[d]):
                 scratch.old[tree.leaf_region[d]] = FRESH  # its statistics are not those that were saved
+    else:
+        for r in range(slots.size - 1, -1, -1):
+            if scratch.new[r] >= 0 and edges.n_data[edges.begin[r] + scratch.new[r]] == 0:
+                drop_edge(tree, palette, edges, nodes, leaves, r, scratch.new[r])
+        make_again(tree, palette, masses, edges, nodes, leaves, slots, options)
     attach(tree, palette, edges, nodes, leaves, scratch, y, slots)
 
 
@@ -125,8 +112,6 @@ class CellMoves:
         self.places = [np.flatnonzero(schema.structure.leaf_column == d) for d in range(len(schema.columns))]
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         self.cells = [slice(a, b) for a, b in zip(starts, [*starts[1:], rows.size], strict=True)]
-        n_places = schema.structure.leaf_column.size
-        self.no_event = np.zeros(n_places, np.bool_), np.zeros(1)
         self.options = np.zeros(schema.structure.n_regions, np.int32)
         self.values = np.zeros(len(schema.columns))
         self.family = np.zeros(len(schema.columns), np.int64)
@@ -171,7 +156,7 @@ class CellMoves:
             seen = y.copy()
             for d in self.columns[cells]:
                 seen[self.places[d]] = np.nan
-            drawn = (self.options, *self.no_event, self.values, self.family)
+            drawn = (self.options, self.values, self.family)
             propose_cells(rng, *sampler.net.of_columns, y, seen, slots, anew, *drawn)
             proposed = missing.copy()
             proposed[cells] = self._in_data_units(rng, self.columns[cells])
@@ -183,7 +168,7 @@ class CellMoves:
                 missing, log_now = proposed, log_new
                 self._write(y, cells, missing)
                 accepted += 1
-            settle_row(*sampler.net.of_columns, y, seen, slots, anew and take, take, self.options)
+            settle_row(*sampler.net.of_columns, y, seen, slots, take, self.options)
         return missing, accepted / max(len(self.cells), 1)
 
     def _in_data_units(self, rng: np.random.Generator, columns: np.ndarray) -> np.ndarray:

@@ -182,8 +182,8 @@ def from_middle(point, axis):
 
 
 @bare_called_kernel
-def weigh_joint_cells(tree, edges, joints, cells, n, known):
-    """Log values of a row with cells in leaves over several columns, behind the row's points; coded units."""
+def weigh_joint_cells(edges, joints, cells, n, known):
+    """Log values of a row with cells in leaves over several columns; coded units."""
     own = joints.scratch
     for r in range(joints.split.size):
         if joints.split[r] < 0:
@@ -205,9 +205,8 @@ def weigh_joint_cells(tree, edges, joints, cells, n, known):
             is_held = edges.weight[edges.begin[r] + slot] > 0.0  # in a fit also by no row
             if slot == joints.split[r] or (is_held and is_joint_edge(edges, joints, r, slot)):
                 n_rows = rows_of_joint(edges, joints, r, slot)
-                known.row[0, tree.leaf_region.size + joints.slot_begin[r] + slot] = log_of_row_with_cells(
-                    joints, r, slot, n_rows, n_seen, n_cells, known
-                )
+                of_leaf = log_of_row_with_cells(joints, r, slot, n_rows, n_seen, n_cells, known)
+                known.of_joints[joints.slot_begin[r] + slot] = of_leaf
 
 
 @bare_called_kernel

@@ -1,9 +1,8 @@
-"""The collapsed predictive of one recorded state: densities of rows, leave-one-out, ancestral draws.
+"""The collapsed predictive of one recorded state: densities of single rows, ancestral draws.
 
 Given a state, a new row's predictive is a sum-product network with weights (count + share) / (count + mass)
-and the leaves' predictives; the kernels visit its occupied part. Besides points, a row may carry *events*
-(intervals, sets): a column with an event has the event's log probability in each leaf in place of the leaf's
-log density.
+and the leaves' predictives; the kernels visit its occupied part. Besides points, a row may have *cells*: a column with
+one has the cell's log mass in each leaf in place of the leaf's log density.
 """
 
 import math
@@ -11,14 +10,9 @@ import math
 import numpy as np
 
 from pymc_spn.gibbs.cell_masses import log_whole_number
-from pymc_spn.gibbs.exact import SAFE, draw_kind, evaluate_regions, evaluate_regions_by_logs
+from pymc_spn.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
-from pymc_spn.gibbs.joint_leaves import (
-    copy_row,
-    evaluate_joints,
-    move_joints,
-    take_joints,
-)
+from pymc_spn.gibbs.joint_leaves import evaluate_joints, take_joints
 from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     exponentiate,
@@ -28,16 +22,7 @@ from pymc_spn.gibbs.leaf_kernels import (
 )
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
 from pymc_spn.gibbs.occupancy import (
-    FRESH,
-    MISSING,
-    attach,
-    detach,
-    draw_split,
-    free_entry_mass,
-    free_mass,
     mark_missing,
-    new_edge,
-    reaches,
 )
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
@@ -46,7 +31,7 @@ ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
 
 @bare_kernel
-def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event, event_log, joints=None):
+def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints=None, known=None):
     """Log predictive of one row in coded units.
 
     Parameters
@@ -54,13 +39,10 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     tree, palette, masses, edges, nodes, leaves, scratch
         Groups of a `Network`.
     y : (P,) float64
-        Coded row, a value for each place of its column (`network`); NaN where there is no point. Behind it may stand
-        the log values of the slots of leaves over several columns, where events are known of these (`joint_events`).
-    event : (P,) bool
-        Places of columns with an event; it is used where ``y`` is NaN.
-    event_log : (L,) float64
-        Log probability of the event in each leaf slot.
+        Coded row, a value for each place of its column (`network`); NaN where there is no point.
     joints : Joints, optional
+    known : KnownCells, optional
+        What leaves are worth at the row's cells, see `rounded_cells`: used where ``y`` is NaN.
 
     Returns
     -------
@@ -69,8 +51,6 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     logs : bool
         Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
     """
-    of_slots = y[tree.leaf_region.size :]
-    y = y[: tree.leaf_region.size]
     mark_missing(tree, scratch, y)
     if joints is not None:
         for c in range(palette.place_ptr.size - 1):
@@ -79,7 +59,8 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     for d in range(tree.leaf_region.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
-            by_hand |= event[d]
+            if known is not None:
+                by_hand |= known.is_cell[d]
         elif palette.column_kind[d] >= CELLS or is_outside(palette, d, y[d]):
             scratch.missing[r] = True
             by_hand = True
@@ -87,15 +68,20 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     if by_hand:
         for c in range(palette.place_ptr.size - 1):
             first = palette.place_ptr[c]
-            is_event = event[first] and np.isnan(y[first])
-            if not scratch.missing[tree.leaf_region[first]] or not (is_event or y[first] == y[first]):
+            is_cell = False
+            if known is not None:
+                is_cell = known.is_cell[first] and np.isnan(y[first])
+            if not scratch.missing[tree.leaf_region[first]] or not (is_cell or y[first] == y[first]):
                 continue
             for d in range(first, palette.place_ptr[c + 1]):
                 r = tree.leaf_region[d]
+                begin = edges.begin[r]
+                end = begin + edges.top[r]
                 scratch.missing[r] = False
-                for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
-                    if is_event:
-                        scratch.log_value[i] = event_log[i]
+                for i in range(begin, end):
+                    if is_cell:
+                        if known is not None:
+                            scratch.log_value[i] = known.log_mass[i]
                     elif palette.column_kind[d] >= CELLS:
                         scratch.log_value[i] = log_whole_number(palette, leaves, d, i, y[d])
                     else:
@@ -115,10 +101,10 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, event,
     if scratch.missing[0]:
         return 0.0, False
     if joints is not None:
-        if of_slots.size > 0:
-            shift += take_joints(tree, palette, edges, joints, scratch, of_slots)
-        else:
+        if known is None:
             shift += evaluate_joints(tree, palette, edges, joints, scratch, y)
+        else:
+            shift += take_joints(tree, palette, edges, joints, scratch, known.of_joints)
     evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
     logs = not scratch.node_value[0] > SAFE
     if logs:
@@ -140,150 +126,6 @@ def is_outside(palette, d, y):
     for e in range(palette.entry_ptr[d], palette.entry_ptr[d + 1]):
         outside |= is_not_negative(palette.family[e])
     return outside
-
-
-@bare_kernel
-def leave_one_out(
-    tree,
-    palette,
-    masses,
-    edges,
-    nodes,
-    leaves,
-    scratch,
-    joints,
-    y,
-    filled,
-    asked,
-    slots,
-    options,
-    event,
-    event_log,
-    out,
-):
-    """Log predictive of each training row given the others: it is taken out, evaluated and put back.
-
-    Parameters
-    ----------
-    tree, palette, masses, edges, nodes, leaves, scratch, joints
-        Groups of a `Network` that holds the rows; the same afterwards.
-    y : (N, P) float64
-    filled : (N, D) float64
-        The rows with the cells that are drawn in leaves over several columns.
-    asked : (N, P) float64
-        What is evaluated: the rows, or some of their cells.
-    slots : (N, R) int32
-    options : (N, R) int32
-        Split of each row's product, palette entry of its leaf.
-    event, event_log
-        No event: False and anything.
-    out : (N,) float64
-    """
-    for n in range(y.shape[0]):
-        row = slots[n]
-        for r in range(row.size):
-            scratch.old[r] = row[r]
-        if joints is not None:
-            copy_row(filled[n], joints.scratch.row)
-            move_joints(edges, joints, row, -1.0)
-        detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], event, event_log, joints)[
-            0
-        ]
-        for r in range(row.size):
-            if row[r] >= 0 and edges.n_data[edges.begin[r] + row[r]] == 0:
-                node = row[tree.parent[r]] if r > 0 else 0
-                # the slot was freed last in its region, so it is the one that comes back
-                row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
-        attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
-        if joints is not None:
-            copy_row(filled[n], joints.scratch.row)
-            move_joints(edges, joints, row, 1.0)
-
-
-@bare_called_kernel
-def draw_tree(rng, tree, palette, masses, edges, nodes, scratch, logs):
-    """Draw an induced tree into ``scratch.new`` from the current values, columns without a point included.
-
-    Of an unoccupied leaf it is the prior slot, of an unoccupied product of split s FRESH - s; MISSING off the tree.
-    """
-    following = 0
-    for r in range(tree.parent.size):
-        if r < following:
-            continue
-        d = tree.column[r]
-        begin = edges.begin[r]
-        node = scratch.new[tree.parent[r]] if r > 0 else 0
-        following = r + 1
-        if r > 0 and not reaches(tree, edges, r, node):
-            following = tree.subtree_end[r]
-            scratch.new[r:following] = MISSING
-            continue
-        chosen = FRESH
-        last = FRESH
-        if node >= 0:
-            k = nodes.begin[r] + node
-            u = rng.random() * (nodes.n_data[k] + masses.total[r])
-            if not scratch.missing[r] and not logs:
-                u *= scratch.node_value[k]
-            slot = nodes.first[k]
-            while slot >= 0:
-                last = slot
-                u -= edges.weight[begin + slot] * relative_value(scratch, r, begin + slot, k, logs)
-                if u < 0.0:
-                    chosen = slot
-                    break
-                slot = edges.following[begin + slot]
-        if chosen == FRESH:
-            # with every child occupied, a rest of u is rounding and belongs to the last child
-            if d >= 0:
-                chosen = draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs)
-                chosen = last if chosen == FRESH else chosen
-            elif node >= 0 and free_mass(tree, masses, nodes, r, node) == 0.0:
-                chosen = last
-            elif tree.n_prior[r] > 0:
-                chosen = draw_kind(rng, tree, edges, scratch, r, logs)
-            else:
-                chosen -= draw_split(rng, tree, edges, nodes, r, max(node, -1))
-        scratch.new[r] = chosen
-
-
-@bare_called_kernel
-def relative_value(scratch, r, slot, k, logs):
-    """Value of an edge's child: divided by the node's when in logs, 1 where nothing is observed."""
-    if scratch.missing[r]:
-        return 1.0
-    return math.exp(scratch.edge_value[slot] - scratch.node_value[k]) if logs else scratch.edge_value[slot]
-
-
-@bare_called_kernel
-def draw_prior_slot(rng, tree, palette, masses, edges, nodes, scratch, d, node, logs):
-    """Prior slot of an unoccupied leaf by free mass and prior predictive; FRESH if none is free."""
-    r = tree.leaf_region[d]
-    first = palette.entry_ptr[d]
-    last = palette.entry_ptr[d + 1]
-    total = 0.0
-    for e in range(first, last):
-        total += prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs)
-    u = rng.random() * total
-    chosen = FRESH
-    for e in range(first, last):
-        mass = prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs)
-        if mass > 0.0:
-            chosen = e - first
-            u -= mass
-            if u < 0.0:
-                break
-    return chosen
-
-
-@bare_called_kernel
-def prior_slot_mass(palette, masses, edges, nodes, scratch, r, d, e, node, logs):
-    mass = masses.entry[e] if node <= FRESH else free_entry_mass(palette, masses, nodes, d, e, node)
-    if scratch.missing[r]:
-        return mass
-    v = scratch.edge_value[edges.begin[r] + e - palette.entry_ptr[d]]
-    return mass * (math.exp(v - scratch.empty_value[r]) if logs else v)
 
 
 @bare_called_kernel

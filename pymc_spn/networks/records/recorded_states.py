@@ -14,7 +14,7 @@ from pymc_spn.gibbs.palette import asked_palette, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.records import joint_cells, predictive_kernels, rounded_cells
+from pymc_spn.networks.records import joint_cells, rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import Asked, DrawBlocks
 from pymc_spn.networks.records.drawn_parameters import draw_parameters
@@ -284,19 +284,17 @@ class RecordedStates:
         draws = np.arange(self.n_draws) if draws is None else draws
         own = np.arange(len(self.coded)) if rows is None else rows
         out = np.empty((draws.size, own.size))
-        no_event = np.zeros(self.structure.leaf_column.size, np.bool_), np.zeros(1)
-        asked = place_columns(self.structure, self.coded)[own]
         sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         cells = None if self.rounded is None else self.rounded.of_rows(own)
-        jacobian = self.log_jacobian(self.record.table[own]) if cells is None else 0.0
+        asked = place_columns(self.structure, self.coded)[own] if cells is None else cells.seen
+        arrays = None if cells is None else cells.arrays()
+        jacobian = self.log_jacobian(self.record.table[own]) if cells is None else cells.log_jacobians.sum(axis=1)
         for s, logs in zip(draws.tolist(), out, strict=True):
             self.load(s, sampler)
             net, tables = sampler.net, (sampler.coded, sampler.filled, sampler.slots, sampler.options)
             y, filled, *seats = (table[own] for table in tables)
-            if cells is None:
-                predictive_kernels.leave_one_out(*net, y, filled, asked, *seats, *no_event, logs)
-            else:
-                logs[:] = cells.log_densities(net, cells.known(net), (y, filled, *seats))
+            known = None if cells is None else cells.known(net)
+            rounded_cells.leave_one_out(*net, y, filled, asked, *seats, arrays, known, logs)
         return out + jacobian
 
     def moments(

@@ -19,7 +19,7 @@ from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
 from pymc_spn.gibbs.integrated_cells import LATTICE
 from pymc_spn.gibbs.joint_leaves import copy_row, is_joint_edge, move_joints
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF
-from pymc_spn.gibbs.occupancy import attach, detach, n_prior_slots, new_edge
+from pymc_spn.gibbs.occupancy import attach, detach, make_again, n_prior_slots
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records.joint_cells import weigh_joint_cells
@@ -34,7 +34,6 @@ TOLERANCE = 1e-9  # relative, of the mass of a cell
 class CellArrays(NamedTuple):
     """Rows whose rounded columns are cells, as kernels read them; coded units."""
 
-    seen: np.ndarray  # (N, P) NaN in all rounded columns
     columns: np.ndarray  # (K,) the rounded columns
     offset: np.ndarray  # (K,) where the first point of the lattice is, in lattice steps from the low end of a cell
     low: np.ndarray  # (N, K) ends of the cells, NaN where missing
@@ -44,12 +43,12 @@ class CellArrays(NamedTuple):
 
 
 @array_group
-class KnownEvents(NamedTuple):
-    """The cells of one row as `evaluate_row` knows them, all of it scratch."""
+class KnownCells(NamedTuple):
+    """What leaves are worth at the cells of one row, all of it scratch."""
 
-    event: np.ndarray  # (P,) bool
-    event_log: np.ndarray  # (L,)
-    row: np.ndarray  # (1, P + J) a row's points, behind them its values in leaves over several columns
+    is_cell: np.ndarray  # (P,) bool
+    log_mass: np.ndarray  # (L,) of each leaf
+    of_joints: np.ndarray  # (J,) log value of the whole row in leaves over several columns
     width: np.ndarray  # (d,) scratch of `joint_cells`
     away: np.ndarray  # (d,)
     inverse: np.ndarray  # (d,)
@@ -59,34 +58,28 @@ class KnownEvents(NamedTuple):
 
 @bare_called_kernel
 def weigh_cells(tree, palette, edges, leaves, joints, cells, n, known):
-    """Log mass of each cell of a row in every leaf slot; see `evaluate_row`.
-
-    The row as it is evaluated stands in ``row``.
-    """
-    n_places = known.event.size
-    for d in range(n_places):
-        known.row[0, d] = cells.seen[n, d]
-    known.row[0, n_places:] = 0.0  # of leaves of which the row has no column
+    """Log mass of each cell of a row in every leaf slot."""
+    known.of_joints[:] = 0.0  # of leaves of which the row has no column
     if joints is not None:
-        weigh_joint_cells(tree, edges, joints, cells, n, known)
-    known.event[:] = False
+        weigh_joint_cells(edges, joints, cells, n, known)
+    known.is_cell[:] = False
     for k in range(cells.columns.size):
         low = cells.low[n, k]
         high = cells.high[n, k]
         if np.isnan(low):
             continue
         for d in range(palette.place_ptr[cells.columns[k]], palette.place_ptr[cells.columns[k] + 1]):
-            known.event[d] = True
+            known.is_cell[d] = True
             r = tree.leaf_region[d]
             first = edges.begin[r] + n_prior_slots(palette, d)
             for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
                 held = i < first or edges.weight[i] > 0.0  # in a fit by no row
                 if not held:
-                    known.event_log[i] = EMPTY_LEAF
+                    known.log_mass[i] = EMPTY_LEAF
                 elif palette.column_kind[d] >= CELLS:
-                    known.event_log[i] = log_whole_number(palette, leaves, d, i, 0.5 * (low + high))
+                    known.log_mass[i] = log_whole_number(palette, leaves, d, i, 0.5 * (low + high))
                 else:
-                    known.event_log[i] = log_cell(palette, leaves, d, i, low, high)
+                    known.log_mass[i] = log_cell(palette, leaves, d, i, low, high)
 
 
 @bare_called_kernel
@@ -97,46 +90,53 @@ def forget_inverses(edges, joints, slots, known):
             known.inverses[joints.sums_begin[r] + slots[r] * (joints.column_ptr[r + 1] - joints.column_ptr[r])] = np.nan
 
 
-@bare_called_kernel
-def evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known):
-    """`evaluate_row` of a row with cells."""
-    weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
-    return evaluate_row(
-        tree, palette, masses, edges, nodes, leaves, scratch, known.row[0], known.event, known.event_log, joints
-    )
-
-
 @bare_kernel
-def log_density_of_cells(
-    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, filled, slots, options, cells, known, out
+def leave_one_out(
+    tree, palette, masses, edges, nodes, leaves, scratch, joints, y, filled, asked, slots, options, cells, known, out
 ):
-    """Log predictive (M,) of rows with cells; see `evaluate_row`.
+    """Log predictive of each training row given the others: it is taken out, evaluated and put back.
 
-    Where the rows are those of the network (``slots`` (M, R), else of no rows) each is taken out, evaluated and put
-    back, as in `predictive_kernels.leave_one_out`. Then ``y`` (M, P) has their exact values, and ``filled`` (M, D) the
-    same with the cells that are drawn in leaves over several columns.
+    Parameters
+    ----------
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
+        Groups of a `Network` that holds the rows; the same afterwards.
+    y : (N, P) float64
+    filled : (N, D) float64
+        The rows with the cells that are drawn in leaves over several columns.
+    asked : (N, P) float64
+        What is evaluated: the rows, or some of their cells.
+    slots : (N, R) int32
+        Empty for rows that are none of the network's.
+    options : (N, R) int32
+        Split of each row's product, palette entry of its leaf.
+    cells : CellArrays
+        Of the rows, where columns are in cells; else None, as ``known`` is.
+    known : KnownCells
+    out : (N,) float64
     """
     for n in range(out.size):
         if slots.shape[0] > 0:
-            for r in range(slots.shape[1]):
-                scratch.old[r] = slots[n, r]
-            if joints is not None:
-                copy_row(filled[n], joints.scratch.row)
-                move_joints(edges, joints, slots[n], -1.0)
-                forget_inverses(edges, joints, slots[n], known)
-            detach(tree, palette, edges, nodes, leaves, scratch, y[n], slots[n])
-        out[n] = evaluate_cells(tree, palette, masses, edges, nodes, leaves, scratch, joints, cells, n, known)[0]
-        if slots.shape[0] > 0:
             row = slots[n]
             for r in range(row.size):
-                if row[r] >= 0 and edges.n_data[edges.begin[r] + row[r]] == 0:
-                    node = row[tree.parent[r]] if r > 0 else 0
-                    row[r] = new_edge(tree, palette, masses, edges, nodes, leaves, r, node, options[n, r])
+                scratch.old[r] = row[r]
+            if joints is not None:
+                copy_row(filled[n], joints.scratch.row)
+                move_joints(edges, joints, row, -1.0)
+                if known is not None:
+                    forget_inverses(edges, joints, row, known)
+            detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        if known is not None:
+            weigh_cells(tree, palette, edges, leaves, joints, cells, n, known)
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], joints, known)[0]
+        if slots.shape[0] > 0:
+            row = slots[n]
+            make_again(tree, palette, masses, edges, nodes, leaves, row, options[n])
             attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
             if joints is not None:
                 copy_row(filled[n], joints.scratch.row)
                 move_joints(edges, joints, row, 1.0)
-                forget_inverses(edges, joints, row, known)
+                if known is not None:
+                    forget_inverses(edges, joints, row, known)
 
 
 class RoundedCells:
@@ -217,32 +217,21 @@ class RoundedCells:
         share = (sampler.coded[:, first] - self.low) / (self.high - self.low)
         return np.nan_to_num(np.floor(share * LATTICE)).astype(np.uint16)
 
-    def log_densities(self, net: Any, known: "KnownEvents", held: tuple[np.ndarray, ...] | None = None) -> np.ndarray:
-        """Log density (N,) of the rows under a network, of cells mass over width, together with events.
-
-        If the network holds the rows, each is left out; ``held`` are then the first four tables that
-        `log_density_of_cells` takes of rows.
-        """
-        nothing, out = np.zeros((0, 0), np.int32), np.empty(len(self.seen))
-        log_density_of_cells(*net, *(held or (self.seen, self.seen, nothing, nothing)), self.arrays(), known, out)
-        return out + self.log_jacobians.sum(axis=1)
-
     def arrays(self) -> CellArrays:
         """For kernels."""
         middle, width = self.coded.copy(), np.zeros(self.coded.shape)
         middle[:, self.columns] = 0.5 * (self.low + self.high)
         width[:, self.columns] = np.nan_to_num(self.high - self.low)
-        return CellArrays(self.seen, self.columns, self.offset, self.low, self.high, middle, width)
+        return CellArrays(self.columns, self.offset, self.low, self.high, middle, width)
 
-    def known(self, net: Any) -> KnownEvents:
+    def known(self, net: Any) -> KnownCells:
         """Room for the cells of one row of a network."""
         n_places, n_leaves, joints = self.seen.shape[1], net.leaves.entry.size, net.joints
         n_slots, d, n_sums = 0, 0, 0
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
-        event, event_log, row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros((1, n_places + n_slots))
-        width, away, inverse, pull = np.zeros((4, d))
-        return KnownEvents(event, event_log, row, width, away, inverse, pull, np.full(n_sums, np.nan))
+        of_row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros(n_slots)
+        return KnownCells(*of_row, *np.zeros((4, d)), np.full(n_sums, np.nan))
 
     @property
     def ends_of_columns(self) -> np.ndarray:
