@@ -123,7 +123,8 @@ def log_values(layout, log_weights, block):
     block.blank[:] = False
     leaf_logs(layout, leaves, block.coefficients, block.table, block.u, block.base, block.present, block.nodes)
     sum_and_multiply(layout, log_weights, block.nodes, block.scratch[0], block.scratch[1])
-    block.roots[:] = block.nodes[0]
+    for i in range(block.roots.size):  # assigning the row at once compiles Numba's text of an error for a second
+        block.roots[i] = block.nodes[0, i]
 
 
 @bare_called_kernel

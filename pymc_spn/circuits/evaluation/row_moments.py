@@ -120,7 +120,8 @@ def expect_inside(
                 subtract_from(leaf_mean[k], mean[scope_column[own]], inside[own])
             elif n_own > 0:
                 inside[own, n:] = 0.0
-                inside[own, :n] = part_mean[k - n_alone] - mean[scope_column[own], :n]
+                for i in range(n):
+                    inside[own, i] = part_mean[k - n_alone, i] - mean[scope_column[own], i]
         elif layout.kind[v] == PRODUCT:
             for e in range(layout.child_ptr[v], layout.child_ptr[v + 1]):
                 c, place = layout.children[e], own
@@ -128,7 +129,8 @@ def expect_inside(
                     while scope_column[place] < scope_column[j]:
                         place += 1
                     if wanted[scope_column[j]]:
-                        inside[place] = inside[j]
+                        for i in range(inside.shape[1]):
+                            inside[place, i] = inside[j, i]
         elif n_own > 0:
             inside[own : own + n_own] = 0.0
             reciprocals(at.nodes[v], rate)

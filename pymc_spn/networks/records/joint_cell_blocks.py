@@ -19,7 +19,7 @@ from pymc_spn.leaves.elliptical_kernels import (
 )
 from pymc_spn.leaves.normal_inverse_wishart import LOG_PI, factorise, triangle_size
 from pymc_spn.networks.records.joint_cells import N_POINTS, diagonal_of_inverse, log_mass_of_cells
-from pymc_spn.numerics.elementary import fast_log1p
+from pymc_spn.numerics.elementary import fast_log1p, larger
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import bare_called_kernel, inner_kernel, kernel
 
@@ -63,7 +63,9 @@ def cells_last(row, width, seen):
 def widest_cells(width, seen, out):
     """Write the greatest width of a group's rows in each of the observed columns."""
     for j in range(seen.size):
-        out[j] = width[seen[j]].max()
+        out[j] = 0.0
+        for w in width[seen[j]]:
+            out[j] = larger(w, out[j])
 
 
 @bare_called_kernel
