@@ -8,8 +8,6 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -21,6 +19,7 @@ from pymc_spn.dags.schema import DagSchema, digest_of_candidates, summary_of_sco
 from pymc_spn.dags.stored_scores import keep_scores
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.tables.dimensions import own_dimension
 
 

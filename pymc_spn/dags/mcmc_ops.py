@@ -4,11 +4,11 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.dags.order_mcmc_kernels import positions_log_weight
 from pymc_spn.dags.partition_mcmc_graphs import blocks_log_weight
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 from pymc_spn.steps.tickets import FlatLogDensity
 
 NO_GRADIENT = (

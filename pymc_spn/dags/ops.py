@@ -5,11 +5,11 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.dags.evidence_kernels import bdeu_evidence, bge_evidence
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 
 _KERNELS = {"BGe": bge_evidence, "BDeu": bdeu_evidence}
 

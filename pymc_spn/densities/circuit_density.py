@@ -12,8 +12,6 @@ from pymc.distributions.distribution import Distribution
 from pymc.distributions.shape_utils import convert_dims, rv_size_is_none
 from pymc.logprob.abstract import _logprob
 from pytensor.graph.basic import Constant, Variable
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -34,6 +32,7 @@ from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.source_version import source_version
 from pymc_spn.steps.model_inputs import NumbersOrVariable
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.tables.dimensions import own_dimension, own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.inputs import Dims, TableLike
 

@@ -6,12 +6,12 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import node_rewriter
 from pytensor.graph.traversal import ancestors
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 from pytensor.tensor.rewriting.basic import register_specialize
 
 from pymc_spn.circuits.evaluation.elliptical_parts import wide_rows_and_gradient_of, wide_rows_of
 from pymc_spn.circuits.evaluation.packed_layout import rows_and_gradient_of, rows_of
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 
 
 class CircuitRows(Op):

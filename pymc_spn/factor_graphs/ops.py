@@ -13,7 +13,6 @@ from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.factor_graphs.linear_messages import UNDERFLOW, pass_messages
 from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
@@ -21,6 +20,7 @@ from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
 from pymc_spn.factor_graphs.plan import PlanArrays
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 
 N_ARRAYS = 2
 NO_SECOND_DERIVATIVE = (

@@ -13,8 +13,6 @@ from numba import objmode
 from pymc.distributions.distribution import Distribution
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -40,6 +38,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 
 MOST_TRIES = 10_000

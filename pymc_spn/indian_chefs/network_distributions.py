@@ -10,8 +10,6 @@ import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.shape_utils import convert_dims
 from pymc.logprob.abstract import _logprob
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -25,6 +23,7 @@ from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling, table_of
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import refuse_a_fixed_ticket
 from pymc_spn.tables.dimensions import own_dims, refuse_columns_in_another_order
 from pymc_spn.tables.fingerprints import data_digest

@@ -5,11 +5,11 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.indian_chefs.packed_graphs import packed_log_density, row_of_ticket, unpack_parts
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 
 STALE = (
     "ps.IndianChefsProcess: the graph is that of the running chain, and cannot be read from stored "

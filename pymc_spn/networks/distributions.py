@@ -13,8 +13,6 @@ from numba import objmode
 from pymc.distributions.distribution import Distribution
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import graph_inputs
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -31,6 +29,7 @@ from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_o
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.steps.model_inputs import HyperparameterLike
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table
 from pymc_spn.tables.dimensions import own_dimension, own_dims

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.distribution import Distribution
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
@@ -15,6 +13,7 @@ from pymc_spn.leaves.poisson import Poisson
 from pymc_spn.networks.ops import flat_log_density
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import WHOLE_KINDS, by_name
 

@@ -5,10 +5,10 @@ import pytensor.tensor as pt
 from pytensor.gradient import disconnected_type
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
 
 from pymc_spn.gibbs.statistics import LeafPriors, is_stale, log_joint, slopes_of_log_joint
 from pymc_spn.numerics.source_version import source_version
+from pymc_spn.steps.pytensor_numba import numba_njit, register_funcify_default_op_cache_key
 from pymc_spn.steps.tickets import FlatLogDensity
 
 STALE = (

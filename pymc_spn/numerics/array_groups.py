@@ -12,10 +12,16 @@ import numpy as np
 from llvmlite import ir
 from numba import typeof, types
 from numba.core import cgutils
-from numba.core.datamodel import models
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, register_model, typeof_impl, unbox
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
 
 _NO_OWNER = (0, 0)  # neither a counter of references nor a Python object: the tuple owns its arrays
 
@@ -112,4 +118,4 @@ def _load_field(context: Any, builder: Any, typ: GroupType, value: Any, attr: st
     loaded = builder.load(at)
     # Nothing writes to the table while a kernel runs: a load may leave its loop.
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return impl_ret_borrowed(context, builder, typ.fields[number], loaded)
+    return loaded  # without an owner there are no references to count

@@ -1,18 +1,20 @@
 """Numba options shared by every kernel of the package."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding
 from numba import njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, Flags
-from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 from pymc_spn.numerics.elementary import VECTOR_MATH
 from pymc_spn.numerics.interrupts import compile_beside, hold_back_interrupts
+from pymc_spn.numerics.numba_start import begin_numba
+
+begin_numba()
 
 
 class _Forwarded:
@@ -58,6 +60,15 @@ class InnerPipeline(Compiler):
         super().__init__(typingctx, targetctx, library or InnerLibrary(targetctx.codegen(), "inner"), *rest)
 
 
+class OuterPipeline(Compiler):
+    """Numba's compiler of one function that calls inner kernels."""
+
+    def compile_extra(self, func: Callable) -> Any:
+        compiled = super().compile_extra(func)
+        set_environments(compiled)
+        return compiled
+
+
 class _Unserialising(_Forwarded):
     """A code generator, and the target that has it, that read an `InnerLibrary` from its cached form."""
 
@@ -94,53 +105,6 @@ def set_environments(compiled: Any) -> None:
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": VECTOR_MATH}
 
 
-class KernelFlags(Flags):
-    """Numba's options of one kernel, compared at once.
-
-    Numba looks for an implementation of each built-in function under the options of the kernel that calls it. It
-    compares all thirty of them in each of its tables, which took a tenth of the time of compiling.
-    """
-
-    __slots__ = ("_compared",)
-    _compared: tuple[Any, ...] | None
-    options: Mapping[str, Any]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        if name != "_compared":
-            super().__setattr__("_compared", None)
-
-    def discard(self, name: str) -> None:
-        super().discard(name)
-        self._compared = None
-
-    @property
-    def compared(self) -> tuple[Any, ...]:
-        """What makes two of them equal."""
-        known = self._compared
-        if known is None:
-            self._compared = known = tuple(self.values().values())
-        return known
-
-    def __hash__(self) -> int:
-        return len(self.options)  # as with Numba's own, no value can be part of it
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KernelFlags) and self.compared == other.compared
-
-
-class KernelCompiler(_FunctionCompiler):
-    """Numba's compiler of one function with `KernelFlags`."""
-
-    def _customize_flags(self, flags: Flags) -> KernelFlags:
-        return KernelFlags(flags)
-
-    def _compile_core(self, args: Any, return_type: Any) -> Any:
-        compiled = super()._compile_core(args, return_type)
-        set_environments(compiled)
-        return compiled
-
-
 class KernelDispatcher(CPUDispatcher):
     """A kernel that other kernels call with whole numbers of one type.
 
@@ -168,16 +132,28 @@ class KernelDispatcher(CPUDispatcher):
         return types.int64 if argument in types.signed_domain else argument
 
 
+class InnerDispatcher(KernelDispatcher):
+    """A kernel without a way in from Python: calling one without this check would end the process."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        raise TypeError(f"{self.py_func.__module__}.{self.py_func.__qualname__}: only kernels may call an inner kernel")
+
+
+class ConstantsDispatcher(InnerDispatcher):
+    """An inner kernel that is compiled for each constant integer it is called with."""
+
+    keeps_constants = True
+
+
 def _with_dispatcher(dispatcher: type[CPUDispatcher], options: dict[str, Any]) -> Callable[[Callable], Any]:
-    decorate = njit(**options)
+    is_inner = issubclass(dispatcher, InnerDispatcher)
+    decorate = njit(**options, pipeline_class=InnerPipeline if is_inner else OuterPipeline)
 
     def compile_with_dispatcher(function: Callable) -> Any:
         made: Any = decorate(function)
         if isinstance(made, CPUDispatcher):  # with NUMBA_DISABLE_JIT=1 it is the function itself
             made.__class__ = dispatcher
-            made._compiler.__class__ = KernelCompiler  # type: ignore[attr-defined]
-            if issubclass(dispatcher, InnerDispatcher):
-                made._compiler.pipeline_class = InnerPipeline  # type: ignore[attr-defined]
+            if is_inner:
                 made._cache = InnerCache(made.py_func)  # type: ignore[attr-defined]
         return made
 
@@ -191,19 +167,6 @@ kernel = _with_dispatcher(KernelDispatcher, _OPTIONS)
 # but neither allocate nor return arrays; Numba refuses to compile one that does.
 _BARE: dict[str, Any] = _OPTIONS | {"_nrt": False}
 bare_kernel = _with_dispatcher(KernelDispatcher, _BARE)
-
-
-class InnerDispatcher(KernelDispatcher):
-    """A kernel without a way in from Python: calling one without this check would end the process."""
-
-    def __call__(self, *arguments: Any, **named: Any) -> None:
-        raise TypeError(f"{self.py_func.__module__}.{self.py_func.__qualname__}: only kernels may call an inner kernel")
-
-
-class ConstantsDispatcher(InnerDispatcher):
-    """An inner kernel that is compiled for each constant integer it is called with."""
-
-    keeps_constants = True
 
 
 def _inner(options: dict[str, Any], dispatcher: type[CPUDispatcher] = InnerDispatcher) -> Callable[[Callable], Any]:

@@ -7,7 +7,6 @@ a PyTensor graph are read-only, what has just been computed is not.
 
 import numpy as np
 from numba import types
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, overload
 
 
@@ -30,6 +29,7 @@ def _as_read_only(typingctx, array):
         raise TypeError(f"read_only_view: an array is needed, got {array}")
 
     def codegen(context, builder, signature, args):
-        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
+        context.nrt.incref(builder, signature.return_type, args[0])
+        return args[0]
 
     return array.copy(readonly=True)(array), codegen

@@ -9,9 +9,9 @@ from pymc.logprob.abstract import ValuedRV, _logprob
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
+
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit, register_funcify_default_op_cache_key
 
 
 class NoGradient(Op):

@@ -15,8 +15,6 @@ from pymc.distributions.shape_utils import convert_dims
 from pymc.logprob.abstract import _logprob
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.link.numba.dispatch.basic import numba_njit
-from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -26,6 +24,7 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data, kept_data
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 from pymc_spn.steps.no_tensor import NoTensor
+from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import describe_columns
 from pymc_spn.tables.dimensions import own_dimension, refuse_other_labels

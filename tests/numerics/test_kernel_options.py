@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-from pymc_spn.numerics.kernel_options import KernelFlags
 from tests.numerics.summing_kernels import mean, total
 
 
@@ -25,12 +24,3 @@ def test_without_compilation_they_are_plain_functions():
         [sys.executable, "-c", code], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True
     )
     assert found.stdout.split() == ["3.0", "True"], found.stderr
-
-
-def test_options_are_equal_by_their_values():
-    one, other = KernelFlags(), KernelFlags()
-    assert one == other and hash(one) == hash(other) and one == one.copy()
-    other.nrt = True
-    assert one != other and other == other.copy()
-    other.discard("nrt")
-    assert one == other and one != object()
