@@ -14,6 +14,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from pymc_spn.leaves.normal_inverse_wishart import (
     LOG_PI,
@@ -34,6 +35,13 @@ from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, co
 PRECISION_RATIO = 0.05  # k0: rows that the prior is worth in the mean
 EXCESS = 2.0  # v0 - d: the prior mean of the covariance matrix is diag(psi0) / (EXCESS - 1)
 MOST_COLUMNS = 64  # of a leaf: a row that comes or goes costs their third power
+_SEEN = np.arange(MOST_COLUMNS + 1.0)
+# of a predictive without rows, by the number of observed columns, without the log determinant of the prior's scale
+LOG_OF_NEW = (
+    gammaln(0.5 * (EXCESS + 1.0 + _SEEN))
+    - math.lgamma(0.5 * (EXCESS + 1.0))
+    - 0.5 * _SEEN * (LOG_PI + math.log1p(1.0 / PRECISION_RATIO))
+)
 
 
 @array_group
@@ -59,7 +67,8 @@ class Joints(NamedTuple):
     column_ptr: np.ndarray  # (R+1,) columns of region r: column[column_ptr[r]:column_ptr[r+1]], none without leaves
     column: np.ndarray  # (K,)
     centre: np.ndarray  # (K,) prior mean, coded
-    psi0: np.ndarray  # (K,)
+    psi0: np.ndarray  # (K,), see `set_psi0`
+    half_log_psi0: np.ndarray  # (K,)
     slot_begin: np.ndarray  # (R,) first slot of the region
     sums_begin: np.ndarray  # (R,)
     products_begin: np.ndarray  # (R,)
@@ -110,6 +119,7 @@ def build_joints(structure, compiled, capacity):
         column=column,
         centre=compiled.joint_constants[column, 0],
         psi0=np.ones(column.size),
+        half_log_psi0=np.zeros(column.size),
         slot_begin=_starts(n_slots),
         sums_begin=_starts(n_slots * size),
         products_begin=_starts(n_slots * triangles),
@@ -120,6 +130,12 @@ def build_joints(structure, compiled, capacity):
         n_rows=np.zeros(int(n_slots.sum())),
         scratch=build_joint_scratch(int(n_slots.sum()), has.size, compiled.is_joint.size, int(size.max())),
     )
+
+
+def set_psi0(joints, psi0):
+    """Install the prior's diagonal (K,); `refresh_joints` then works out what follows."""
+    joints.psi0[:] = psi0
+    joints.half_log_psi0[:] = 0.5 * np.log(psi0)
 
 
 def build_joint_scratch(n_slots, n_regions, n_columns, most_columns):
@@ -247,12 +263,9 @@ def log_of_new(joints, r, n_seen):
     for i in range(n_seen):
         j = joints.scratch.order[i]
         square += joints.scratch.x[j] * joints.scratch.x[j] / joints.psi0[first + j]
-        half_log += 0.5 * math.log(joints.psi0[first + j])
-    f = EXCESS + 1.0
+        half_log += joints.half_log_psi0[first + j]
     k = PRECISION_RATIO
-    log_scale = math.lgamma(0.5 * (f + n_seen)) - math.lgamma(0.5 * f) - half_log
-    log_scale -= 0.5 * n_seen * (LOG_PI + math.log1p(1.0 / k))
-    return log_scale - 0.5 * (f + n_seen) * fast_log1p(square * k / (k + 1.0))
+    return LOG_OF_NEW[n_seen] - half_log - 0.5 * (EXCESS + 1.0 + n_seen) * fast_log1p(square * k / (k + 1.0))
 
 
 @bare_called_kernel
@@ -330,18 +343,17 @@ def raise_shifts(tree, palette, edges, joints, scratch):
     for r in range(joints.split.size):
         if joints.split[r] < 0 or scratch.missing[r]:
             continue
-        n_known = 0
         excess = -math.inf
         for slot in range(edges.top[r]):
             if is_joint_edge(edges, joints, r, slot):
                 excess = larger(excess, joints.scratch.log_value[joints.slot_begin[r] + slot])
-        for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
-            if not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]:
-                excess -= scratch.column_shift[joints.column[j]]
-                n_known += 1
+        excess -= shift_of_region(joints, scratch, r)
         if excess <= 0.0:
             continue
         raised += excess
+        n_known = 0
+        for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
+            n_known += not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]
         factor = math.exp(-excess / n_known)
         for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
             c = joints.column[j]
@@ -353,11 +365,16 @@ def raise_shifts(tree, palette, edges, joints, scratch):
                 for i in range(begin, begin + edges.top[tree.leaf_region[d]]):
                     scratch.edge_value[i] *= factor
     for r in range(joints.split.size):
-        joints.scratch.shift[r] = 0.0
-        for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
-            if not scratch.missing[tree.leaf_region[palette.place_ptr[joints.column[j]]]]:
-                joints.scratch.shift[r] += scratch.column_shift[joints.column[j]]
+        joints.scratch.shift[r] = shift_of_region(joints, scratch, r)
     return raised
+
+
+@copied_kernel
+def shift_of_region(joints, scratch, r):
+    shift = 0.0
+    for j in range(joints.column_ptr[r], joints.column_ptr[r + 1]):
+        shift += scratch.column_shift[joints.column[j]]
+    return shift
 
 
 @copied_kernel

@@ -28,7 +28,7 @@ from pymc_spn.gibbs.family_kernels import (
 )
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LEVELS, LOGS, VECTOR
 from pymc_spn.leaves.family_codes import CATEGORICAL
-from pymc_spn.numerics.elementary import fast_exp, fast_log, fast_log1p, half_step_log_gamma, larger
+from pymc_spn.numerics.elementary import fast_exp, fast_log1p, half_step_log_gamma, larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_inner_kernel, bare_kernel, copied_kernel
 
 
@@ -180,8 +180,7 @@ def evaluate_leaves(tree, palette, edges, leaves, scratch, y):
 
 @bare_called_kernel
 def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
-    """The logs alone, in ``log_value``."""
-    last = 0
+    """The logs alone, in ``log_value``; of levels the probabilities, in ``edge_value``."""
     in_logs = False
     for d in range(y.size):
         r = tree.leaf_region[d]
@@ -190,7 +189,6 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             continue
         begin = edges.begin[r]
         end = begin + edges.top[r]
-        last = larger(last, end)
         # slices start at zero: only then does LLVM know that no index is negative, and vectorises
         argument_of(
             y[d],
@@ -201,8 +199,23 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             scratch.scaled[begin:end],
         )
     if in_logs:
-        last = larger(last, arguments_in_logs(tree, palette, edges, leaves, scratch, y))
-    log_density_of(leaves.log_scale[:last], leaves.power[:last], scratch.scaled[:last], scratch.log_value[:last])
+        arguments_in_logs(tree, palette, edges, leaves, scratch, y)
+    first = -1  # slots of neighbouring columns in one loop, with the few that are not in use
+    last = 0
+    for d in range(y.size):
+        r = tree.leaf_region[d]
+        if scratch.missing[r]:
+            continue
+        begin = edges.begin[r]
+        kind = palette.column_kind[d]
+        if kind == VECTOR or kind == LOGS:
+            first = begin if first < 0 else first
+            last = begin + edges.top[r]
+        elif first >= 0:
+            densities_of_slots(leaves, scratch, first, last)
+            first = -1
+    if first >= 0:
+        densities_of_slots(leaves, scratch, first, last)
     for d in range(y.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
@@ -214,8 +227,8 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             row = leaves.level_begin[d] + int(y[d]) * leaves.capacity[d]
             alpha = level_mass(palette, palette.entry_ptr[d], int(y[d]))
             total = palette.prior[palette.entry_ptr[d], 1]
-            for i in range(begin, end):
-                scratch.log_value[i] = fast_log((leaves.level_count[row + i] + alpha) / (leaves.n_data[i] + total))
+            count = leaves.level_count[row + begin : row + end]
+            shares_of_level(count, leaves.n_data[begin:end], alpha, total, scratch.edge_value[begin:end])
         elif kind != VECTOR:
             if kind == LOGS:
                 subtract_logs(palette, leaves, scratch, d, y[d], begin, end)
@@ -225,20 +238,85 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
 
 
 @bare_called_kernel
+def densities_of_slots(leaves, scratch, first, last):
+    """Log densities from their arguments."""
+    log_density_of(
+        leaves.log_scale[first:last],
+        leaves.power[first:last],
+        scratch.scaled[first:last],
+        scratch.log_value[first:last],
+    )
+
+
+@copied_kernel
+def shares_of_level(count, n, alpha, total, out):
+    for i in range(out.size):
+        out[i] = (count[i] + alpha) / (n[i] + total)
+
+
+@bare_called_kernel
+def logs_of_levels(tree, palette, edges, leaves, scratch, y):
+    """What `evaluate_leaf_logs` leaves out: the logs of levels, which nothing has lost to underflow."""
+    for d in range(y.size):
+        r = tree.leaf_region[d]
+        if palette.column_kind[d] == LEVELS and not scratch.missing[r] and y[d] == y[d]:
+            for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+                scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
+
+
+@bare_called_kernel
 def shift_leaves(tree, palette, edges, scratch):
     """Leaf values of the observed columns from their logs; returns the sum of the shifts."""
-    last = 0
     shift = 0.0
-    for d in range(tree.leaf_region.size):
-        r = tree.leaf_region[d]
-        if not scratch.missing[r]:
-            last = larger(last, edges.begin[r] + edges.top[r])
+    first = -1
+    last = 0
     for c in range(palette.place_ptr.size - 1):
-        if not scratch.missing[tree.leaf_region[palette.place_ptr[c]]]:
+        d = palette.place_ptr[c]
+        r = tree.leaf_region[d]
+        if scratch.missing[r]:
+            scratch.column_shift[c] = 0.0
+        elif palette.column_kind[d] == LEVELS:
+            scratch.column_shift[c] = scale_levels(tree, palette, edges, scratch, c)
+            if first >= 0:
+                exponentiate(scratch.scaled[first:last], scratch.edge_value[first:last])
+                first = -1
+        else:
             scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
-            shift += scratch.column_shift[c]
-    exponentiate(scratch.scaled[:last], scratch.edge_value[:last])
+            first = edges.begin[r] if first < 0 else first
+            r = tree.leaf_region[palette.place_ptr[c + 1] - 1]
+            last = edges.begin[r] + edges.top[r]
+        shift += scratch.column_shift[c]
+    if first >= 0:
+        exponentiate(scratch.scaled[first:last], scratch.edge_value[first:last])
     return shift
+
+
+@bare_called_kernel
+def scale_levels(tree, palette, edges, scratch, c):
+    """Divide the probabilities of a level by the largest of them; returns its log."""
+    largest = 0.0
+    for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
+        begin = edges.begin[tree.leaf_region[d]]
+        largest = larger(largest, largest_share(scratch.edge_value[begin : begin + edges.top[tree.leaf_region[d]]]))
+    inverse = 1.0 / largest
+    for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
+        begin = edges.begin[tree.leaf_region[d]]
+        scale(scratch.edge_value[begin : begin + edges.top[tree.leaf_region[d]]], inverse)
+    return math.log(largest)
+
+
+@copied_kernel
+def largest_share(share):
+    largest = 0.0
+    for i in range(share.size):
+        largest = larger(largest, share[i])
+    return largest
+
+
+@copied_kernel
+def scale(share, factor):
+    for i in range(share.size):
+        share[i] *= factor
 
 
 @copied_kernel
@@ -265,15 +343,13 @@ def largest_of_column(tree, palette, edges, scratch, c):
 
 @bare_inner_kernel
 def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
-    """`argument_of` in the columns that have leaves of logs; returns the end of their slots."""
-    last = 0
+    """`argument_of` in the columns that have leaves of logs."""
     for d in range(y.size):
         r = tree.leaf_region[d]
         if scratch.missing[r] or palette.column_kind[d] != LOGS:
             continue
         x = y[d] + palette.offset[d]
         u = math.log(x)
-        last = larger(last, edges.begin[r] + edges.top[r])
         for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
             if is_of_logs(palette.family[leaves.entry[i]]):
                 t = u - leaves.centre[i]
@@ -281,7 +357,6 @@ def arguments_in_logs(tree, palette, edges, leaves, scratch, y):
             else:
                 t = y[d] - leaves.centre[i]
                 scratch.scaled[i] = t * t * leaves.curvature[i] + x * leaves.slope[i]
-    return last
 
 
 @copied_kernel
@@ -320,7 +395,7 @@ def subtract(log_value, largest, out):
         out[i] = log_value[i] - largest
 
 
-@copied_kernel
+@bare_called_kernel
 def exponentiate(x, out):
     for i in range(out.size):
         out[i] = fast_exp(x[i])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.gibbs.joint_leaves import Joints, build_joints, has_joints_below, n_kinds
+from pymc_spn.gibbs.joint_leaves import Joints, build_joints, has_joints_below, n_kinds, set_psi0
 from pymc_spn.leaves.intervals import EXCLUDED
 from pymc_spn.numerics.array_groups import array_group
 
@@ -303,7 +303,8 @@ def resized(network, structure, compiled, capacity):
     other = build_network(structure, compiled, n_rows, capacity)
     priors = {name: getattr(network.palette, name) for name in ("prior", "half_step")}
     if network.joints is not None:
-        other.joints.psi0[:], other.joints.is_open[:] = network.joints.psi0, network.joints.is_open
+        set_psi0(other.joints, network.joints.psi0)
+        other.joints.is_open[:] = network.joints.is_open
     return other._replace(palette=other.palette._replace(**priors), masses=network.masses)
 
 

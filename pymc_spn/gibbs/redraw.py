@@ -13,7 +13,7 @@ from pymc_spn.gibbs.component_moves import draw_seat, next_row, note_seat, offer
 from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.gibbs.integrated_cells import enter_leaves, evaluate_leaves_in_cells, leave_leaves
 from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
-from pymc_spn.gibbs.leaf_kernels import evaluate_leaves
+from pymc_spn.gibbs.leaf_kernels import evaluate_leaves, logs_of_levels
 from pymc_spn.gibbs.occupancy import MISSING, attach, count_row, detach, mark_missing
 from pymc_spn.numerics.kernel_options import bare_kernel
 
@@ -123,6 +123,7 @@ def redraw_rows(
                 if logs or is_safe:
                     break
                 logs = True
+                logs_of_levels(tree, palette, edges, leaves, scratch, values)
         if joints is None or not is_move:
             draw_subtree(rng, tree, palette, masses, edges, nodes, leaves, scratch, row, top, logs, joints)
         elif draws:

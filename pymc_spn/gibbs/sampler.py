@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
-from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds, refresh_joints
+from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds, refresh_joints, set_psi0
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.network import (
     build_network,
@@ -79,7 +79,7 @@ class Sampler:
         self.hyperparameters = (concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale)
         joints = self.net.joints
         if joints is not None:
-            joints.psi0[:] = joint_scales(self.compiled.joint_constants, covariance_scale)[joints.column]
+            set_psi0(joints, joint_scales(self.compiled.joint_constants, covariance_scale)[joints.column])
         self.set_priors(concentration, entry_priors(self.compiled, leaf_scale, leaf_shape, precision_ratio))
 
     def set_priors(self, concentration, prior):

@@ -138,6 +138,39 @@ def log_densities_of_rows(parameters, log_ratio, rows, order, begin, out):
 
 
 @kernel
+def column_of_rows(parameters, rows, order, begin, column, location, scale, dof):
+    """One column given the others that are observed, of all leaves in all rows.
+
+    Parameters
+    ----------
+    parameters, rows, order, begin
+        As of `log_densities_of_rows`; cells of the column itself are missing.
+    column : int
+    location, scale, dof : (L, M) float64
+        Out: of each Student t.
+    """
+    n_leaves, d = parameters.shape[0], rows.shape[0]
+    factor, z, square, seen = np.empty((d, d)), np.empty((d, BLOCK)), np.empty(BLOCK), np.empty(d, np.int64)
+    for group in range(begin.size - 1):
+        n_seen = columns_seen(rows[:, begin[group]], column, seen)
+        for leaf in range(n_leaves):
+            own = parameters[leaf]
+            factorise_seen(d, own, seen, n_seen, column, factor)
+            for first in range(begin[group], begin[group + 1], BLOCK):
+                n = min(BLOCK, begin[group + 1] - first)
+                squares_of_block(own, seen, n_seen, False, factor, rows, first, z, square[:n])
+                for r in range(n):
+                    at = order[first + r]
+                    centre = own[1 + column]
+                    for i in range(n_seen):
+                        centre += factor[n_seen, i] * z[i, r]
+                    grown = (own[0] + min(square[r], FAR)) / (own[0] + n_seen)
+                    location[leaf, at] = centre
+                    scale[leaf, at] = factor[n_seen, n_seen] * math.sqrt(grown)
+                    dof[leaf, at] = own[0] + n_seen
+
+
+@kernel
 def column_of_pairs(parameters, leaf, rows, column, out):
     """One column given the others that are observed, each leaf in a row of its own.
 

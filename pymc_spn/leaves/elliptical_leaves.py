@@ -7,6 +7,7 @@ Schur complement. So one factor for each leaf and set of gaps answers densities,
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -273,12 +274,22 @@ def distinct_leaves(parameters: np.ndarray, n: int) -> tuple[np.ndarray, np.ndar
 
 def groups_of(flags: np.ndarray) -> list[np.ndarray]:
     """Indices of the rows (n, d) that have the same flags, in ascending order within each group."""
-    which = np.zeros(len(flags), np.int64)
-    for start in range(0, flags.shape[1], 31):
-        bits = flags[:, start : start + 31]
-        which = np.unique((which << 31) + bits @ (1 << np.arange(bits.shape[1])), return_inverse=True)[1].ravel()
-    order = np.argsort(which, kind="stable")
-    return [at for at in np.split(order, np.flatnonzero(np.diff(which[order])) + 1) if at.size]
+    order, begin = order_by_flags(flags)
+    return [order[first:last] for first, last in pairwise(begin.tolist())]
+
+
+def order_by_flags(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An order (n,) in which rows (n, d) with the same flags stand together, and where each group begins and the end.
+
+    The first flag counts the most, and rows without it come first.
+    """
+    bits = np.packbits(flags, axis=1)
+    words = np.zeros((len(flags), 8 * max(1, -(-bits.shape[1] // 8))), np.uint8)
+    words[:, : bits.shape[1]] = bits
+    keys = words.view(">u8")
+    order = np.lexsort(keys.T[::-1])
+    is_new = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    return order, np.concatenate([[0], np.flatnonzero(is_new) + 1, [len(flags)][: len(flags)]]).astype(np.int64)
 
 
 def solve_lower(factor: np.ndarray, leaf: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -11,10 +11,11 @@ import numpy as np
 from pymc_spn.events.events import spread_of
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.column_of_rows import LeavesInRows
+from pymc_spn.leaves.elliptical_kernels import column_of_rows
 from pymc_spn.leaves.leaf_predictives import leaf_moments
 from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
 from pymc_spn.networks.records.joint_events import column_given
-from pymc_spn.networks.records.joint_predictives import JointColumn
+from pymc_spn.networks.records.joint_predictives import JointColumn, RowsByGaps
 from pymc_spn.numerics.draw_averages import weighted
 from pymc_spn.numerics.threads import for_each
 
@@ -78,6 +79,19 @@ class SeveralLeaves:
 
     def all(self) -> None:
         """They differ from row to row."""
+
+    def moments_of_region(self, k: int, rows: slice) -> tuple[np.ndarray, np.ndarray] | None:
+        """Means and variances (M, n) of the leaves of a region in rows of points; None where others are cells."""
+        columns, place, _, parameters = self.column.regions[k]
+        others = np.delete(columns, place)
+        if self._ends is not None and not np.isnan(self._ends[0][rows][:, others]).all():
+            return None
+        values = self._values[rows][:, columns]
+        values[:, place] = np.nan
+        by_gaps = RowsByGaps.of(values)
+        location, scale, dof = np.empty((3, len(parameters), len(values)))
+        column_of_rows(parameters, by_gaps.rows, by_gaps.order, by_gaps.begin, place, location, scale, dof)
+        return location.T, (np.square(scale) * dof / (dof - 2.0)).T  # there are more than two degrees of freedom
 
     def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw | NodeLaws":
         """See `LeavesOfColumn`."""
@@ -176,8 +190,15 @@ class LeavesOfSeveralInRows(LeavesInRows):
         """See `LeavesInRows`."""
         logs, shares = self.shares(rows)
         begin, circuit = self._several.begin, self._several.circuit
-        numbers = np.zeros((2, *shares.shape))
-        leaf, row = np.nonzero(shares.T > (NEGLIGIBLE if self._is_exact else NEGLIGIBLE_OF_NODES))
+        numbers, of_pairs = np.zeros((2, *shares.shape)), np.ones(circuit.size, np.bool_)
+        for k in range(len(self._several.regions) if self._is_exact else 0):
+            moments = self.leaves.moments_of_region(k, rows)
+            if moments is not None:
+                own = self._several.kind == k
+                numbers[:, :, own], of_pairs[own] = moments, False
+        others, least = np.flatnonzero(of_pairs), NEGLIGIBLE if self._is_exact else NEGLIGIBLE_OF_NODES
+        leaf, row = np.nonzero(shares.T[others] > least)
+        leaf = others[leaf]
 
         def ask(part: slice) -> None:
             at = row[part], leaf[part]

@@ -15,6 +15,7 @@ from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint, slopes_of_log_joint
 from pymc_spn.laws.law import Law
+from pymc_spn.networks import joint_rows
 from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import read_record
@@ -171,6 +172,15 @@ def test_densities_without_a_column_are_those_of_rows_without_it(events):
 
 
 # ---- intervals of columns in such leaves
+def test_moments_of_rows_at_once_are_those_of_pairs(monkeypatch):
+    """The order of the leaves of a region among all, gaps, and the column itself in the middle of its leaf."""
+    rows, found = table().head(40), {}
+    for way in ("rows", "pairs"):
+        found[way] = [ask(rows.drop(columns="b"), "b") for ask in (posterior().predict, posterior().predict_sd)]
+        monkeypatch.setattr(joint_rows.SeveralLeaves, "moments_of_region", lambda *_: None)
+    np.testing.assert_allclose(found["rows"], found["pairs"], rtol=1e-11)
+
+
 @pytest.mark.parametrize("given", [{}, {"a": 0.3}, {"a": 0.3, "b": -0.2}, {"g": "0"}, {"c": 1.5, "g": "1"}])
 def test_pairs_of_columns_are_those_of_rows_with_two_cells(given):
     law = posterior()._known(given).law

@@ -10,6 +10,7 @@ from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     log_predictive,
     log_predictive_without,
+    logs_of_levels,
 )
 from pymc_spn.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
 from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
@@ -27,8 +28,8 @@ from tests.networks.coded_tables import COLUMNS, coded_table, hyperparameters, r
 from tests.reference import log_marginal
 
 attach, detach, mark_missing, n_prior_slots = map(on_network, (attach, detach, mark_missing, n_prior_slots))
-evaluate_leaves, log_predictive, log_predictive_without = map(
-    on_network, (evaluate_leaves, log_predictive, log_predictive_without)
+evaluate_leaves, log_predictive, log_predictive_without, logs_of_levels = map(
+    on_network, (evaluate_leaves, log_predictive, log_predictive_without, logs_of_levels)
 )
 
 TOLERANCE = {"rtol": 1e-11, "atol": 1e-11}
@@ -329,7 +330,7 @@ def test_a_value_taken_out_and_put_back_leaves_no_trace(grown):
 
 
 def test_all_leaves_of_a_row_at_once(grown):
-    """`evaluate_leaves`: logs as of one leaf, the column's largest shifted to one, freed slots worth nothing."""
+    """`evaluate_leaves`: values as of one leaf, the column's largest shifted to one, freed slots worth nothing."""
     table, _, sampler = grown
     net = sampler.net
     kinds = set(net.palette.column_kind)
@@ -337,6 +338,7 @@ def test_all_leaves_of_a_row_at_once(grown):
     for y in table.coded[:20]:
         mark_missing(net, y)
         shift = evaluate_leaves(net, y)
+        logs_of_levels(net, y)
         expected = 0.0
         for d in np.flatnonzero(~np.isnan(y)):
             r = net.tree.leaf_region[d]
@@ -369,7 +371,7 @@ def test_slots_of_other_columns_do_not_leak(grown):
     y = table.coded[np.flatnonzero(~np.isnan(table.coded).any(axis=1))[0]].copy()
     mark_missing(net, y)
     evaluate_leaves(net, y)
-    full = net.scratch.log_value.copy()
+    full = net.scratch.edge_value.copy()
     for d in range(y.size):
         gap = y.copy()
         gap[d] = np.nan
@@ -378,7 +380,7 @@ def test_slots_of_other_columns_do_not_leak(grown):
         for other in set(range(y.size)) - {d}:
             r = net.tree.leaf_region[other]
             here = slice(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r])
-            np.testing.assert_array_equal(net.scratch.log_value[here], full[here])
+            np.testing.assert_array_equal(net.scratch.edge_value[here], full[here])
 
 
 def test_statistics_list_leaves_by_column(grown):

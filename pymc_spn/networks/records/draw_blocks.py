@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -356,7 +357,8 @@ class DrawBlocks:
         seen = ~np.isnan(values).all(axis=0)
         seen[known_in(np.arange(seen.size), asked.events)] = True
         regions = self.states.joint_leaves.regions if seen.any() else []
-        of_leaves, of_parts = in_draws(counts), in_draws(counts * size[:, None])
+        of_leaves = in_draws(counts)
+        of_parts = in_draws(counts * size[:, None]) if left_out else repeat(None)
         for r, at, at_parts in zip(regions, of_leaves, of_parts, strict=False):
             own = self.states.joint_leaves.of(r)
             if not seen[own.columns].any():

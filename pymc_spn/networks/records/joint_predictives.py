@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, joint_regions
 from pymc_spn.leaves.elliptical_kernels import column_of_pairs, log_densities_of_rows
-from pymc_spn.leaves.elliptical_leaves import groups_of
+from pymc_spn.leaves.elliptical_leaves import order_by_flags
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
@@ -224,18 +224,15 @@ class RowsByGaps(NamedTuple):
     @classmethod
     def of(cls, rows: np.ndarray, width: np.ndarray | None = None) -> "RowsByGaps":
         """Of rows (M, d) with NaN where missing, and widths (M, d) of cells in their middles; of points they are 0."""
-        seen = ~np.isnan(rows)
-        if width is None:
-            groups, n_points = groups_of(seen), len(rows)
-        else:
-            is_cell = seen & (width > 0.0)
-            groups = groups_of(np.concatenate([is_cell.any(axis=1, keepdims=True), seen, is_cell], axis=1))
-            groups.sort(key=lambda at: bool(is_cell[at[0]].any()))
-            n_points = sum(not is_cell[at[0]].any() for at in groups)
-        order = np.concatenate([*groups, np.zeros(0, np.int64)])
-        begin = np.concatenate([[0], np.cumsum([at.size for at in groups])]).astype(np.int64)
+        flags, n_points = ~np.isnan(rows), len(rows)
+        if width is not None:
+            is_cell = flags & (width > 0.0)
+            has_cells = is_cell.any(axis=1, keepdims=True)
+            flags, n_points = np.concatenate([has_cells, flags, is_cell], axis=1), n_points - int(has_cells.sum())
+        order, begin = order_by_flags(flags)
         widths = np.zeros(rows.T.shape) if width is None else np.ascontiguousarray(width[order].T)
-        return cls(np.ascontiguousarray(rows[order].T), widths, order, begin, min(n_points, len(groups)))
+        n_points = int(np.searchsorted(begin[:-1], n_points))
+        return cls(np.ascontiguousarray(rows[order].T), widths, order, begin, n_points)
 
 
 def log_densities(found: JointPredictives, rows: RowsByGaps) -> np.ndarray:

@@ -18,6 +18,7 @@ from pymc_spn.gibbs.leaf_kernels import (
     exponentiate,
     level_mass,
     log_predictive,
+    logs_of_levels,
     shift_column,
 )
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
@@ -108,6 +109,7 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
     evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
     logs = not scratch.node_value[0] > SAFE
     if logs:
+        logs_of_levels(tree, palette, edges, leaves, scratch, y)
         evaluate_regions_by_logs(tree, palette, masses, edges, nodes, scratch, joints, 0)
         total = scratch.node_value[0]
     else:

@@ -11,7 +11,7 @@ fractional numbers of rows. Nodes have width 1, and all their children's weights
 import numpy as np
 
 from pymc_spn.gibbs.family_kernels import is_located, posteriors, predictive_of
-from pymc_spn.gibbs.joint_leaves import refresh_joint
+from pymc_spn.gibbs.joint_leaves import refresh_joint, set_psi0
 from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts, prior_slots
 from pymc_spn.gibbs.occupancy import clear, set_hyperparameters
@@ -46,7 +46,7 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
     net = _with_own_entries(net, tree, statistics)
     first_own = net.palette.entry_source.size - tree.leaf_family.size
     if net.joints is not None:
-        net.joints.psi0[:] = joint_scales(compiled.joint_constants, covariance_scale)[net.joints.column]
+        set_psi0(net.joints, joint_scales(compiled.joint_constants, covariance_scale)[net.joints.column])
     for r, (node, option, share, edge) in enumerate(edges):
         d = net.tree.column[r]
         above = structure.parent[r]
