@@ -298,7 +298,7 @@ class Law(ABC):
                 own = np.full(first.shape, np.nan)
                 own[:, a], own[:, b] = first[:, a], second[:, b]
                 both[:, :, k] = self.log_density(own)[used]
-            return PairLogs(*singles, both)
+            return PairLogs(singles[0], singles[1], both)
 
         return ask
 
