@@ -20,7 +20,7 @@ def pack_fit(tree: Any, statistics: Any, n_columns: int) -> np.ndarray:
     sticks = sticks_of(tree, statistics.edge_count)
     region = tree.region_of_edge[sticks.edge]
     which, is_finite = (tree.place[region] >= 0).astype(np.float64), tree.width[region] > 0
-    n, rest = sticks.count, sticks.rest
+    n, rest = sticks.n_rows, sticks.rest
     is_node = ~is_finite | (np.diff(sticks.node, prepend=-1) > 0)
     in_node = np.where(is_finite, sticks.total[sticks.node], 1.0 + n + rest)
     share = np.where(is_finite, child_shares(tree, sticks.edge, np.ones(n.size)), 1.0)

@@ -23,7 +23,7 @@ class Sticks(NamedTuple):
     edge: np.ndarray  # the edges in this order
     node: np.ndarray  # their nodes
     begin: np.ndarray  # place of the first edge of the node
-    count: np.ndarray
+    n_rows: np.ndarray  # on each of them
     rest: np.ndarray  # rows on the edges of the node that follow
     total: np.ndarray  # (V,) rows of each node
 
@@ -68,7 +68,7 @@ def expect_weights(tree: Any, count: np.ndarray, concentration: np.ndarray) -> n
     """
     sticks = sticks_of(tree, count)
     mass, is_finite, share = _masses(tree, sticks, concentration)
-    n, rest = sticks.count, sticks.rest
+    n, rest = sticks.n_rows, sticks.rest
     total = digamma(np.where(is_finite, mass + sticks.total[sticks.node], 1.0 + mass + n + rest))
     left = sums_before(digamma(mass + rest) - total, sticks.begin)
     out = np.empty(count.size)
@@ -80,7 +80,7 @@ def mean_weights(tree: Any, count: np.ndarray, concentration: np.ndarray) -> tup
     """Expected weights (E,) of all edges and of the rest of every sum node (V,)."""
     sticks = sticks_of(tree, count)
     mass, is_finite, share = _masses(tree, sticks, concentration)
-    n, rest, n_nodes = sticks.count, sticks.rest, sticks.total.size
+    n, rest, n_nodes = sticks.n_rows, sticks.rest, sticks.total.size
     total = np.where(is_finite, mass + sticks.total[sticks.node], 1.0 + mass + n + rest)
     passed = np.log((mass + rest) / total)
     out = np.empty(count.size)
@@ -98,8 +98,8 @@ def log_weight_integrals(tree: Any, sticks: Sticks, concentration: np.ndarray) -
     n_options = tree.n_options[tree.region_of_edge[sticks.edge]]
     terms = np.where(
         is_finite,
-        gammaln(share + sticks.count) - gammaln(share),
-        _log_beta(sticks.count, sticks.rest, mass) + np.log(mass / n_options),
+        gammaln(share + sticks.n_rows) - gammaln(share),
+        _log_beta(sticks.n_rows, sticks.rest, mass) + np.log(mass / n_options),
     )
     of_nodes = np.bincount(sticks.node, terms, sticks.total.size)
     first = np.flatnonzero((np.diff(sticks.node, prepend=-1) > 0) & is_finite)
