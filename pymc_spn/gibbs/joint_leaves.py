@@ -87,9 +87,8 @@ def n_kinds(structure, compiled):
 
 def joint_regions(structure, is_joint):
     """(R,) bool, regions with leaves over all their columns: 2 to `MOST_COLUMNS`, all of (D,) bool, infinite width."""
-    inside = np.array(
-        [is_joint[structure.order[a:b]].all() for a, b in zip(structure.begin, structure.end, strict=True)]
-    )
+    n_before = np.concatenate([[0], np.cumsum(is_joint[structure.order])])
+    inside = n_before[structure.end] - n_before[structure.begin] == structure.size
     return inside & (structure.size > 1) & (structure.size <= MOST_COLUMNS) & (structure.n_children == 0)
 
 

@@ -202,20 +202,21 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
         arguments_in_logs(tree, palette, edges, leaves, scratch, y)
     first = -1  # slots of neighbouring columns in one loop, with the few that are not in use
     last = 0
-    for d in range(y.size):
-        r = tree.leaf_region[d]
-        if scratch.missing[r]:
+    for d in range(y.size + 1):
+        r = tree.leaf_region[d] if d < y.size else 0
+        if scratch.missing[r] and d < y.size:
             continue
-        begin = edges.begin[r]
-        kind = palette.column_kind[d]
-        if kind == VECTOR or kind == LOGS:
-            first = begin if first < 0 else first
-            last = begin + edges.top[r]
+        if d < y.size and (palette.column_kind[d] == VECTOR or palette.column_kind[d] == LOGS):
+            first = edges.begin[r] if first < 0 else first
+            last = edges.begin[r] + edges.top[r]
         elif first >= 0:
-            densities_of_slots(leaves, scratch, first, last)
+            log_density_of(
+                leaves.log_scale[first:last],
+                leaves.power[first:last],
+                scratch.scaled[first:last],
+                scratch.log_value[first:last],
+            )
             first = -1
-    if first >= 0:
-        densities_of_slots(leaves, scratch, first, last)
     for d in range(y.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
@@ -235,17 +236,6 @@ def evaluate_leaf_logs(tree, palette, edges, leaves, scratch, y):
             else:
                 for i in range(begin, end):
                     scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
-
-
-@bare_called_kernel
-def densities_of_slots(leaves, scratch, first, last):
-    """Log densities from their arguments."""
-    log_density_of(
-        leaves.log_scale[first:last],
-        leaves.power[first:last],
-        scratch.scaled[first:last],
-        scratch.log_value[first:last],
-    )
 
 
 @copied_kernel
@@ -270,28 +260,29 @@ def shift_leaves(tree, palette, edges, scratch):
     shift = 0.0
     first = -1
     last = 0
-    for c in range(palette.place_ptr.size - 1):
-        d = palette.place_ptr[c]
+    n_columns = palette.place_ptr.size - 1
+    for c in range(n_columns + 1):
+        d = palette.place_ptr[c] if c < n_columns else 0
         r = tree.leaf_region[d]
-        if scratch.missing[r]:
+        if c < n_columns and scratch.missing[r]:
             scratch.column_shift[c] = 0.0
-        elif palette.column_kind[d] == LEVELS:
-            scratch.column_shift[c] = scale_levels(tree, palette, edges, scratch, c)
-            if first >= 0:
-                exponentiate(scratch.scaled[first:last], scratch.edge_value[first:last])
-                first = -1
-        else:
+            continue
+        if c < n_columns and palette.column_kind[d] != LEVELS:
             scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
             first = edges.begin[r] if first < 0 else first
             r = tree.leaf_region[palette.place_ptr[c + 1] - 1]
             last = edges.begin[r] + edges.top[r]
-        shift += scratch.column_shift[c]
-    if first >= 0:
-        exponentiate(scratch.scaled[first:last], scratch.edge_value[first:last])
+        elif first >= 0:  # the slots of neighbouring columns in one loop
+            exponentiate(scratch.scaled[first:last], scratch.edge_value[first:last])
+            first = -1
+        if c < n_columns:
+            if palette.column_kind[d] == LEVELS:
+                scratch.column_shift[c] = scale_levels(tree, palette, edges, scratch, c)
+            shift += scratch.column_shift[c]
     return shift
 
 
-@bare_called_kernel
+@copied_kernel
 def scale_levels(tree, palette, edges, scratch, c):
     """Divide the probabilities of a level by the largest of them; returns its log."""
     largest = 0.0
@@ -395,7 +386,7 @@ def subtract(log_value, largest, out):
         out[i] = log_value[i] - largest
 
 
-@bare_called_kernel
+@copied_kernel
 def exponentiate(x, out):
     for i in range(out.size):
         out[i] = fast_exp(x[i])
