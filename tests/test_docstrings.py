@@ -6,6 +6,7 @@ import inspect
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,33 @@ def documented():
 DOCUMENTED = documented()
 
 
+# Arguments that may be anything: what they are is said by other packages, or differs from class to class.
+OPAQUE = {
+    "from_json": {"fields"},  # JSON
+    "sample_chains": {"sample_kwargs"},  # of pm.sample
+    "__new__": {"kwargs"},  # of PyMC
+}
+
+
+def untyped_arguments(label, function):
+    """Arguments of a function without a type, or of any type, and its return value if that has none."""
+    signature = inspect.signature(function)
+    types = {name: p.annotation for name, p in signature.parameters.items() if name not in ("self", "cls")}
+    plain = (inspect.Parameter.empty, Any, "Any", "Any | None")
+    bad = {name for name, told in types.items() if told in plain} - OPAQUE.get(label.split(".")[-1], set())
+    return bad | ({"return"} if signature.return_annotation is inspect.Signature.empty else set())
+
+
+def public_functions():
+    """Functions behind public names, with the constructors of classes, by the name that users know."""
+    for name, value in PUBLIC.items():
+        if inspect.isclass(value):
+            for member in ("__new__", "__init__", *PAGES.members(value)):
+                yield f"{name}.{member}", inspect.unwrap(function_behind(value, member))
+        else:
+            yield name, inspect.unwrap(value)
+
+
 def without_example(docstrings):
     names = [n for n in docstrings if n in PUBLIC or not n.startswith((*OWN_CONTRACT, "pymc_spn.sklearn."))]
     return {n.removeprefix("pymc_spn.") for n in names if ">>>" not in (docstrings[n] or "")}
@@ -85,6 +113,13 @@ def test_members_of_other_packages_stay_out():
 def test_each_public_name_has_an_example():
     assert without_example(DOCUMENTED) == set()
     assert without_example({**DOCUMENTED, "pymc_spn.SPN": "Text alone."}) == {"SPN"}
+
+
+def test_public_functions_have_types():
+    own = {n: f for n, f in public_functions() if inspect.isfunction(f) and f.__module__.startswith("pymc_spn.")}
+    assert len(own) > 400
+    assert {name: bad for name, function in own.items() if (bad := untyped_arguments(name, function))} == {}
+    assert untyped_arguments("f", lambda x: x) == {"x", "return"}
 
 
 def test_text_names_what_is_documented():

@@ -1,16 +1,16 @@
 """`DagPosterior`: a posterior over graphs from a table, exact where it can be, else by sampled orders."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from pymc_spn.dags.labelled_answers import Evidence, Seed, clashes, count, in_words
+from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, count, in_words
 from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
-from pymc_spn.dags.local_scores import LocalScores, check_scores
+from pymc_spn.dags.local_scores import Knowledge, LocalScores, Score, StructurePrior, check_scores
 from pymc_spn.dags.mcmc_posterior import DagDraws
 from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
@@ -72,8 +72,8 @@ class DagPosterior(OrderSPN):
     def from_data(
         cls,
         data: "TableLike",
-        score: Any = None,
-        prior: Any = "fair",
+        score: Score | None = None,
+        prior: StructurePrior = "fair",
         engine: str = "auto",
         chains: int = 4,
         draws: int = 500,
@@ -82,7 +82,7 @@ class DagPosterior(OrderSPN):
         lags: int = 0,
         progressbar: bool = True,
         client: "distributed.Client | None" = None,
-        **knowledge: Any,
+        **knowledge: Unpack[Knowledge],
     ) -> Self:
         """Score the parent sets of a table, and make the posterior.
 
@@ -131,8 +131,9 @@ class DagPosterior(OrderSPN):
         check_engine(engine)
         check_client(client)
         count("lags", lags, 0)
-        knowledge |= {"lags": lags, "progressbar": progressbar}
-        scores = LocalScores.from_data(data, score, prior, max_candidates, **knowledge)
+        scores = LocalScores.from_data(
+            data, score, prior, max_candidates, lags=lags, progressbar=progressbar, **knowledge
+        )
         return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar, client)
 
     @classmethod
@@ -303,7 +304,7 @@ class DagPosterior(OrderSPN):
         facts = {"variables": f"{self.scores.d} variables", "draws": self._support()}
         return Facts("DagPosterior", facts | {"given": f"given {given}" if given else ""})
 
-    def order_probability(self, order: Any, given: Any = None) -> "xr.DataArray":
+    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
         """As `OrderSPN.order_probability`; refused for sampled orders, since a single one says little.
 
         Examples

@@ -5,19 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.labelled_answers import Given, Seed, count
+from pymc_spn.dags.labelled_answers import Given, Level, Seed, count
+from pymc_spn.dags.sampled_queries import SampledQueries
 from pymc_spn.dags.set_values import read_setting
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-class EffectQueries:
+class EffectQueries(SampledQueries):
     """Queries of `OrderSPN` about interventions: linear effects of BGe scores; else what follows from a setting."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
 
     # ---- linear effects
 
@@ -105,7 +102,7 @@ class EffectQueries:
         self,
         effect: str,
         cause: str,
-        versus: Any = None,
+        versus: Level | None = None,
         draws: int = 1_000,
         given: Given | None = None,
         random_seed: Seed = None,
@@ -153,7 +150,7 @@ class EffectQueries:
         self,
         effect: str,
         cause: str,
-        versus: Any = None,
+        versus: Level | None = None,
         draws: int = 1_000,
         given: Given | None = None,
         random_seed: Seed = None,
@@ -203,7 +200,7 @@ class EffectQueries:
         effect: str,
         cause: str,
         draws: int,
-        versus: Any = None,
+        versus: Level | None = None,
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
@@ -246,11 +243,11 @@ class EffectQueries:
         name: str,
         effect: str,
         cause: str,
-        versus: Any,
+        versus: Level | None,
         draws: int,
         given: Given | None,
         random_seed: Seed,
-        at: Any,
+        at: Sequence[float] | None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
         """Average over graphs of what is exact in each."""

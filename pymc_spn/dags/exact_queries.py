@@ -1,7 +1,6 @@
 """What an order posterior answers by sums over its support: edges, parent sets, orders."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,11 @@ from pymc_spn.dags.labelled_answers import (
     most_probable_first,
     read_evidence,
 )
+from pymc_spn.dags.order_queries import OrderQueries
 from pymc_spn.dags.order_sample import must_stand_before
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.numerics.graph_pictures import svg_of_edges
-from pymc_spn.numerics.html_repr import Listed, NotebookRepr
-from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.numerics.html_repr import Listed
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.column import as_name
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 
 MOST_FOR_PICTURE = 1 << 24  # parent sets: a second of edge probabilities, for an object that is only shown
-ASKING = "Asking the posterior over graphs"  # what its bar says
 
 
 class MaximumAPosteriori(NamedTuple):
@@ -44,16 +42,11 @@ class MaximumAPosteriori(NamedTuple):
     log_probability: float
 
 
-class ExactQueries(NotebookRepr):
+class ExactQueries(OrderQueries):
     """Queries of `OrderSPN` that draw nothing."""
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-    def _listed(self) -> Listed:
-        listed: Listed = self.scores._listed()
-        return listed
+    def _listed(self) -> Listed | None:
+        return self.scores._listed()
 
     def _picture(self) -> str:
         if self._n_scores > MOST_FOR_PICTURE:
@@ -64,12 +57,6 @@ class ExactQueries(NotebookRepr):
     def _n_scores(self) -> int:
         """Parent sets over which `edge_probabilities` sums."""
         return int(self.scores.log_scores.size)
-
-    @contextmanager
-    def _under(self, given: Given | None, progressbar: bool) -> Iterator[Any]:
-        """The posterior under what is given, with a bar for what it is asked."""
-        with counted(ASKING, progressbar):
-            yield self._given(given)
 
     # ---- edges and parent sets
 
@@ -309,21 +296,14 @@ class ExactQueries(NotebookRepr):
         >>> round(float(exact.order_probability(["age", "income", "debt"])), 2)
         0.18
         """
-        from pymc_spn.dags import order_mcmc_kernels
-
         if isinstance(order, str) or not isinstance(order, Iterable):
             raise TypeError(f"order must be a sequence of names, from first to last, got {quoted(order)}")
         order = [as_name(name) for name in order]
         if len(order) != self.scores.d or set(order) != set(self.names):
             raise ValueError(f"order must hold every variable once, got {quoted(order)}")
         asked = self._given(given)
-        numbers = np.array([[self.scores.position(name) for name in order]])
-        if not self._holds(numbers)[0]:
-            return asked._scalar("order_probability", 0.0)
-        log_weight = np.empty(1)
-        sums = asked._leaf_tables.flat_log_sums()
-        order_mcmc_kernels.order_log_weights(numbers, self.scores.slots, self.scores.offsets, sums, log_weight)
-        return asked._scalar("order_probability", float(np.exp(log_weight[0] - asked._log_total)))
+        log_weight = asked._log_weight([self.scores.position(name) for name in order])
+        return asked._scalar("order_probability", float(np.exp(log_weight - asked._log_total)))
 
     def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
         """The most probable pair of order and graph.

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ASKING, ExactQueries, refuse_left_out
+from pymc_spn.dags.exact_queries import ExactQueries, refuse_left_out
 from pymc_spn.dags.imputed_tables import Imputations, completed_tables, refuse_unlike
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
     Given,
+    Level,
     Seed,
     clashes,
     count,
@@ -23,8 +24,8 @@ from pymc_spn.dags.labelled_answers import (
     read_evidence,
     read_given,
 )
-from pymc_spn.dags.local_scores import MEMORY_LIMIT
-from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.dags.local_scores import MEMORY_LIMIT, Score, Scoring, StructurePrior
+from pymc_spn.dags.order_queries import ASKING
 from pymc_spn.dags.scores import is_number
 from pymc_spn.dags.storage import IMPUTED, from_tree, to_tree
 from pymc_spn.dags.stored_scores import FORMAT
@@ -38,8 +39,20 @@ from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
+    import distributed
     import pandas as pd
     import xarray as xr
+
+
+class FromData(Scoring, total=False):
+    """Arguments of `DagPosterior.from_data` but for the table and the seed."""
+
+    score: Score | None
+    prior: StructurePrior
+    engine: str
+    chains: int
+    draws: int
+    client: "distributed.Client | None"
 
 
 class _AskOneTable:
@@ -54,7 +67,7 @@ class _AskOneTable:
         )
 
 
-class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
+class ImputedDagPosterior(ExactQueries, EffectQueries):
     """Posterior over graphs of a table with missing cells: an average over imputed tables.
 
     p(G | observed) is the expectation of p(G | completed table) over the missing cells given the observed ones. The
@@ -101,7 +114,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
     structure_modular: Any = _AskOneTable()
     to_datatree: Any = _AskOneTable()
 
-    def __init__(self, posteriors: Sequence[DagPosterior], log_shares: np.ndarray | None = None):
+    def __init__(self, posteriors: Sequence[DagPosterior], log_shares: np.ndarray | None = None) -> None:
         self.posteriors = tuple(posteriors)
         refuse_unlike(self.posteriors)
         self.log_shares = np.zeros(len(self.posteriors)) if log_shares is None else log_shares
@@ -109,7 +122,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
 
     @classmethod
     def from_data(
-        cls, data: "pd.DataFrame", imputations: Imputations, random_seed: Seed = None, **options: Any
+        cls, data: "pd.DataFrame", imputations: Imputations, random_seed: Seed = None, **options: Unpack[FromData]
     ) -> Self:
         """Make the posterior of each imputed table.
 
@@ -160,17 +173,6 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
             return cls([DagPosterior.from_data(table, random_seed=rng, **options) for table in each(tables)])
 
     # ---- what it is
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables.
-
-        Examples
-        --------
-        >>> imputed.names
-        ('age', 'income', 'debt')
-        """
-        return self.scores.names
 
     @property
     def engine(self) -> str:
@@ -356,7 +358,7 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         effect: str,
         cause: str,
         draws: int,
-        versus: Any = None,
+        versus: Level | None = None,
         given: Given | None = None,
         random_seed: Seed = None,
         at: Sequence[float] | None = None,
@@ -400,11 +402,11 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
         name: str,
         effect: str,
         cause: str,
-        versus: Any,
+        versus: Level | None,
         draws: int,
         given: Given | None,
         random_seed: Seed,
-        at: Any,
+        at: Sequence[float] | None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
         """As `OrderSPN._mean_when_set`; the tables share the draws."""
@@ -492,9 +494,6 @@ class ImputedDagPosterior(ExactQueries, SampledQueries, EffectQueries):
     ) -> "xr.DataArray":
         of_one = self.posteriors[0]._answer(name, 0.0, {}, exactness).attrs["exactness"]
         return labelled(name, values, coords, limited(of_one, GIVEN_TABLES), **self._limits | attrs)
-
-    def _scalar(self, name: str, value: float) -> "xr.DataArray":
-        return self._answer(name, value, {})
 
     def _asked(
         self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Edges = Iterable[tuple[str, str]]
 Given = Mapping[str, Edges]
 Seed = int | np.random.Generator | None
+Level = str | bool | float  # of a column with levels, or a number
 Evidence = tuple[tuple[int, ...], tuple[int, ...]]  # by child: parents present, parents absent, as bits
 
 

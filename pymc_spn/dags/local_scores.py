@@ -1,7 +1,7 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,34 @@ from pymc_spn.tables.table import kind_of_columns
 
 ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by default
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
+
+type Score = BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float]
+"""What scores a variable given its parents."""
+
+type StructurePrior = str | EdgePenalty | EdgeLogOdds
+"""Name of a prior over graphs, or one with numbers."""
+
+
+class Knowledge(TypedDict, total=False):
+    """Further arguments of `LocalScores.from_data`, which functions of tables hand on to it."""
+
+    max_indegree: int | None
+    required: Iterable[tuple[str, str]] | None
+    forbidden: Iterable[tuple[str, str]] | None
+    tiers: Sequence[Iterable[str]] | None
+    interventions: TableLike | None
+    kinds: Mapping[str, str] | None
+    standardize: bool
+    regular: bool
+    max_gigabytes: float
+
+
+class Scoring(Knowledge, total=False):
+    """The same, with what `DagPosterior.from_data` has as arguments of its own."""
+
+    max_candidates: int | None
+    lags: int
+    progressbar: bool
 
 
 class LocalScores(ParentSetScores):
@@ -68,8 +96,8 @@ class LocalScores(ParentSetScores):
     def from_data(
         cls,
         data: TableLike,
-        score: "BGe | BDeu | ConditionalGaussian | Callable[[str, tuple[str, ...]], float] | None" = None,
-        prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
+        score: Score | None = None,
+        prior: StructurePrior = "fair",
         max_candidates: int | None = None,
         max_indegree: int | None = None,
         required: Iterable[tuple[str, str]] | None = None,

@@ -1,11 +1,11 @@
 """How well a table is explained by graphs at given hyperparameters: log evidence that NUTS can follow."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from pymc_spn.dags.learned_penalty import is_learned
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.local_scores import LocalScores, Scoring
 from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
 from pymc_spn.numerics.quoted_values import quoted
@@ -22,7 +22,7 @@ def dag_log_evidence(
     data: TableLike,
     score: "BGe | BDeu | None" = None,
     prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
-    **options: Any,
+    **options: Unpack[Scoring],
 ) -> "TensorVariable":
     """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
 
@@ -87,7 +87,7 @@ def dag_log_evidence(
     if learned and is_number(penalty):
         prior_terms(prior, table.names)  # refuses what is not finite
     numbers = _plain(score, d), "uniform" if learned else prior
-    at_default = LocalScores.from_data(table, *numbers, **{"progressbar": False, **options})
+    at_default = LocalScores.from_data(table, *numbers, **Scoring(progressbar=False) | options)
     log_prior = _prior_of(at_default, numbers[1])
     sizes = np.concatenate(
         [np.bitwise_count(np.arange(1 << int(k), dtype=np.uint64)).astype(float) for k in at_default.n_candidates]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ASKING, ExactQueries, refuse_left_out
+from pymc_spn.dags.exact_queries import ExactQueries, refuse_left_out
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
@@ -22,7 +22,7 @@ from pymc_spn.dags.labelled_answers import (
     read_given,
 )
 from pymc_spn.dags.local_scores import LocalScores, check_scores
-from pymc_spn.dags.sampled_queries import SampledQueries
+from pymc_spn.dags.order_queries import ASKING
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.progress_bars import ProgressBar, counted
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pymc_spn.dags.regular_tree import RegularTree
 
 
-class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
+class OrderSPN(ExactQueries, EffectQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
@@ -80,7 +80,7 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         evidence: Evidence | None = None,
         tables: "BaseTables | None" = None,
         measured: tuple[float, float] | None = None,
-    ):
+    ) -> None:
         from pymc_spn.dags.leaf_tables import BaseTables
 
         self.scores, self._lattice, self.kind = scores, lattice, kind
@@ -204,17 +204,6 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
         return self._lattice.tree
 
     # ---- what it is
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables.
-
-        Examples
-        --------
-        >>> dags.names
-        ('age', 'income', 'debt')
-        """
-        return self.scores.names
 
     @cached_property
     def lattice(self) -> "PrefixLattice":
@@ -398,6 +387,15 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     def _holds(self, orders: np.ndarray) -> np.ndarray:
         return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
 
+    def _log_weight(self, order: list[int]) -> float:
+        from pymc_spn.dags.order_mcmc_kernels import order_log_weights
+
+        orders, log_weight = np.array([order]), np.full(1, -np.inf)
+        if self._holds(orders)[0]:
+            sums = self._leaf_tables.flat_log_sums()
+            order_log_weights(orders, self.scores.slots, self.scores.offsets, sums, log_weight)
+        return float(log_weight[0])
+
     @property
     def _limits(self) -> dict[str, Any]:
         """What every answer says of the posterior that it belongs to."""
@@ -439,6 +437,3 @@ class OrderSPN(ExactQueries, SampledQueries, EffectQueries):
     def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
         """As `_errors`, of the probability of what `told` knows beyond this."""
         return {}
-
-    def _scalar(self, name: str, value: float) -> "xr.DataArray":
-        return self._answer(name, value, {})

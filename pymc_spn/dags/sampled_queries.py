@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.labelled_answers import Given, Seed, count, labelled
+from pymc_spn.dags.order_queries import OrderQueries
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 
@@ -12,12 +13,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class SampledQueries:
+class SampledQueries(OrderQueries):
     """Queries of `OrderSPN` that draw. Draws are exact; averages over them carry their standard errors."""
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
 
     # ---- draws
 
@@ -110,7 +107,7 @@ class SampledQueries:
 
             error = asked._errors(flat, again).get("mcse", np.sqrt(flat * (1 - flat) / draws))
             errors = [e.reshape(v.shape) for e, v in zip(np.split(error, sizes), values, strict=True)]
-            words = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
+            words: Any = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
             data: dict[str, Any] = {
                 name: asked._answer(name, v, coords, "monte-carlo", mcse=e)
                 for (name, coords), v, e in zip(words, values, errors, strict=True)

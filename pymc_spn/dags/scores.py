@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -18,8 +18,11 @@ NUMBERS = ("real", "positive", "integer", "count", "ordinal")  # what BGe takes:
 LEVELS = LEVEL_KINDS  # what BDeu takes: ordinal columns as levels
 MOST_SQUARES = 1e13  # times BGe's prior scale: beyond, a sum of squares rounds it away
 
+if TYPE_CHECKING:
+    from pymc_spn.steps.model_inputs import NumberOrVariable
 
-def is_number(value: Any) -> bool:
+
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a hyperparameter is a number rather than a tensor, a truth value or a word."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
@@ -80,7 +83,7 @@ class BGe:
 
     alpha_mu: float = 1.0
     alpha_w: float | None = None
-    prior_scale: Any = None
+    prior_scale: "NumberOrVariable | None" = None
 
     name = "BGe"
 
@@ -97,10 +100,11 @@ class BGe:
                 raise TypeError(f"BGe: {argument} must be a number, got {quoted(value)}")
         d = n_variables
         alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
+        t: NumberOrVariable
         t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.prior_scale is None else self.prior_scale
-        for argument, value in (("alpha_mu", self.alpha_mu), ("prior_scale", t)):
-            if isinstance(value, int | float | np.number) and not (math.isfinite(value) and value > 0):
-                raise ValueError(f"BGe: {argument} must be positive and finite, got {quoted(value)}")
+        for argument, number in (("alpha_mu", self.alpha_mu), ("prior_scale", t)):
+            if isinstance(number, int | float | np.number) and not (math.isfinite(number) and number > 0):
+                raise ValueError(f"BGe: {argument} must be positive and finite, got {quoted(number)}")
         if not (math.isfinite(alpha_w) and alpha_w > d - 1):
             raise ValueError(f"BGe: alpha_w must be above d - 1 = {d - 1}, got {quoted(alpha_w)}")
         return float(self.alpha_mu), float(alpha_w), t
@@ -158,7 +162,7 @@ class BDeu:
     Heckerman, Geiger and Chickering (1995), doi:10.1007/BF00994016.
     """
 
-    ess: Any = 10.0
+    ess: "NumberOrVariable" = 10.0
 
     name = "BDeu"
 
@@ -185,14 +189,15 @@ class BDeu:
             raise TypeError(
                 f"BDeu: ess must be a number here, got {quoted(self.ess)}; a tensor is for ps.dags.dag_log_evidence"
             )
-        if not (math.isfinite(self.ess) and self.ess > 0):
+        ess = float(self.ess)
+        if not (math.isfinite(ess) and ess > 0):
             raise ValueError(f"BDeu: ess must be positive and finite, got {quoted(self.ess)}")
         constant = [
             c.name for i, c in enumerate(table.columns) if len(table.values) and np.ptp(table.values[:, i]) == 0
         ]
         if constant:
             _warn(f"columns {constant} have one value only: the prior alone decides on their edges. Drop these columns")
-        return BDeuScorer(LevelCounts.of(table, intervened, float(self.ess)))
+        return BDeuScorer(LevelCounts.of(table, intervened, ess))
 
 
 def choose_score(

@@ -5,20 +5,24 @@ made.
 """
 
 import time
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
-from pymc_spn.steps.owned_variables import OwnerStep, grouped_by_owner, model_digest, refuse_incomplete
+from pymc_spn.steps.owned_variables import OwnerStep, Variables, grouped_by_owner, model_digest, refuse_incomplete
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.tables.inputs import Seed
 
 
 @dataclass_state
@@ -66,8 +70,16 @@ class DagOrderStep(OwnerStep):
         return _by_owner(cls, vars, model)
 
     def __init__(
-        self, vars=None, *, model=None, initial_point=None, compile_kwargs=None, rng=None, blocked=True, sweeps=1
-    ):
+        self,
+        vars: Variables = None,
+        *,
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        sweeps: int = 1,
+    ) -> None:
         model = pm.modelcontext(model)
         ((self.dag, self.vars),) = _by_owner(type(self), vars, model).items()
         if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or sweeps < 1:
@@ -78,7 +90,7 @@ class DagOrderStep(OwnerStep):
         self.scores = rv.tag.dag_scores
         self.chain = self._make_chain()
         self.fingerprint = fingerprint(model_digest(model), kept_data(model, f"{self.dag}_schema"))
-        stats = {
+        stats: dict[str, tuple[Any, list[int]]] = {
             f"{self.dag}_parents": (np.dtype((np.int64, (self.scores.d,))), []),
             self.dag + FINGERPRINT: (np.int64, []),
             f"{self.dag}_graph_log_score": (np.float64, []),
@@ -96,12 +108,12 @@ class DagOrderStep(OwnerStep):
 
         return OrderChain(self.scores)
 
-    def setup_chain(self, rng, tune, draws):
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         self.begun = False
 
-    def step(self, point):
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw: sweeps over the state, then a graph given the state."""
         begin = time.perf_counter()
         chain = self.chain
@@ -129,7 +141,7 @@ class DagOrderStep(OwnerStep):
         return new, [stats]
 
     @classmethod
-    def competence(cls, var, has_grad):
+    def competence(cls, var: Variable, has_grad: bool) -> Competence:
         """The free variables of its distribution and nothing else."""
         return Competence.IDEAL if _kind_of(var) == cls.kind else Competence.INCOMPATIBLE
 

@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
+
+if TYPE_CHECKING:
+    from pymc_spn.steps.model_inputs import NumberOrVariable
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class EdgePenalty:
     >>> sparse = ps.LocalScores.from_data(numbers, prior=ps.dags.EdgePenalty(3.0))
     """
 
-    penalty: Any
+    penalty: "NumberOrVariable"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

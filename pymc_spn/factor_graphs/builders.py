@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Builders:
         *,
         states: int | Sequence[object] | None = None,
         name: str = "z",
-    ) -> Any:
+    ) -> Self:
         """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
 
         Parameters
@@ -72,7 +72,7 @@ class Builders:
         *,
         periodic: bool = False,
         name: str = "x",
-    ) -> Any:
+    ) -> Self:
         """Ising model: log p = sum over neighbours of coupling x_i x_j + sum of field x_i, states -1 and 1.
 
         Parameters
@@ -109,7 +109,7 @@ class Builders:
         *,
         periodic: bool = False,
         name: str = "x",
-    ) -> Any:
+    ) -> Self:
         """Potts model: log p = coupling times the number of neighbouring pairs in equal states.
 
         Parameters
@@ -136,7 +136,7 @@ class Builders:
         states: int | Sequence[object] | Mapping[str, int | Sequence[object]],
         pair: NumbersOrVariable,
         unary: NumbersOrVariable | None = None,
-    ) -> Any:
+    ) -> Self:
         """Tree or forest with a factor for each edge and, optionally, one for each variable.
 
         Parameters
@@ -172,7 +172,7 @@ class Builders:
         states: Mapping[str, int | Sequence[object]],
         parents: Mapping[str, Sequence[str]],
         probabilities: Mapping[str, NumbersOrVariable],
-    ) -> Any:
+    ) -> Self:
         """Bayesian network, one factor for each variable.
 
         Parameters
@@ -205,7 +205,7 @@ class Builders:
         return _bayesian_network(cls, states, parents, probabilities)
 
     @classmethod
-    def from_bif(cls, source: str | PathLike[str], *, encoding: str = "utf-8", max_entries: int = 2**24) -> Any:
+    def from_bif(cls, source: str | PathLike[str], *, encoding: str = "utf-8", max_entries: int = 2**24) -> Self:
         """Bayesian network from a file or text in the Bayesian Interchange Format.
 
         Rows may be rounded: each entry may be off by half a unit of its last written digit, but by no more than 0.0005.
@@ -248,7 +248,7 @@ class Builders:
             raise ValueError(f"{place}: {error}") from None
 
     @classmethod
-    def from_pgmpy(cls, model: object) -> Any:
+    def from_pgmpy(cls, model: object) -> Self:
         """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`.
 
         Examples
@@ -265,7 +265,7 @@ class Builders:
         return exchange.from_pgmpy(cls, model)
 
     @classmethod
-    def from_networkx(cls, graph: "nx.Graph") -> Any:
+    def from_networkx(cls, graph: "nx.Graph") -> Self:
         """Factor graph from a bipartite graph as `to_networkx` makes it.
 
         Parameters

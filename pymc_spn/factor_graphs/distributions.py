@@ -260,7 +260,7 @@ def FieldEmission(
     observed: Mapping[str, npt.ArrayLike] | pd.DataFrame,
     sites: Mapping[str, Sequence[str]] | None = None,
     dims: Dims | None = None,
-) -> Any:
+) -> TensorVariable:
     """Observations of a discrete field; registers the observed variable ``name`` whose log density sums the field out.
 
     Parameters

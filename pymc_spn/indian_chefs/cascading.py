@@ -11,7 +11,7 @@ abstract of Dallaire et al. (2014), whose text says "an extra sampling step for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +52,9 @@ class CascadingIBP:
     reconstruction.
     """
 
-    mass: Any
-    concentration: Any
-    observed_nodes: Any
+    mass: float | Sequence[float]
+    concentration: float | Sequence[float]
+    observed_nodes: int | Sequence[str]
     passes_layers: bool = False
 
     def __post_init__(self) -> None:
@@ -68,9 +68,14 @@ class CascadingIBP:
                 raise ValueError(f"{argument} must hold at least one number")
             object.__setattr__(self, argument, values)
 
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return check_nodes(self.observed_nodes)
+
     def _of_layer(self, layer: int) -> tuple[float, float]:
         """Mass and concentration of hidden layer 1, 2, ..."""
-        return self.mass[min(layer, len(self.mass)) - 1], self.concentration[min(layer, len(self.concentration)) - 1]
+        mass, concentration = np.atleast_1d(self.mass), np.atleast_1d(self.concentration)
+        return float(mass[min(layer, mass.size) - 1]), float(concentration[min(layer, concentration.size) - 1])
 
     def log_density(self, parents: npt.ArrayLike, layers: npt.ArrayLike) -> float:
         """Log probability of a layered graph, each layer in left-ordered form: units with equal children count once.
@@ -101,7 +106,7 @@ class CascadingIBP:
         -1.0
         """
         parents, layers = np.asarray(parents), np.asarray(layers)
-        n, d = len(layers), len(self.observed_nodes)
+        n, d = len(layers), len(self._names)
         if parents.shape != (n, n) or n < d or not np.isin(parents, (0, 1)).all():
             raise ValueError(f"parents must be (n, n) of 0 and 1 with layers (n,); got {parents.shape}, {layers.shape}")
         if not np.array_equal(layers == 0, np.arange(n) < d):
@@ -167,7 +172,7 @@ class CascadingIBP:
         """
         import xarray as xr
 
-        check_count("draws", draws, 10.0 * len(self.observed_nodes) ** 2)
+        check_count("draws", draws, 10.0 * len(self._names) ** 2)
         rng = np.random.default_rng(random_seed)
         graphs = [self._draw(rng) for _ in range(draws)]
         room = max(len(layers) for _, layers in graphs)
@@ -176,7 +181,7 @@ class CascadingIBP:
         for s, (edges, layers) in enumerate(graphs):
             parents[s, : len(layers), : len(layers)] = edges
             places[s, : len(layers)] = layers
-        labels = node_labels(self.observed_nodes, room)
+        labels = node_labels(self._names, room)
         return xr.Dataset(
             {
                 "n_active": ("draw", (places >= 0).sum(1)),
@@ -192,7 +197,7 @@ class CascadingIBP:
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Parents (n, n) bool and layers (n,) int64 of one graph, observed units first."""
-        layers = [0] * len(self.observed_nodes)
+        layers = [0] * len(self._names)
         edges: list[tuple[int, int]] = []
         layer = 0
         while True:

@@ -224,14 +224,14 @@ class IndianChefsProcess:
         cls,
         name: str,
         *,
-        alpha: Any,
-        gamma: Any,
-        phi: Any,
-        observed_nodes: Any,
-        reputations: Any = 0.0,
+        alpha: NumbersOrVariable,
+        gamma: NumbersOrVariable,
+        phi: NumbersOrVariable,
+        observed_nodes: int | Sequence[str],
+        reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
         max_nodes: int = 32,
-        base: Any = None,
-        start: Any = "prior",
+        base: float | Mapping[str, float] | None = None,
+        start: str | tuple[npt.ArrayLike, npt.ArrayLike] = "prior",
     ) -> GraphVariable:
         model = pm.modelcontext(None)
         full = model.name_for(name)

@@ -11,7 +11,7 @@ from pymc_spn.events.events import SEVERAL, describe, read_events
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Column
 
-type Known = Mapping[str, Any] | pd.DataFrame | str | None
+type Known = Mapping[str, object] | pd.DataFrame | str | None
 
 
 def known_columns(given: Any, columns: tuple[str, ...], is_binary: bool) -> dict[str, Any]:

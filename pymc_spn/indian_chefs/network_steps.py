@@ -5,21 +5,25 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.indian_chefs.step_methods import SHOWN, check_integer, group_by_graph
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
-from pymc_spn.steps.owned_variables import OwnerStep, variable_with_parameters
+from pymc_spn.steps.owned_variables import OwnerStep, Variables, variable_with_parameters
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.tables.inputs import Seed
 
 _log = logging.getLogger("pymc")
 
@@ -92,7 +96,7 @@ class _NetworkStep(OwnerStep):
     diagnostics: tuple[str, ...] = ("log_density",)
 
     @property
-    def first(self):
+    def first(self) -> range:
         """(K,) slots."""
         return range(self.access.schema.max_nodes)
 
@@ -107,7 +111,7 @@ class _NetworkStep(OwnerStep):
                     "its own that would ignore it; give it a graph of its own"
                 )
 
-    def setup_chain(self, rng, tune, draws):
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         self.tune, self.n_tune, self.n_steps = tune > 0, int(tune), 0
@@ -115,7 +119,7 @@ class _NetworkStep(OwnerStep):
         self.access.reset()
         self.head.set_value(np.zeros(2))
 
-    def step(self, point):
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw: sweeps over graph, hidden units and parameters, then the graph's own hyperparameters."""
         from pymc_spn.indian_chefs.belief_network_schema import PARAMETERS, pack_parameters
 
@@ -171,7 +175,7 @@ class _NetworkStep(OwnerStep):
         return 0.0
 
     @classmethod
-    def competence(cls, var, has_grad):
+    def competence(cls, var: Variable, has_grad: bool) -> Competence:
         """The free variables of a graph with a likelihood of this kind."""
         return Competence.IDEAL if network_kind(var) == cls.kind else Competence.INCOMPATIBLE
 
@@ -232,23 +236,23 @@ class NLGBNStep(_NetworkStep):
 
     def __init__(
         self,
-        vars=None,
+        vars: Variables = None,
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        sweeps=1,
-        start="auto",
-        hidden_layers=None,
-        race=None,
-        strata=16,
-        pool=1000,
-        births=10,
-        moves="all",
-        tempered=0.0,
-    ):
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        sweeps: int = 1,
+        start: str = "auto",
+        hidden_layers: tuple[int, int] | None = None,
+        race: Sequence[tuple[int, int, int]] | None = None,
+        strata: int = 16,
+        pool: int = 1000,
+        births: int = 10,
+        moves: str = "all",
+        tempered: float = 0.0,
+    ) -> None:
         for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
             check_integer(argument, value, least)
         if moves not in ("all", "published"):
@@ -337,7 +341,7 @@ class NLGBNStep(_NetworkStep):
         power = 1.0 if not self.tune or self.n_steps >= n else 0.02 ** (1.0 - self.n_steps / n)
         self.chain.set_heat(power)
 
-    def stop_tuning(self):
+    def stop_tuning(self) -> None:
         """From here on nothing is tempered."""
         self.tune = False
 
@@ -370,16 +374,16 @@ class LinearGaussianStep(_NetworkStep):
 
     def __init__(
         self,
-        vars=None,
+        vars: Variables = None,
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        sweeps=1,
-        births=2,
-    ):
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        sweeps: int = 1,
+        births: int = 2,
+    ) -> None:
         self._set_up(vars, model, compile_kwargs, rng, sweeps)
         check_integer("births", births, 1)
         self.births = int(births)
@@ -389,7 +393,7 @@ class LinearGaussianStep(_NetworkStep):
 
         return LinearChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
 
-    def stop_tuning(self):
+    def stop_tuning(self) -> None:
         """Tuning changes nothing."""
         self.tune = False
 

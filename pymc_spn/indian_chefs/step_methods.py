@@ -5,17 +5,27 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 
 import logging
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.steps.owned_variables import OwnerStep, compile_of_the_point, grouped_by_owner, refuse_incomplete
+from pymc_spn.steps.owned_variables import (
+    OwnerStep,
+    Variables,
+    compile_of_the_point,
+    grouped_by_owner,
+    refuse_incomplete,
+)
+from pymc_spn.tables.inputs import Seed
 
 _log = logging.getLogger("pymc")
 SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
@@ -104,18 +114,18 @@ class IndianChefsStep(OwnerStep):
 
     def __init__(
         self,
-        vars=None,
+        vars: Variables = None,
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        moves="all",
-        repeats=5,
-        sweeps=1,
-        parent_sets=2,
-    ):
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        moves: str = "all",
+        repeats: int = 5,
+        sweeps: int = 1,
+        parent_sets: int = 2,
+    ) -> None:
         for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
             check_integer(argument, value, least)
         if moves not in ("all", "published"):
@@ -159,14 +169,14 @@ class IndianChefsStep(OwnerStep):
         self.rng = get_random_generator(rng)
         self.tune, self.begun, self.graph = True, False, access.first.copy()
 
-    def setup_chain(self, rng, tune, draws):
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         self.tune, self.begun, self.graph = tune > 0, False, self.access.first.copy()
         self.warned = False
         self.access.reset()
 
-    def step(self, point):
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
         from pymc_spn.indian_chefs.packed_graphs import unpack_graph
         from pymc_spn.indian_chefs.sweeps import new_tally
@@ -221,7 +231,7 @@ class IndianChefsStep(OwnerStep):
         return log_rest
 
     @classmethod
-    def competence(cls, var, has_grad):
+    def competence(cls, var: Variable, has_grad: bool) -> Competence:
         """The free variables of a graph, unless a likelihood moves it."""
         return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
 

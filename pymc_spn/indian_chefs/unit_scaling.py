@@ -103,7 +103,7 @@ class UnitScaling:
         minimum, maximum = (tuple(ends[p] for p in places) for ends in (self.minimum, self.maximum))
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
-    def transform(self, data: TableLike) -> Any:
+    def transform(self, data: TableLike) -> "pd.DataFrame":
         """Data on the unit scale.
 
         Parameters
@@ -132,7 +132,7 @@ class UnitScaling:
         unit = pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
         return frame_of_kind(unit, frame_kind(data))
 
-    def inverse(self, unit: TableLike) -> Any:
+    def inverse(self, unit: TableLike) -> "pd.DataFrame":
         """Data in their own units from the unit scale.
 
         Parameters

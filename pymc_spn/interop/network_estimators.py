@@ -451,7 +451,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
                 )
         return made
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Posterior predictive mean, and on request the standard deviation.
 
         Parameters

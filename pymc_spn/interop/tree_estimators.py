@@ -225,7 +225,7 @@ random_state, progressbar
         self._grow(rows, y, self.family)
         return self
 
-    def predict(self, X: TableLike, return_std: bool = False) -> Any:
+    def predict(self, X: TableLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Posterior predictive mean, and on request the standard deviation.
 
         Parameters

@@ -6,22 +6,26 @@ made.
 
 import logging
 import time
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
 from pytensor import config
 from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
     USUAL_ARGUMENTS,
     OwnerStep,
+    Variables,
     compile_of_the_point,
     grouped_by_owner,
     model_digest,
@@ -30,6 +34,7 @@ from pymc_spn.steps.owned_variables import (
     variable_with_parameters,
 )
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.tables.inputs import Seed
 
 _log = logging.getLogger("pymc")
 
@@ -100,17 +105,17 @@ class TopDownSPNStep(OwnerStep):
 
     def __init__(
         self,
-        vars=None,
+        vars: Variables = None,
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        kernel=None,
-        sweeps=1,
-        record_every=None,
-    ):
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        kernel: str | None = None,
+        sweeps: int = 1,
+        record_every: int | None = None,
+    ) -> None:
         from pymc_spn.gibbs.chain import Chain
         from pymc_spn.networks.hyperparameter_inputs import PRIORS
         from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, digits_dtype
@@ -135,7 +140,7 @@ class TopDownSPNStep(OwnerStep):
         self.first_state = self.chain.statistics_of_one_cluster()
         self.value_names = [v.name for v in model.value_vars]
         # a few exponentials a draw: NumPy takes 40 microseconds, Numba 6 and most of a second to compile them
-        kwargs = {"mode": Mode("py", "fast_run")} | (compile_kwargs or {})
+        kwargs = {"mode": Mode("py", "fast_run"), **(compile_kwargs or {})}
         self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:5]), kwargs)
         self.ticket = f"{self.spn}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
@@ -163,7 +168,7 @@ class TopDownSPNStep(OwnerStep):
             )
         self.exact_chunk = chunk_length(exact, self.record_every)
         self.filled_chunk = chunk_length(n_filled, self.record_every)
-        stats = {
+        stats: dict[str, tuple[Any, list[int]]] = {
             f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
             self.spn + FINGERPRINT: (np.int64, []),
             f"{self.spn}_log_joint": (np.float64, []),
@@ -259,7 +264,7 @@ class TopDownSPNStep(OwnerStep):
                 self.owned[i, places] = True
                 self.own_values[i] = (value.name, places, float(priors[group][0] == LOG_NORMAL_ABOVE_ONE))
 
-    def setup_chain(self, rng, tune, draws):
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         if self.is_thinned_unasked and 0 < draws < self.record_every:
@@ -273,7 +278,7 @@ class TopDownSPNStep(OwnerStep):
         # NUTS may move first, and must not see the rows as the last chain left them
         self.state.set_value(self.first_state, borrow=False)
 
-    def step(self, point):
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw: sweeps over the rows, slice updates, the new state handed to the log density."""
         begin = time.perf_counter()
         chain = self.chain
@@ -366,7 +371,7 @@ class TopDownSPNStep(OwnerStep):
         return out
 
     @staticmethod
-    def competence(var, has_grad):
+    def competence(var: Variable, has_grad: bool) -> Competence:
         """The free variables of `SPN` and nothing else."""
         return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
 
@@ -390,7 +395,7 @@ class BottomUpSPNStep(TopDownSPNStep):
     kernels = ("bottom_up",)
 
     @staticmethod
-    def competence(var, has_grad):
+    def competence(var: Variable, has_grad: bool) -> Competence:
         """Never picked by itself."""
         return Competence.INCOMPATIBLE
 

@@ -22,7 +22,7 @@ def plot_cells(
     n_rows: int = 20,
     ax: "Axes | None" = None,
     annotate: bool = True,
-) -> Any:
+) -> "Axes":
     """The rows with the smallest p-values of cells, the smallest on top; darker cells are more extreme.
 
     Parameters

@@ -18,7 +18,7 @@ TREE_HEIGHT = 0.18  # of the dendrogram, relative to the heat map
 
 def plot_dependence(
     dependence: "xr.Dataset", ax: "Axes | None" = None, annotate: bool = True, cluster: bool = False
-) -> Any:
+) -> "Axes":
     """Draw the mutual information of all pairs of columns as a heat map.
 
     By default the mean is above the diagonal and the width of its interval below, with the columns in the order of the

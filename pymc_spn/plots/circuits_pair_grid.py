@@ -20,7 +20,7 @@ def plot_pairs(
     columns: Sequence[str] | None = None,
     axes: "np.ndarray | None" = None,
     max_rows: int = 500,
-) -> Any:
+) -> np.ndarray:
     """Scatter plots of every pair of columns below the diagonal, distributions on it; data and draws.
 
     Parameters

@@ -5,6 +5,7 @@ Imported with the package, so it loads neither Numba nor kernels.
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from functools import partial
 from types import FrameType
 from typing import Any, ClassVar, NamedTuple
@@ -13,11 +14,14 @@ import numpy as np
 import pymc as pm
 from pymc.sampling.mcmc import sample
 from pymc.step_methods.compound import BlockedStep, CompoundStep
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import toposort
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
 from pymc_spn.tables.fingerprints import data_digest, without_kind_of_table
+
+type Variables = Variable | Sequence[Variable] | None
+"""Variables of a step; None for all that it may sample."""
 
 
 class SampleArguments(NamedTuple):
@@ -83,7 +87,7 @@ class OwnerStep(BlockedStep):
     _shown: ClassVar[dict[str, tuple[str, str]]]  # statistics in PyMC's progress bar: title and format
     _likelihood: ClassVar[str] = ""  # where what is observed has no log density given stored draws: what has
 
-    def __new__(cls, vars: Any = None, *, model: Any = None, **kwargs: Any) -> Any:
+    def __new__(cls, vars: Variables = None, *, model: pm.Model | None = None, **kwargs: Any) -> Any:
         model = pm.modelcontext(model)
         if cls._likelihood:
             refuse_likelihood_of_draws(cls._likelihood)

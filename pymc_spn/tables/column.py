@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class Column:
 
     name: str
     kind: str
-    levels: tuple | None
+    levels: tuple[Any, ...] | None
     dtype: str
     indicates: str | None = None
     frame: str | None = field(default=None, compare=False)
@@ -78,7 +79,7 @@ class Column:
         held |= {"indicates": repr(self.indicates)} if self.indicates else {}
         return f"Column({', '.join(f'{field}={value}' for field, value in held.items())})"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TypeError(f"a column's name must be a str, got {quoted(self.name)}")
         if "\0" in self.name:
@@ -122,7 +123,7 @@ class Column:
             )
 
     @property
-    def origin(self):
+    def origin(self) -> float:
         """What to add to a code to get its number: the smallest level of an ordinal column, else 0.
 
         Examples
@@ -130,9 +131,9 @@ class Column:
         >>> ps.Column("stars", "ordinal", (1, 2, 3), "int64").origin
         1.0
         """
-        return float(self.levels[0]) if self.kind == "ordinal" else 0.0
+        return float(self.levels[0]) if self.kind == "ordinal" and self.levels else 0.0
 
-    def to_json(self):
+    def to_json(self) -> dict[str, object]:
         """Return a dict that ``json.dumps`` accepts and `from_json` reads.
 
         Examples
@@ -142,12 +143,12 @@ class Column:
         True
         """
         levels = None if self.levels is None else list(self.levels)
-        fields = {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
+        fields: dict[str, object] = {"name": self.name, "kind": self.kind, "levels": levels, "dtype": self.dtype}
         more = {"indicates": self.indicates, "frame": self.frame}
         return fields | {key: value for key, value in more.items() if value is not None}
 
     @classmethod
-    def from_json(cls, fields):
+    def from_json(cls, fields: Mapping[str, Any]) -> "Column":
         """Rebuild a column from the dict of `to_json`; levels keep their types.
 
         Examples
@@ -191,7 +192,7 @@ def by_name(argument, mapping):
     return named
 
 
-def check_kind(kind, name):
+def check_kind(kind: object, name: str) -> None:
     """Refuse a kind that is not one of `KINDS`."""
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"column {name!r}: unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")

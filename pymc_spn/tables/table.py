@@ -1,8 +1,9 @@
 """Tables: a frame, a dict of columns or an array as coded floats, and the way back."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from pymc_spn.numerics.html_repr import Facts, as_html, elided
 from pymc_spn.numerics.quoted_values import quoted, some
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import coding
-from pymc_spn.tables.column import LEVEL_KINDS, Column, as_name, by_name, list_of_columns
+from pymc_spn.tables.column import Column, as_name, by_name, list_of_columns
 from pymc_spn.tables.frame_kinds import (
     column_array,
     frame_kind,
@@ -22,6 +23,11 @@ from pymc_spn.tables.frame_kinds import (
     single_row,
 )
 from pymc_spn.tables.unseen_levels import is_unseen_missing, known_levels
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+    from pymc_spn.tables.inputs import Kinds, TableLike
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +53,7 @@ class Table:
     values: np.ndarray
     index: pd.Index
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         columns = check_columns(self.columns, "columns")
         values = np.ascontiguousarray(self.values, dtype=np.float64)
         if values.flags.writeable:
@@ -61,7 +67,7 @@ class Table:
         object.__setattr__(self, "values", values)
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         """Column names, a tuple of str.
 
         Examples
@@ -72,7 +78,15 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     @classmethod
-    def from_frame(cls, data, kinds=None, *, schema=None, names=None, unseen="error"):
+    def from_frame(
+        cls,
+        data: "TableLike",
+        kinds: "Kinds | None" = None,
+        *,
+        schema: Sequence[Column] | None = None,
+        names: Sequence[str] | None = None,
+        unseen: str = "error",
+    ) -> "Table":
         """Code data, by its dtypes or by a known schema.
 
         Without a schema the kinds follow dtypes and values. Integers are ``binary`` if all are 0 or 1, and
@@ -162,9 +176,9 @@ class Table:
             coded[:, position] = coding.encode(frame.iloc[:, position], column)
         values = np.ascontiguousarray(coded)
         values.flags.writeable = False
-        return cls(schema, values, frame.index)
+        return cls(tuple(schema), values, frame.index)
 
-    def to_frame(self):
+    def to_frame(self) -> "IntoDataFrame":
         """Decode to what the table was: a DataFrame of pandas or polars, or a pyarrow table; dtypes as by `decode`.
 
         Examples
@@ -174,7 +188,7 @@ class Table:
         """
         return frame_of_kind(self.to_pandas(), kind_of_columns(self.columns))
 
-    def to_pandas(self):
+    def to_pandas(self) -> pd.DataFrame:
         """Decode to a DataFrame of pandas with the row labels; see `decode` for the dtypes.
 
         Examples
@@ -184,14 +198,14 @@ class Table:
         """
         return decode(self.values, self.columns, self.index)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         fields = [
-            f"{column.name}: {column.kind}" + (f"({len(column.levels)})" if column.kind in LEVEL_KINDS else "")
+            f"{column.name}: {column.kind}" + (f"({len(column.levels)})" if column.levels is not None else "")
             for column in self.columns
         ]
         return f"Table({len(self.index)} rows; {elided(fields)})"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         gaps = np.isnan(self.values).sum(axis=0)
         facts = {"rows": f"{len(self.index):,} rows", "columns": f"{len(self.columns)} columns"}
         facts["gaps"] = f"{gaps.sum():,} of {self.values.size:,} cells are missing"

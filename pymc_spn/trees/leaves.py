@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import gammaln
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.steps.model_inputs import NumberOrVariable
 from pymc_spn.tables.coding import guessed_kind
 from pymc_spn.tables.column import LEVEL_KINDS
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame
@@ -42,7 +43,7 @@ class ClassLeaves:
     Lakshminarayanan, Roy and Teh (2013), section 2.
     """
 
-    alpha: Any = 5.0
+    alpha: NumberOrVariable = 5.0
     levels: tuple | None = None
     family: ClassVar[str] = "classes"
     parameters: ClassVar[tuple[str, ...]] = ("alpha",)
@@ -97,8 +98,8 @@ class BinaryLeaves:
     [0, 1]
     """
 
-    alpha: Any = 1.0
-    beta: Any = 1.0
+    alpha: NumberOrVariable = 1.0
+    beta: NumberOrVariable = 1.0
     family: ClassVar[str] = "binary"
     parameters: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
@@ -131,10 +132,10 @@ class NormalLeaves:
     ('row',)
     """
 
-    mu0: Any = None
-    kappa0: Any = 0.1
-    a0: Any = 1.5
-    b0: Any = None
+    mu0: NumberOrVariable | None = None
+    kappa0: NumberOrVariable = 0.1
+    a0: NumberOrVariable = 1.5
+    b0: NumberOrVariable | None = None
     family: ClassVar[str] = "real"
     parameters: ClassVar[tuple[str, ...]] = ("mu0", "kappa0", "a0", "b0")
 
@@ -175,8 +176,8 @@ class CountLeaves:
     array([3., 1.])
     """
 
-    shape: Any = 1.0
-    rate: Any = None
+    shape: NumberOrVariable = 1.0
+    rate: NumberOrVariable | None = None
     family: ClassVar[str] = "counts"
     parameters: ClassVar[tuple[str, ...]] = ("shape", "rate")
 

@@ -59,7 +59,7 @@ class TreePosterior(NotebookRepr):
     array([40., 50.])
     """
 
-    def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None):
+    def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None) -> None:
         if not isinstance(draws, TreeDraws):
             raise TypeError(
                 f"TreePosterior needs drawn trees, got {type(draws).__name__}. Make it by "

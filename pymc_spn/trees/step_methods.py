@@ -4,25 +4,30 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
 import time
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.step_methods import STEP_METHODS
 from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator
+from pytensor.graph.basic import Variable
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
     OwnerStep,
+    Variables,
     compile_of_the_point,
     grouped_by_owner,
     model_digest,
     variable_with_parameters,
 )
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.tables.inputs import Seed
 from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
 
 
@@ -77,18 +82,18 @@ class ParticleGibbsTreeStep(OwnerStep):
 
     def __init__(
         self,
-        vars=None,
+        vars: Variables = None,
         *,
-        model=None,
-        initial_point=None,
-        compile_kwargs=None,
-        rng=None,
-        blocked=True,
-        particles=10,
-        proposal="optimal",
-        expansion="node",
-        ess_threshold=0.5,
-    ):
+        model: pm.Model | None = None,
+        initial_point: PointType | None = None,
+        compile_kwargs: Mapping[str, object] | None = None,
+        rng: Seed | None = None,
+        blocked: bool = True,
+        particles: int = 10,
+        proposal: str = "optimal",
+        expansion: str = "node",
+        ess_threshold: float = 0.5,
+    ) -> None:
         from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
 
         if not isinstance(particles, int | np.integer) or particles < 2:
@@ -156,7 +161,7 @@ class ParticleGibbsTreeStep(OwnerStep):
         self.stats_dtypes_shapes = stats
         self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
 
-    def setup_chain(self, rng, tune, draws):
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
         """Per-chain state: PyMC may run several chains through one object."""
         super().setup_chain(rng, tune, draws)
         self.tune = tune > 0
@@ -179,7 +184,7 @@ class ParticleGibbsTreeStep(OwnerStep):
             shared.set_value(value, borrow=True)
         return draws, log_joint
 
-    def step(self, point):
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw of the tree given the hyperparameters; the new state is handed to the log density."""
         from pymc_spn.trees.features import make_rules
         from pymc_spn.trees.leaves import centre_of, make_leaf_prior
@@ -237,7 +242,7 @@ class ParticleGibbsTreeStep(OwnerStep):
         return decisions[begin[m] : begin[m + 1]].copy(), log_evidence
 
     @staticmethod
-    def competence(var, has_grad):
+    def competence(var: Variable, has_grad: bool) -> Competence:
         """The free variable of a `DecisionTree` and nothing else."""
         return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
 

@@ -14,7 +14,7 @@ from pymc_spn.leaves.family_codes import IN_CIRCUITS
 from pymc_spn.leaves.validation import checked_columns, column_name, read_only
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.column import list_of_columns
+from pymc_spn.tables.column import Column, list_of_columns
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -96,7 +96,7 @@ class Circuit(NotebookRepr):
     leaf_column: np.ndarray
     leaf_family: np.ndarray
     families: tuple[str, ...]
-    columns: tuple[Any, ...]
+    columns: tuple[str | Column, ...]
     further_columns: Mapping[int, Sequence[int]] = field(default_factory=dict)
     edge_sum: np.ndarray = field(init=False)
     edge_child: np.ndarray = field(init=False)
