@@ -42,7 +42,7 @@ def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr
     -------
     DataArray
         (row, column) within 0 and 1; NaN where the cell is missing, or where the others are impossible under
-        every draw. Exact, numerical where columns are in cells; ``mcse_chain`` for each cell. Among rows of the model
+        every draw. Exact, numerical where values are rounded; ``mcse_chain`` for each cell. Among rows of the model
         those of at most u are a share of at most u.
 
     Raises

@@ -47,7 +47,7 @@ def predict_proba(
     Returns
     -------
     DataArray
-        (row, level), each row adding up to 1; exact, numerical where columns are in cells. NaN in rows whose density is
+        (row, level), each row adding up to 1; exact, numerical where values are rounded. NaN in rows whose density is
         zero under every draw.
 
     Raises

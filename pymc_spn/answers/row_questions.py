@@ -46,7 +46,7 @@ def log_density(
     per_draw : bool
         Whether each draw's own density is wanted instead of the log of their mean.
     cells : bool
-        Whether a value of a column in cells (``rounded=`` of `SPN`) counts as its cell, by log(mass / width), as it
+        Whether a rounded value (``rounded=`` of `SPN`) counts as its interval, by log(mass / width), as it
         does in learning. This is a mean density, which compares with densities. Otherwise a value counts by the density
         at the point.
     unseen : {"error", "missing"}
@@ -159,7 +159,7 @@ def impute(
     """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
 
     Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
-    row are drawn together. In columns in cells (``rounded=`` of `SPN`) the observed values stand for their cells. What
+    row are drawn together. Rounded values (``rounded=`` of `SPN`) stand for their intervals. What
     is filled in is rounded as the training table is.
 
     Parameters

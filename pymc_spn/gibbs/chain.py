@@ -47,7 +47,7 @@ class Chain:
         self.runs = None  # if they are of several kinds
         if kernel != "exact" and self._sampler.net.joints is not None:
             raise ValueError(
-                f'kernel must be "exact" where leaves are over several columns, got "{kernel}"; '
+                f'kernel must be "exact" with multivariate leaves, got "{kernel}"; '
                 "ps.SPN(..., joint_leaves=None) has no such leaves"
             )
         if kernel != "exact":

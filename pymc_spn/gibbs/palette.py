@@ -112,12 +112,11 @@ def complete_palette(columns, values, leaves=None, resolution="auto", rounded=()
     for d, column in enumerate(columns):
         entries = entries_of(column, leaves)
         if not entries:
-            raise ValueError(f"leaves[{column.name!r}] must hold at least one palette entry; it is empty")
+            raise ValueError(f"leaves[{column.name!r}] must hold at least one leaf family; it is empty")
         for entry in entries:
             if not isinstance(entry, PaletteEntry):
                 raise TypeError(
-                    f"leaves[{column.name!r}] must hold palette entries such as ps.leaves.Gaussian(); "
-                    f"got {quoted(entry)}"
+                    f"leaves[{column.name!r}] must hold leaf families such as ps.leaves.Gaussian(); got {quoted(entry)}"
                 )
             if column.kind not in entry.kinds:
                 raise ValueError(

@@ -54,7 +54,7 @@ def warn_of_coarse_grids(width):
         _warn(
             f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
             f"density of the column then means nothing. Declare whole numbers ordinal or integer with {example}, "
-            "make other numbers categories, or let values stand for cells with rounded=True"
+            "make other numbers categories, or treat the values as rounded with rounded=True"
         )
 
 
@@ -98,8 +98,8 @@ def warn_of_ties(excess, steps):
     raised = "raise its resolution" if first is None else f"say resolution={{{first!r}: {steps[first]:.4g}}}"
     _warn(
         f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
-        f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or let its "
-        "values stand for cells with rounded=True"
+        f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or treat its "
+        "values as rounded with rounded=True"
     )
 
 

@@ -87,7 +87,7 @@ def recorded_cells(
         if grid == 0.0 or (is_auto and grid < max(FINEST * np.ptp(observed), NOISE * np.abs(observed).max())):
             if not is_auto and rounded is not True:
                 why_not = why_not or f"they have no recording grid; give resolution={{{column.name!r}: ...}}"
-                raise ValueError(f"rounded: values of column {column.name!r} cannot stand for cells: {why_not}")
+                raise ValueError(f"rounded: column {column.name!r} cannot be treated as rounded: {why_not}")
             points[d] = 0.0
             continue
         grids[column.name] = grid
@@ -127,7 +127,7 @@ def _why_not(column: Any, entries: list[Any], only_gaussian: bool) -> str:
     if column.levels is not None or not located:
         return "it has no Gaussian or log-normal leaves"
     if only_gaussian and column.kind not in WHOLE_KINDS and not all(isinstance(e, Gaussian) for e in entries):
-        return "a variational fit has cells under Gaussian leaves alone"
+        return "a variational fit takes rounded values under Gaussian leaves alone"
     return ""
 
 

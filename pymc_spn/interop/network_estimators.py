@@ -157,14 +157,14 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     unseen : {"error", "missing"}
         What to do, at prediction, with levels that the training rows do not have.
     leaves : dict, optional
-        Palettes by column name, as in `SPN`.
+        Leaf families by column name, as in `SPN`.
     resolution : "auto", float or dict
         Recording grids of numbers, as in `SPN`.
     rounded : "auto", bool or list of str
-        Columns whose values stand for the cells of their grid, as in `SPN`: by default those in which values repeat on
-        it. Scores count such a cell by log(mass / width).
+        Columns whose values are rounded to a grid, as in `SPN`: by default those in which values repeat on it.
+        Scores count such a value by log(mass of its interval / width).
     joint_leaves : "auto", MultivariateGaussian or None
-        Leaves over several columns of numbers, as in `SPN`.
+        Multivariate leaves of numeric columns, as in `SPN`.
     max_children, restarts, max_steps : int, the last two optional
         Of the variational method, as in `fit_variational`.
     draws, tune, chains : int

@@ -74,7 +74,7 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
 
         * `SPN`: ``digits`` (chain, record, row, region), the number of the child that each row takes in each region, -1
           where all its cells are missing. ``draw`` says at which draw the record was made. The digit of a single column
-          modulo its number of palette entries is the palette entry.
+          modulo its number of leaf families says which of them its leaf has.
         * `DagOrder`, `DagPartition`: ``graphs`` (chain, draw, parent, child) bool, and ``order`` or ``partition``
           (chain, draw, variable).
         * `IndianChefsProcess`: ``n_nodes`` (chain, draw), ``graphs`` (chain, draw, parent, child) bool and

@@ -34,7 +34,7 @@ TRIALS_RULE = "from 1 to 2^53"
 class Binomial(PaletteEntry):
     """Binomial leaf on counts 0 .. n_trials of successes, with a beta prior on the probability of success.
 
-    The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever else its palette holds.
+    The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever other leaves it has.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Binomial(PaletteEntry):
         Mean of the column that the prior is built round, above 0 and below ``n_trials``; None takes it from the
         observed column.
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Gaussian(PaletteEntry):
     mean, variance : float, optional
         Centre and scale of the prior in the column's units; None takes them from the observed column.
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
 
     Examples
     --------

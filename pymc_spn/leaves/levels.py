@@ -60,7 +60,7 @@ class Bernoulli(Levels):
     Parameters
     ----------
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
     probabilities : sequence of float, optional
         Centre of the prior: of the first and of the second level. None takes the frequencies of the observed column,
         with sqrt(2) rows more on each level.
@@ -85,7 +85,7 @@ class Categorical(Levels):
     Parameters
     ----------
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
     probabilities : sequence of float, optional
         Centre of the prior, of the levels in their order. None takes the frequencies of the observed column, with
         sqrt(K) rows more on each of K levels; ``[1 / K] * K`` is a uniform one.

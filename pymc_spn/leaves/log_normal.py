@@ -31,7 +31,7 @@ class LogNormal(PaletteEntry):
     log_mean, log_variance : float, optional
         Centre and scale of the prior, of the logs; None takes them from the observed column.
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
 
     Examples
     --------

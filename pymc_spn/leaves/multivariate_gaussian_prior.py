@@ -1,4 +1,4 @@
-"""Leaves over several columns as a model asks for them."""
+"""Multivariate leaves as a model asks for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MultivariateGaussian:
-    """Normal leaves over several columns, whose means and covariances have a normal-inverse-Wishart prior.
+    """Multivariate normal leaves, whose means and covariances have a normal-inverse-Wishart prior.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Poisson(CountEntry):
     mean : float, optional
         Mean of the column that the prior is built round; None takes it from the observed column.
     relative_scale : float
-        Factor on the column's ``leaf_scale`` for this palette entry.
+        Factor on the column's ``leaf_scale`` for these leaves.
 
     Examples
     --------

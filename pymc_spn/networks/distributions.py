@@ -159,7 +159,7 @@ def SPN(
         The data, which must be given; NaN, None and pd.NA are missing. Row labels other than numbers, NumPy datetimes
         or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
     leaves : dict, optional
-        Palette by column name: an entry such as ``ps.leaves.Gaussian()`` or a list of entries. Other columns have the
+        Leaf families by column name: one such as ``ps.leaves.Gaussian()`` or a list of them. Other columns have the
         default of their kind. With a `Circuit` as structure they have the families of its leaves.
     concentration : None, float, array or PyMC variable
         Total mass of a sum node over several columns and over one column: one value or two. None learns both with
@@ -172,10 +172,10 @@ def SPN(
         1) prior, so that every draw of the posterior has a covariance. rho0 has a LogNormal(log 0.05, 1) prior. A dict
         names every column with such leaves.
     joint_leaves : "auto", MultivariateGaussian or None
-        Leaves over several columns of numbers, next to the splits, wherever a sum node stands over two and more of them
+        Multivariate leaves of numeric columns, next to the splits, wherever a sum node stands over two and more of them
         and has infinitely many children. Whole components then move as well as rows. "auto" has them where possible:
         over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says. If
-        `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or whole numbers in cells
+        `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or rounded whole numbers
         (`rounded`). A line reports them. None has none; kernels other than "exact" need that.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
         Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
@@ -184,14 +184,14 @@ def SPN(
         Recording grid d of the columns with Gaussian or log-normal leaves: b0 >= a0 d^2 / 12, of logs with d over the
         geometric mean. The default "auto" finds it from the data. 0 switches the floor off.
     rounded : "auto", bool or list of str
-        Columns whose values stand for the cells of the recording grid round them, of width d. The exact values are part
-        of the state, and the likelihood is that of the cells: equal values earn no density, so there is no floor on b0.
-        `log_density` counts a cell by log(mass / d), which compares with a density. The default "auto" takes columns of
-        real or positive numbers with Gaussian leaves alone and a grid on which values repeat. That means two rows or
-        more to each distinct value on average, or equal values so frequent that the column would be warned of. True
-        takes all columns with a grid and Gaussian or log-normal leaves, a list those it names. Whole numbers among them
-        have cells of width 1 and need the kernel "exact". With ``missing="draw"`` whole numbers, and columns
-        with missing cells, stay exact.
+        Columns whose values are rounded (interval-censored): they stand for intervals of width d, that of the recording
+        grid. The exact values are part of the state, and the likelihood is that of the intervals: equal values earn no
+        density, so there is no floor on b0. `log_density` counts an interval by log(mass / d), which compares with a
+        density. The default "auto" takes columns of real or positive numbers with Gaussian leaves alone and a grid on
+        which values repeat. That means two rows or more to each distinct value on average, or equal values so frequent
+        that the column would be warned of. True takes all columns with a grid and Gaussian or log-normal leaves, a list
+        those it names. Whole numbers among them have intervals of width 1 and need the kernel "exact". With
+        ``missing="draw"`` whole numbers, and columns with missing cells, stay exact.
     missing : {"marginal", "draw"}
         What happens to missing cells: they are summed out, or drawn. Drawn ones are the free vector ``<name>_missing``,
         row by row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest
@@ -247,8 +247,8 @@ def SPN(
     if missing == "draw":
         if joint_leaves is not None and joint_leaves != "auto":
             raise ValueError(
-                'joint_leaves needs missing="marginal": leaves over several columns draw the missing cells of their '
-                "rows themselves"
+                'joint_leaves needs missing="marginal": multivariate leaves draw the missing cells of their rows '
+                "themselves"
             )
         joint_leaves = None
     if isinstance(start, str) and start not in ("kmeans", "prior"):

@@ -94,8 +94,8 @@ def fit_variational(
     leaves, resolution
         As in `SPN`.
     rounded : "auto", bool or list of str
-        As in `SPN`, for columns with Gaussian leaves alone. Exact values are spread evenly over their cells while
-        learning, which keeps a lower bound. Whole numbers have their unit cells in any case.
+        As in `SPN`, for columns with Gaussian leaves alone. Exact values are spread evenly over their intervals while
+        learning, which keeps a lower bound. Whole numbers have their unit intervals in any case.
     concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale : None, float, array or dict
         As in `SPN`, without variables; None estimates them.
     joint_leaves : "auto", MultivariateGaussian or None

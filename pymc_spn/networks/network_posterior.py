@@ -59,7 +59,7 @@ class NetworkPosterior(Answers):
     def _said(self, learned: dict[str, str], mixing: dict[str, str] | None = None) -> Facts:
         """What the repr says: columns, choices by the table that the posterior is given, draws or fit, condition."""
         words = self._law.in_words()
-        choices = dict(zip(("splits", "leaves", "cells"), learned_in_words(self._first.schema), strict=True))
+        choices = dict(zip(("splits", "leaves", "rounded"), learned_in_words(self._first.schema), strict=True))
         facts = {"columns": self._read_as} | choices | learned | {"given": f"given {words}" if words else ""}
         return Facts(type(self).__name__, facts | (mixing or {}), repr(self.name))
 
@@ -73,8 +73,8 @@ class NetworkPosterior(Answers):
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Share of the training rows whose leaf has each family, for every draw.
 
-        Rows in which the column is missing do not count. The families are those of the column's palette;
-        where they are several entries of one family, their shares add up. A column in leaves over several columns has
+        Rows in which the column is missing do not count. The families are those that the column has;
+        where one occurs several times, its shares add up. A column in multivariate leaves has
         one family more, ``multivariate_gaussian``, of the rows in these. In a variational fit it is the expected share,
         which is one number; there rows in such leaves count if they lack the column, too.
 
@@ -82,7 +82,7 @@ class NetworkPosterior(Answers):
         ----------
         column : str
         by_entry : bool
-            Whether each palette entry counts by itself, for instance two Gaussians of different scale.
+            Whether each entry of ``leaves=`` counts by itself, for instance two Gaussians of different scale.
 
         Returns
         -------

@@ -28,7 +28,7 @@ from pymc_spn.tables.frame_kinds import frame_kind
 from pymc_spn.tables.table import kind_of_columns, mark_gaps, names_of_marked, of_kind, refuse_other_columns
 
 type JointLeaves = MultivariateGaussian | Literal["auto"]
-"""Leaves over several columns as `SPN` takes them, or None."""
+"""Multivariate leaves as `SPN` takes them, or None."""
 
 _log = logging.getLogger("pymc")  # shown and silenced as what pm.sample reports
 
@@ -51,7 +51,7 @@ def network_inputs(
     them, must agree about the structure. Up to two columns there is one tree only.
     """
     if leaves is not None and not isinstance(leaves, Mapping):
-        raise TypeError(f"leaves must be a dict from column names to palette entries; got {quoted(leaves)}")
+        raise TypeError(f"leaves must be a dict from column names to leaf families; got {quoted(leaves)}")
     is_learned = False
     if marked is not None:
         known = [c for c in getattr(structure, "columns", ()) if isinstance(c, Column)]
@@ -149,9 +149,9 @@ def check_supports(schema: NetworkSchema, table: Table) -> None:
 
 
 def learned_in_words(schema: NetworkSchema) -> tuple[str, str, str]:
-    """What the table decided before its posterior: splits, columns in leaves over several, columns in cells."""
+    """What the table decided before its posterior: splits, columns in multivariate leaves, rounded columns."""
     splits = f"splits learned from the table ({schema.structure.n_regions} regions)" if schema.learned else ""
-    joint = f"leaves over several of {schema.joint_columns.size} columns" if schema.joint_columns.size else ""
+    joint = f"multivariate leaves over {schema.joint_columns.size} columns" if schema.joint_columns.size else ""
     return splits, joint, cells_in_words(schema.rounded, schema.columns, schema.resolution)
 
 

@@ -297,7 +297,7 @@ class SPNPosterior(TrainingRowSimilarity):
         """Share (chain, run) of each run of each chain in the answers, before any condition; they sum to 1.
 
         Exact as what the answers are made with; the error of choosing them is not known. Long chains of networks with
-        leaves over several columns are made of up to four runs, others are one run.
+        multivariate leaves are made of up to four runs, others are one run.
 
         Examples
         --------

@@ -132,14 +132,16 @@ class NetworkSchema:
         """Refuse what does not fit together, with a ValueError."""
         names = [c.name for c in self.columns]
         if list(self.structure.names) != names or len(self.palette) != len(names):
-            refuse("structure, columns and palette", f"be of the columns {names}", list(self.structure.names))
+            refuse("structure, columns and leaf families", f"be of the columns {names}", list(self.structure.names))
         for column, entries in zip(self.columns, self.palette, strict=True):
             if not entries or any(column.kind not in e.kinds for e in entries):
-                refuse(f"the palette of column {column.name!r}", f"hold families for kind {column.kind!r}", entries)
+                refuse(
+                    f"the leaf families of column {column.name!r}", f"hold families for kind {column.kind!r}", entries
+                )
             for entry in entries:
                 given = asdict(entry) | {"n_trials": 1}
                 shares = given.pop("probabilities", None) or ()
-                what, numbers = f"the palette of column {column.name!r}", [*given.values(), *shares]
+                what, numbers = f"the leaf families of column {column.name!r}", [*given.values(), *shares]
                 checked(what, numbers, (len(numbers),))
                 if shares and len(shares) != n_levels_of(column):
                     refuse(what, f"be of {n_levels_of(column)} levels", shares)
@@ -159,7 +161,7 @@ class NetworkSchema:
         checked("the grid_points of the columns", self.grid_points, (len(names) if self.grid_points else 0,))
         wide = [c.name for c, width in zip(self.columns, self.cell_widths, strict=True) if width > 0.0]
         if any(name not in wide for name in self.rounded):
-            refuse("rounded", f"name columns with cells, {wide}", self.rounded)
+            refuse("rounded", f"name columns with a recording grid, {wide}", self.rounded)
         for what, named in (("nonnegative", self.nonnegative), ("clumped", self.clumped)):
             if not set(named) <= set(names):
                 refuse(what, f"name columns of {names}", list(named))
@@ -257,11 +259,11 @@ class NetworkSchema:
         if not self.joint_columns.size:
             raise ValueError(
                 f"joint_leaves needs a region of 2 to {MOST_COLUMNS} real or positive columns with infinite "
-                "n_children: leaves over several columns stand there; the structure has none"
+                "n_children: multivariate leaves stand there; the structure has none"
             )
         if whole:
             raise ValueError(
-                f"rounded: whole numbers cannot stand for cells together with joint_leaves; leave out {whole}"
+                f"rounded: whole numbers cannot be treated as rounded together with joint_leaves; leave out {whole}"
             )
         return self
 

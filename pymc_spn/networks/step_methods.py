@@ -69,7 +69,7 @@ class TopDownSPNStep(OwnerStep):
     vars : list of variables, optional
         Variables of `SPN`; all of them by default.
     kernel : {"exact", "published"}
-        ``exact``: collapsed Gibbs, no rejection. If leaves are over several columns, it divides a chain into up to
+        ``exact``: collapsed Gibbs, no rejection. If there are multivariate leaves, it divides a chain into up to
         four runs. There is one run for each 250 sweeps of tuning, each from a k-means start of its own. There are as
         many blocks of draws, and each goes on from one of the runs. There is one run if ``start`` is not "kmeans",
         cells are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model.
@@ -411,7 +411,7 @@ def _rounded_sweeps(schema, table, kernel):
     if sweeps.has_masses.any() and not sweeps.may_integrate:
         whole = [schema.columns[d].name for d in sweeps.cells.columns[sweeps.has_masses]]
         raise ValueError(
-            f'kernel must be "exact" where whole numbers stand for cells (rounded: {quoted(whole)}); '
+            f'kernel must be "exact" where whole numbers are treated as rounded (rounded: {quoted(whole)}); '
             f"got {quoted(kernel)}"
         )
     return sweeps

@@ -30,7 +30,7 @@ class TunedLeafPriors:
     Parameters
     ----------
     leaves : dict of str to list
-        Palettes for `SPN` or `fit_variational`, with ``leaf_scale=1``.
+        Leaf families for `SPN` or `fit_variational`, with ``leaf_scale=1``.
     ratio : dict of str to float
         Subsampling ratio of each column.
     score : float
@@ -83,8 +83,8 @@ def tune_leaf_priors(
         Trials whose ratios are chosen together, before the score of any of them is known. One chooses best. With a
         `client` this is how many workers have something to do.
     fit : callable, optional
-        From palettes to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and its
-        `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
+        From leaf families to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and
+        its `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
     leaves, n_entries, floor, resolution
         As in `empirical_leaf_priors`.
     random_seed : int, optional

@@ -131,7 +131,7 @@ class VariationalPosterior(RowSimilarity):
     def hyperparameters(self) -> "xr.Dataset":
         """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates.
 
-        With leaves over several columns also covariance_scale, of the columns that are in them.
+        With multivariate leaves also covariance_scale, of the columns that are in them.
 
         Examples
         --------

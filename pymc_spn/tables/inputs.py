@@ -26,13 +26,13 @@ type Kinds = Mapping[str, str]
 """Kinds of columns by name."""
 
 type Palettes = Mapping[str, object]
-"""Leaf families by column: an entry or a list of entries."""
+"""Leaf families by column: one or a list."""
 
 type Resolution = str | float | Mapping[str, float]
 """Recording grids: "auto", one number or numbers by column."""
 
 type Rounded = str | bool | Sequence[str]
-"""Columns whose values stand for cells: "auto", all, none or names."""
+"""Columns whose values are rounded: "auto", all, none or names."""
 
 type Dims = str | Sequence[str]
 """Names of dimensions."""

@@ -1,4 +1,4 @@
-"""Default runs with repeated values in cells, and with all values exact: cost, mixing, scores of rows kept aside.
+"""Default runs with rounded values, and with all values exact: cost, mixing, scores of rows kept aside.
 
 python -m tests.benchmarks.spn_default_cells DATA
 
@@ -19,7 +19,7 @@ from pymc_spn.tables.resolution import resolution
 from tests.benchmarks.report import QUIET, finish, markdown_table, parser
 from tests.benchmarks.spn_problem import read_table
 
-HEADER = ["table", "in cells", "ms a draw", "R-hat, log joint", "R-hat, score", "score of each chain, nats", "of all"]
+HEADER = ["table", "rounded", "ms a draw", "R-hat, log joint", "R-hat, score", "score of each chain, nats", "of all"]
 
 
 def main():

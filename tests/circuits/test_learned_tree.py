@@ -156,7 +156,7 @@ def test_the_default_structure_is_learned_and_said(told, tmp_path):
             ps.SPN("y", observed=frame)
         models.append(model)
     regions = f"({tree.n_regions} regions)"
-    wide = "leaves over several of 4 columns. Change with structure= or joint_leaves="
+    wide = "multivariate leaves over 4 columns. Change with structure= or joint_leaves="
     line = f"Structure of 'y': splits learned from the table {regions}, {wide}"
     assert structure_lines(told) == [line] * 2
     text, other = (kept_data(model, "y_schema").astype(np.uint8).tobytes().decode() for model in models)
@@ -179,7 +179,7 @@ def test_the_structure_of_a_fit_is_said_with_its_bar(told):
     fit = ps.fit_variational(frame, **few)
     tree = ps.circuits.learn_tree(frame, random_seed=0)
     said = f"splits learned from the table ({tree.n_regions} regions)"
-    wide = "leaves over several of 4 columns. Change with structure= or joint_leaves="
+    wide = "multivariate leaves over 4 columns. Change with structure= or joint_leaves="
     assert structure_lines(told) == [f"Structure of 'x': {said}, {wide}"] and said in repr(fit)
     told.clear()
     assert said in repr(ps.fit_variational(frame, progressbar=False, **few))

@@ -400,10 +400,10 @@ def chosen(observed, structure=None, **options):
 def test_by_default_leaves_are_over_several_columns_where_they_can_be(caplog):
     caplog.set_level("INFO", logger="pymc")
     assert chosen(table()) == ("a", "b", "c")
-    assert caplog.messages[-1].endswith("leaves over several of 3 columns. Change with structure= or joint_leaves=")
+    assert caplog.messages[-1].endswith("multivariate leaves over 3 columns. Change with structure= or joint_leaves=")
     assert chosen(table()[["a", "b"]]) == ("a", "b")
-    assert caplog.messages[-1] == "Leaves of 'x': leaves over several of 2 columns. Change with joint_leaves="
-    assert "leaves over several of 3 columns" in repr(posterior())
+    assert caplog.messages[-1] == "Leaves of 'x': multivariate leaves over 2 columns. Change with joint_leaves="
+    assert "multivariate leaves over 3 columns" in repr(posterior())
     caplog.clear()
     assert chosen(table(), joint_leaves=ps.leaves.MultivariateGaussian()) == ("a", "b", "c")
     assert not any("joint_leaves" in m for m in caplog.messages)  # as they were asked for
@@ -426,7 +426,7 @@ def test_by_default_there_are_no_such_leaves_where_they_cannot_be(caplog):
     assert chosen(table(), missing="draw") == ()
     assert chosen(table().assign(n=np.arange(60) % 23), **whole) == ()
     assert chosen(positive, leaves={"a": ps.leaves.LogNormal()}) == ()
-    assert not any("leaves over several" in m for m in caplog.messages)
+    assert not any("multivariate leaves" in m for m in caplog.messages)
 
 
 def test_a_table_without_such_leaves_is_as_with_none():
@@ -452,7 +452,7 @@ def test_chains_that_go_on_keep_the_leaves_of_the_posterior(caplog):
         assert NetworkSchema.from_json(rv.owner.op.schema).joint == names
         assert not any("Change with" in m and "leaves" in m for m in caplog.messages)
         again = ps.SPNPosterior.from_idata(draw(model, draws=2, tune=1, chains=1))
-        assert ("leaves over several of 3 columns" in repr(again)) == bool(names)
+        assert ("multivariate leaves over 3 columns" in repr(again)) == bool(names)
     with pm.Model(), pytest.raises(ValueError, match="start: joint_leaves must be as in the posterior"):
         ps.SPN("x", observed=frame, start=post, joint_leaves=ps.leaves.MultivariateGaussian())
 

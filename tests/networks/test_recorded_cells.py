@@ -88,7 +88,7 @@ def test_by_default_a_model_is_in_cells_and_says_so(caplog):
     (line,) = [m for m in caplog.messages if "recorded to" in m]
     said = "recorded to tenths 0.1, ratio 0.013"
     assert line.startswith("Structure of 'x': splits learned from the table (")
-    wide = "leaves over several of 3 columns"
+    wide = "multivariate leaves over 3 columns"
     assert line.endswith(f"regions), {wide}, {said}. Change with structure= or joint_leaves= or rounded=")
     idata = sampled()
     post = ps.SPNPosterior.from_idata(idata)
@@ -208,7 +208,7 @@ def test_a_list_names_columns_that_can_be_in_cells():
         (TENTHS + 9.0, "under Gaussian leaves alone",
          {"kind": "positive", "leaves": ps.leaves.LogNormal(), "only_gaussian": True}),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"values of column 'x' cannot stand for cells: .*{words}"):
+        with pytest.raises(ValueError, match=f"column 'x' cannot be treated as rounded: .*{words}"):
             cells_of(x, rounded=["x"], **arguments)
         assert not cells_of(x, **arguments)[0]
     assert cells_of(TENTHS, rounded=[]) == cells_of(TENTHS, rounded=False)

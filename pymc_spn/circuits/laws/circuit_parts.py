@@ -239,7 +239,7 @@ def _add_box(stay: list[_KeptNode], given: Parameterised, node: int, places: lis
             within = several.within_boxes(own, low[None, together], high[None, together])
             if within is None:
                 raise ValueError(
-                    f"given: a leaf over several columns, {family.name} leaf {node}, has no closed form within an "
+                    f"given: the multivariate leaf {node} ({family.name}) has no closed form within an "
                     f"interval of {given.circuit.names[columns[asked[0]]]!r}; probability and sample take one as given"
                 )
             nothing = np.full((1, len(together)), np.nan)

@@ -46,7 +46,7 @@ class Circuit(NotebookRepr):
         Among the names in the table below.
     columns : tuple of str or Column
     further_columns : mapping of int to sequence of int, optional
-        Of each leaf over several columns, by its node, the columns behind `leaf_column`, in the order of its family.
+        Of each multivariate leaf, by its node, the columns behind `leaf_column`, in the order of its family.
 
     Raises
     ------

@@ -33,7 +33,7 @@ def leaf(
     Parameters
     ----------
     column : str or Column, or tuple of them
-        Several for a family over several columns, in its order.
+        Several for a multivariate family, in its order.
     distribution : str or frozen distribution of `scipy.stats`
         Name of a family, see the table of `Circuit`. A distribution makes a leaf of the family ``scipy_continuous`` or
         ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.

@@ -72,7 +72,7 @@ def learn_tree(
     max_depth : int
         Regions at this depth and below have one split.
     apart : sequence of str, optional
-        Columns that one more split of the root puts apart from all others, so that leaves over several columns
+        Columns that one more split of the root puts apart from all others, so that multivariate leaves
         (``ps.leaves.MultivariateGaussian``) can stand there.
     kinds : dict, optional
         As in `Table.from_frame`.

@@ -82,7 +82,7 @@ def _root_region(circuit: Circuit) -> _SumKind:
             f"circuits with shared nodes go into a model by CircuitDensity"
         )
     for leaf in circuit.further_columns:
-        raise ValueError(f"structure must have leaves over one column each, leaf {leaf} is over {circuit.scope(leaf)}")
+        raise ValueError(f"structure must have univariate leaves, leaf {leaf} is over {circuit.scope(leaf)}")
     known: dict[tuple[Any, ...], _SumKind] = {}
     kinds: dict[int, _SumKind] = {}
     parts: dict[int, tuple[_SumKind, ...]] = {}  # of products, as children of a sum
@@ -157,5 +157,5 @@ def _check_dealt(circuit: Circuit, column: int, name: str, families: list[str]) 
         if Counter(found) != Counter(np.resize(families, max(len(found), len(families))).tolist()):
             raise ValueError(
                 f"leaves[{name!r}] must be given: below node {node} the circuit has the leaves {found} of this column. "
-                f"A palette gives its entries, here {families}, in turn to the children of each sum node"
+                f"leaves= gives its families, here {families}, in turn to the children of each sum node"
             )

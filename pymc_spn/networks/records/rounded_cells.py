@@ -231,7 +231,8 @@ class RoundedCells:
         if joints is not None:
             n_slots, d, n_sums = joints.log_scale.size, joints.scratch.x.size, joints.sums.size
         of_row = np.zeros(n_places, np.bool_), np.zeros(n_leaves), np.zeros(n_slots)
-        return KnownCells(*of_row, *np.zeros((4, d)), np.full(n_sums, np.nan))
+        width, away, inverse, pull = np.zeros((4, d))
+        return KnownCells(*of_row, width, away, inverse, pull, np.full(n_sums, np.nan))
 
     @property
     def ends_of_columns(self) -> np.ndarray:

@@ -31,7 +31,7 @@ def empirical_leaf_priors(
     resolution: Resolution = "auto",
     random_seed: int | np.random.Generator | None = None,
 ) -> dict[str, list[Any]]:
-    """Palettes whose entries are fitted to random subsamples of their column: diverse priors from one number a column.
+    """Leaf families fitted to random subsamples of their column: diverse priors from one number a column.
 
     Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given the
     shape of the prior. That is mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
@@ -64,7 +64,7 @@ def empirical_leaf_priors(
 
     Returns
     -------
-    dict of str to list of palette entries
+    dict of str to list of leaf families
 
     Raises
     ------
@@ -74,8 +74,8 @@ def empirical_leaf_priors(
     Examples
     --------
     >>> structure = ps.circuits.learn_tree(df, random_seed=1)
-    >>> palettes = ps.leaves.empirical_leaf_priors(df, structure, 0.2, random_seed=1)
-    >>> sorted(palettes)
+    >>> families = ps.leaves.empirical_leaf_priors(df, structure, 0.2, random_seed=1)
+    >>> sorted(families)
     ['age', 'income', 'job']
 
     References
@@ -101,7 +101,7 @@ def empirical_leaf_priors(
         entries = list(entries) if isinstance(entries, Sequence) else [entries]
         for entry in entries:
             if not isinstance(entry, PaletteEntry):
-                raise TypeError(f"leaves must hold palette entries such as ps.leaves.Gaussian(), got {quoted(entry)}")
+                raise TypeError(f"leaves must hold leaf families such as ps.leaves.Gaussian(), got {quoted(entry)}")
         observed = table.values[~np.isnan(table.values[:, d]), d]
         if observed.size == 0:
             raise ValueError(f"table: column {column.name!r} has no observed value")
