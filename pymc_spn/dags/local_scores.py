@@ -232,7 +232,17 @@ class LocalScores(ParentSetScores):
         return grow(scores) if grows and scores.restricted else scores
 
     @classmethod
-    def _of_tables(cls, names, chosen, tables, constraints, restricted, score, prior, *known):
+    def _of_tables(
+        cls,
+        names: tuple[str, ...],
+        chosen: Sequence[Sequence[int]],
+        tables: Any,
+        constraints: Constraints,
+        restricted: tuple[str, ...],
+        score: str,
+        prior: str,
+        *known: Any,
+    ) -> "LocalScores":
         n = np.array([len(c) for c in chosen])
         candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
         for i, c in enumerate(chosen):

@@ -1,6 +1,7 @@
 """The score of conditional Gaussian networks, for tables with numeric and discrete columns."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +83,7 @@ class MixedScorer:
         self.counts = MixedRows.of_rows(table, intervened, numeric, ess, self.constants)
         self.known: dict[tuple[int, tuple[int, ...]], list[BGeScorer]] = {}
 
-    def table(self, child, base, candidates):
+    def table(self, child: int, base: Iterable[int], candidates: Iterable[int]) -> np.ndarray:
         """(2^k,) log marginal likelihoods, as in every scorer."""
         candidates, base = list(candidates), list(base)
         levels = [(k, j) for k, j in enumerate(candidates) if j in self.discrete]

@@ -39,7 +39,7 @@ class BeliefNetworkSchema:
     graph: str
     kind: str
     columns: tuple[str, ...]
-    prior: dict
+    prior: dict[str, Any]
     scaling: UnitScaling | None
     max_nodes: int
     data: str | None = None

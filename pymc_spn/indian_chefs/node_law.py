@@ -9,7 +9,7 @@ measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes stri
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,9 @@ def _rates(alpha: float, gamma: float, room: int) -> np.ndarray:
     return gamma * np.concatenate([[0.0], np.cumsum(alpha / (alpha + np.arange(room)))])
 
 
-def _evolve(theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple) -> tuple[np.ndarray, float, float]:
+def _evolve(
+    theta: np.ndarray, rates: np.ndarray, room: int, measure: tuple[Any, ...]
+) -> tuple[np.ndarray, float, float]:
     """Distribution (room + 1,) of the number of nodes, and two means of the number of nodes below, for fixed nodes
     alone. The first is integrated over the base measure, the second is summed over observed nodes."""
     uniform, levels, masses = measure

@@ -17,7 +17,7 @@ def by_family(
     name: str,
     selector: str,
     pieces: Iterable[tuple[int, Any]],
-    decorate: Callable[[Callable], Any],
+    decorate: Callable[[Callable[..., Any]], Any],
     file: str,
     otherwise: Any = None,
 ) -> Any:

@@ -168,14 +168,14 @@ class Column:
         )
 
 
-def as_name(label):
+def as_name(label: Any) -> Any:
     """The name that stands for a label of a column: an integer is its digits, as in `Table.from_frame`."""
     if isinstance(label, int | np.integer) and not isinstance(label, bool):
         return str(label)
     return label
 
 
-def by_name(argument, mapping):
+def by_name(argument: str, mapping: Any) -> Any:
     """What a mapping says of columns, by their names; other things are returned as they are.
 
     Raises

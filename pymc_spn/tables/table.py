@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -212,7 +212,7 @@ class Table:
         return as_html(Facts("Table", facts), list_of_columns(self.columns, gaps))
 
 
-def decode(values, columns, index=None):
+def decode(values: np.ndarray, columns: Sequence[Column], index: pd.Index | None = None) -> pd.DataFrame:
     """Decode an array of codes to a pandas DataFrame with the original dtypes.
 
     A bool or integer column with missing cells gets the nullable dtype (``boolean``, ``Int64``). An integer
@@ -250,22 +250,22 @@ def decode(values, columns, index=None):
     return pd.DataFrame(decoded, index=index)
 
 
-def of_kind(columns, kind):
+def of_kind(columns: Iterable[Column], kind: str | None) -> tuple[Column, ...]:
     """The columns as those of a table of polars, pyarrow or pandas (None)."""
     return tuple(replace(column, frame=kind) for column in columns)
 
 
-def table_of_kind(table, kind):
+def table_of_kind(table: Table, kind: str | None) -> Table:
     """The table as one of polars, pyarrow or pandas (None)."""
     return table if kind is None else replace(table, columns=of_kind(table.columns, kind))
 
 
-def kind_of_columns(columns):
+def kind_of_columns(columns: Sequence[Column]) -> str | None:
     """What table rows of the columns are given back in: "polars", "pyarrow" or None for pandas."""
     return next((column.frame for column in columns if column.frame is not None), None)
 
 
-def ordinals_as_integers(table):
+def ordinals_as_integers(table: Table) -> Table:
     """The table with its ordinal columns as the numbers that they hold, for what does not learn level by level."""
     if all(column.kind != "ordinal" for column in table.columns):
         return table
@@ -275,7 +275,7 @@ def ordinals_as_integers(table):
     return Table(columns, table.values + [column.origin for column in table.columns], table.index)
 
 
-def check_columns(columns, argument):
+def check_columns(columns: Iterable[Any], argument: str) -> tuple[Column, ...]:
     """Tuple of Column with distinct names, at least one."""
     columns = tuple(columns)
     for column in columns:
@@ -287,7 +287,7 @@ def check_columns(columns, argument):
     return columns
 
 
-def _as_frame(data, names, schema):
+def _as_frame(data: Any, names: Sequence[str] | None, schema: Sequence[Column] | None) -> pd.DataFrame:
     """DataFrame with unique str names from anything that `Table.from_frame` accepts."""
     if names is not None and not isinstance(data, np.ndarray):
         raise TypeError(f"names is for 2-D arrays, got it with a {type(data).__name__}")
@@ -330,7 +330,7 @@ def _as_frame(data, names, schema):
     return frame.set_axis(pd.Index(labels, dtype=object), axis="columns")
 
 
-def _frame_of_mapping(data):
+def _frame_of_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     """DataFrame of a dict of columns; pandas alone would align or broadcast in silence."""
     lengths, index, data = {}, None, {name: column_array(cells) for name, cells in data.items()}
     for name, cells in data.items():
@@ -349,14 +349,14 @@ def _frame_of_mapping(data):
     return pd.DataFrame(data, index=index)
 
 
-def _name(label):
+def _name(label: Any) -> str:
     name = as_name(label)
     if isinstance(name, str):
         return str(name)
     raise TypeError(f"column names must be str or int, got {quoted(label)}; rename the columns")
 
 
-def _infer_schema(frame, kinds, own_dtypes):
+def _infer_schema(frame: pd.DataFrame, kinds: Any, own_dtypes: bool) -> tuple[Column, ...]:
     if not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must map column names to kinds, got {quoted(kinds)}")
     kinds = {_name(label): kind for label, kind in by_name("kinds", kinds).items()}
@@ -373,7 +373,7 @@ def _infer_schema(frame, kinds, own_dtypes):
     return schema
 
 
-def warn_of_identifiers(frame, schema, kinds):
+def warn_of_identifiers(frame: pd.DataFrame, schema: Iterable[Column], kinds: Any) -> None:
     """Name the columns of a frame that look like identifiers, and whose kind is not given."""
     guessed = [(frame[column.name], column) for column in schema if column.name not in kinds]
     numbers = [column.name for cells, column in guessed if coding.is_identifier(cells, column)]
@@ -397,7 +397,7 @@ def warn_of_identifiers(frame, schema, kinds):
         )
 
 
-def with_gaps_marked(data, schema):
+def with_gaps_marked(data: Any, schema: Sequence[Column]) -> Any:
     """The data with the columns that mark gaps, if the schema has any; else as they are."""
     recorded = [column for column in schema if column.indicates is None]
     if isinstance(data, Table) or len(recorded) == len(schema):
@@ -407,7 +407,7 @@ def with_gaps_marked(data, schema):
     return _with_gaps_marked(_as_frame(data, None, schema), schema)
 
 
-def mark_gaps(table, names):
+def mark_gaps(table: Table, names: Any) -> Table:
     """The table with a column more for each of some columns: True where that one has no value.
 
     Parameters
@@ -447,14 +447,14 @@ def mark_gaps(table, names):
     return Table(tuple(columns), np.concatenate(values, axis=1), table.index)
 
 
-def names_of_marked(names):
+def names_of_marked(names: Any) -> list[str]:
     """Names of the columns whose gaps are to be marked; refused if they are no list."""
     if isinstance(names, str | Mapping) or not isinstance(names, Iterable):
         raise TypeError(f"missing_not_at_random must be a list of names of columns, got {quoted(names)}")
     return [as_name(label) for label in names]
 
 
-def _with_gaps_marked(frame, schema):
+def _with_gaps_marked(frame: pd.DataFrame, schema: Sequence[Column]) -> pd.DataFrame:
     """The frame with the schema's columns that mark gaps, where it does not have them."""
     marks = [c for c in schema if c.indicates is not None and c.name not in frame.columns]
     if not marks:
@@ -464,7 +464,7 @@ def _with_gaps_marked(frame, schema):
     return pd.concat([frame, pd.DataFrame(new, index=frame.index)], axis=1)
 
 
-def _match(frame, schema):
+def _match(frame: pd.DataFrame, schema: Sequence[Column]) -> pd.DataFrame:
     """The frame's columns in the schema's order: those that it lacks are gaps, others are left out with a warning."""
     known, given = [column.name for column in schema], list(frame.columns)
     if known == given:
@@ -473,7 +473,7 @@ def _match(frame, schema):
     return frame.reindex(columns=known)
 
 
-def refuse_other_columns(data, schema):
+def refuse_other_columns(data: Any, schema: Sequence[Column]) -> None:
     """Refuse rows to learn from that lack columns of a schema, or have others."""
     names = data.names if isinstance(data, Table) else _as_frame(data, None, schema).columns
     known = [column.name for column in schema]

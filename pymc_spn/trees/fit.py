@@ -54,7 +54,7 @@ class IslandTask:
     features: Features
     y: np.ndarray
     family: Any
-    rules: tuple
+    rules: tuple[Any, ...]
     n_particles: int
     proposal: int
     expansion: int
@@ -117,7 +117,7 @@ def fit_tree(
     client: "distributed.Client | None" = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
-    kinds: dict | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> TreePosterior:
     """Posterior over decision trees by top-down particle filtering.
 

@@ -44,7 +44,7 @@ class ClassLeaves:
     """
 
     alpha: NumberOrVariable = 5.0
-    levels: tuple | None = None
+    levels: tuple[object, ...] | None = None
     family: ClassVar[str] = "classes"
     parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
@@ -244,13 +244,13 @@ def numbers_of_family(family: LeafFamily) -> np.ndarray:
     return np.array([float(getattr(family, name)) for name in family.parameters])
 
 
-def family_to_json(family: LeafFamily) -> dict:
+def family_to_json(family: LeafFamily) -> dict[str, Any]:
     """Name, levels and the numbers among the parameters; variables are left out."""
     numbers = {n: float(v) for n in family.parameters if isinstance(v := getattr(family, n), int | float | np.number)}
     return {"family": family.family, "levels": getattr(family, "levels", None), "numbers": numbers}
 
 
-def family_from_json(stored: dict, numbers: dict | None = None) -> LeafFamily:
+def family_from_json(stored: dict[str, Any], numbers: dict[str, Any] | None = None) -> LeafFamily:
     """The family again, with numbers for the parameters that were variables."""
     made: Any = FAMILIES[stored["family"]]
     arguments: dict[str, Any] = stored["numbers"] | (numbers or {})

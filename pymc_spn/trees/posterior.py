@@ -305,7 +305,7 @@ class TreePosterior(NotebookRepr):
     # ---- predictions
 
     @property
-    def classes(self) -> list:
+    def classes(self) -> list[Any]:
         """Levels of the response.
 
         Examples

@@ -494,7 +494,7 @@ def test_leaves_over_several_columns_refuse_what_they_have_not():
             ps.SPN("x", ps.circuits.complete_tree(list("abcg"), 2), observed=table(), joint_leaves=wide())
     with pm.Model():
         ps.SPN("x", observed=table(), joint_leaves=wide())
-        with pytest.raises(ValueError, match='kernel must be "exact" where leaves are over several'):
+        with pytest.raises(ValueError, match='kernel must be "exact" with multivariate leaves'):
             ps.steps.TopDownSPNStep(kernel="published")
     with pytest.raises(TypeError, match="columns must be a list of names"):
         wide(columns="ab")
