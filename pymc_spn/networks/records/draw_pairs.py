@@ -17,7 +17,7 @@ from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.threads import for_each
 
-BLOCK = 4 * LANES  # rows of a pass: each node holds many values
+BLOCK, BLOCK_VALUES = 4 * LANES, 1 << 20  # rows of a pass, of fewer where the nodes hold more values than this
 
 
 class PairsOfDraw(NamedTuple):
@@ -80,7 +80,7 @@ class ColumnPairs:
         states, n, n_rows = self._blocks.states, int(np.count_nonzero(self._wanted)), len(first)
         coded = states.schema.code(np.concatenate([first, second]))
         rows = known_rows(states.network(0).palette, coded, None, slice(None))
-        table, size = read_only_view(rows.table), min(BLOCK, -(-n_rows // LANES) * LANES)
+        table = read_only_view(rows.table)
         out = PairLogs(*(np.full((self._used.size, n_rows, k), -np.inf) for k in (n, n, n * (n - 1) // 2)))
 
         def ask(u: int) -> None:
@@ -95,6 +95,8 @@ class ColumnPairs:
             form[n_alone:], inputs[n_alone:] = STUDENT, draw.real_input[circuit.part_column]
             layout = layout._replace(leaf_form=read_only_view(form), leaf_input=read_only_view(inputs))
             leaves = draw.weight, read_only_view(coefficients), levels, draw.base
+            n_groups = min(BLOCK, n_rows, BLOCK_VALUES // max(int(draw.pair_ptr[-1]), 1)) // LANES
+            size = LANES * max(n_groups, 1)
             log_densities_of_pairs(layout, *leaves, table, *draw[2:8], size, *(each[u] for each in out))
 
         for_each(ask, iter(range(self._used.size)), self._used.size > 1)
