@@ -43,7 +43,7 @@ from pymc_spn.numerics.threads import n_threads, parallel_config
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.coding import guessed_kind
 from pymc_spn.tables.frame_kinds import frame_of_kind, pandas_frame
-from pymc_spn.tables.inputs import EstimatorSeed, Kinds, Palettes, Resolution, Rounded, TableLike
+from pymc_spn.tables.inputs import EstimatorSeed, Kinds, LeafFamilies, Resolution, Rounded, TableLike
 from pymc_spn.tables.unseen_levels import UNSEEN, known_levels
 
 METHODS = ("variational", "sampling")
@@ -60,7 +60,7 @@ class NetworkEstimator(PosteriorEstimator):
     method: str = "variational"
     kinds: Kinds | None = None
     unseen: str = "error"
-    leaves: Palettes | None = None
+    leaves: LeafFamilies | None = None
     resolution: Resolution = "auto"
     rounded: Rounded = "auto"
     joint_leaves: JointLeaves | None = "auto"

@@ -34,7 +34,7 @@ from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
 from pymc_spn.tables import Table
 from pymc_spn.tables.dimensions import own_dimension, own_dims
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.inputs import Kinds, Palettes, Resolution, Rounded, TableLike
+from pymc_spn.tables.inputs import Kinds, LeafFamilies, Resolution, Rounded, TableLike
 
 if TYPE_CHECKING:
     from pymc_spn.networks.posterior import SPNPosterior
@@ -126,7 +126,7 @@ def SPN(
     structure: RegionTree | Circuit | None = None,
     *,
     observed: TableLike | None = None,
-    leaves: Palettes | None = None,
+    leaves: LeafFamilies | None = None,
     concentration: HyperparameterLike | None = None,
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,

@@ -26,7 +26,7 @@ from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.steps.model_inputs import HyperparameterLike
 from pymc_spn.tables import Column, Table
 from pymc_spn.tables.column import DENSITY_KINDS, by_name
-from pymc_spn.tables.inputs import Kinds, Palettes, PartitionsLike, Resolution, Rounded, TableLike
+from pymc_spn.tables.inputs import Kinds, LeafFamilies, PartitionsLike, Resolution, Rounded, TableLike
 from pymc_spn.tables.partitioned_tables import (
     PartitionedTable,
     Partitions,
@@ -53,7 +53,7 @@ def fit_variational(
     df: TableLike | PartitionsLike,
     structure: RegionTree | Circuit | None = None,
     *,
-    leaves: Palettes | None = None,
+    leaves: LeafFamilies | None = None,
     concentration: HyperparameterLike | None = None,
     leaf_scale: HyperparameterLike | None = None,
     leaf_shape: HyperparameterLike | None = None,

@@ -15,7 +15,7 @@ from pymc_spn.numerics.cluster_clients import check_client, mapped
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
-from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import LeafFamilies, Resolution, TableLike
 
 if TYPE_CHECKING:
     import distributed
@@ -59,7 +59,7 @@ def tune_leaf_priors(
     n_trials: int = 100,
     trials_at_once: int = 1,
     fit: Callable[[dict[str, list[object]]], NetworkPosterior] | None = None,
-    leaves: Palettes | None = None,
+    leaves: LeafFamilies | None = None,
     n_entries: int | None = None,
     floor: float = 1e-4,
     resolution: Resolution = "auto",

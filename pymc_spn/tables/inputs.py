@@ -25,7 +25,7 @@ type EventLike = Mapping[str, object] | Sequence[Mapping[str, object]] | str
 type Kinds = Mapping[str, str]
 """Kinds of columns by name."""
 
-type Palettes = Mapping[str, object]
+type LeafFamilies = Mapping[str, object]
 """Leaf families by column: one or a list."""
 
 type Resolution = str | float | Mapping[str, float]

@@ -15,7 +15,7 @@ from pymc_spn.leaves.palette_entry import PaletteEntry
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import Table
 from pymc_spn.tables.column import by_name
-from pymc_spn.tables.inputs import Palettes, Resolution, TableLike
+from pymc_spn.tables.inputs import LeafFamilies, Resolution, TableLike
 
 USUAL_ENTRIES = 4  # of a column in infinite nodes
 
@@ -25,7 +25,7 @@ def empirical_leaf_priors(
     structure: RegionTree | Circuit,
     ratio: float | Mapping[str, float],
     *,
-    leaves: Palettes | None = None,
+    leaves: LeafFamilies | None = None,
     n_entries: int | None = None,
     floor: float = 1e-4,
     resolution: Resolution = "auto",
