@@ -99,7 +99,7 @@ class ColumnPairs:
             size = LANES * max(n_groups, 1)
             log_densities_of_pairs(layout, *leaves, table, *draw[2:8], size, *(each[u] for each in out))
 
-        for_each(ask, iter(range(self._used.size)), self._used.size > 1)
+        for_each(ask, range(self._used.size), self._used.size > 1)
         return out
 
 
