@@ -247,6 +247,11 @@ class RecordedLaw(GridLaw):
         rounded = self.states.cells_of(values, points_of(self.told), told) if cells else None
         return self._possible(values, rounded, told)
 
+    def has_density_at(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each row (M,) is within what is known, which includes where columns end at 0."""
+        values = self.embedded(rows)
+        return self._possible(values, self.cells(values))
+
     def _possible(self, values: np.ndarray, rounded: RoundedCells | None, known: Events | None = None) -> np.ndarray:
         possible = np.ones(len(values), np.bool_) if rounded is None else rounded.possible.copy()
         for d, event in spread_of(self.evidence if known is None else known).items():

@@ -74,7 +74,7 @@ class RecordedLeavesInRows(LeavesInRows):
 
     def __init__(self, law: "RecordedLaw", d: int, rows: np.ndarray) -> None:
         self._law, self._d, self._rows = law, d, rows
-        self._possible = law.possible(rows)
+        self._possible = law.has_density_at(rows)
         self._event = law.known(d)
         leaves, self._begin = law.states.all_leaves(law.kept[d])
         circuit = np.repeat(np.arange(law.states.n_draws), np.diff(self._begin))

@@ -66,8 +66,8 @@ class NewRows:
     def __init__(self, post: "NetworkPosterior", values: np.ndarray, index: pd.Index) -> None:
         self._post, self.values, self.index = post, values, index
         parts: Any = post._law.parts
-        self._possible = [part.possible(values) for part in parts]
-        post._refuse_rows(~np.any(self._possible, axis=0), values, index)
+        post._refuse_rows(~post._law.possible(values), values, index)
+        self._possible = [part.has_density_at(values) for part in parts]
         self._asked = [part.asked(part.embedded(values)) for part in parts]
         self._best = np.full(len(values), -np.inf)
 

@@ -86,6 +86,15 @@ def test_zeros_have_a_mass_and_nothing_is_below():
     assert post.impute(gaps, random_seed=1, on_grid=False).to_numpy().min() == 0.0
 
 
+@pytest.mark.parametrize("ask", ["predict", "predict_sd", "predict_quantile", "predict_cdf"])
+def test_nothing_is_predicted_from_a_value_below_zero(ask):
+    frame = passengers().head(3).assign(age=[-1.0, 30.0, np.nan])
+    more = {"predict_quantile": (0.5,), "predict_cdf": (150.0,)}.get(ask, ())
+    with pytest.warns(UserWarning, match="the density is zero .* in 1 of 3 rows: 0"):
+        found = getattr(fitted(), ask)(frame.drop(columns="height"), "height", *more)
+    assert np.isnan(found.values.ravel()).tolist() == [True, False, False]
+
+
 def test_drawn_cells_are_of_the_law_above_zero():
     """All rows are in one leaf, whose law of a new row is that of the gap."""
     frame = pd.DataFrame(

@@ -65,12 +65,9 @@ class ColumnPairs:
             scope_ptr = np.searchsorted(nodes, np.arange(layout.kind.size + 1))
             size = np.diff(scope_ptr)
             pair_ptr = np.concatenate([[0], np.cumsum(size * (size - 1) // 2)])
-            real_input, first = (
-                np.searchsorted(layout.input_column, np.arange(wanted.size)),
-                _first_pairs(circuit, size),
-            )
-            numbers = scope_ptr, scope_column, pair_ptr, real_input, first, pairs[piece.s], parts[piece.s]
-            own = weights_given(circuit, logs), base, *numbers
+            real_input = np.searchsorted(layout.input_column, np.arange(wanted.size))
+            numbers = scope_ptr, scope_column, pair_ptr, real_input, _first_pairs(circuit, size)
+            own = weights_given(circuit, logs), base, *numbers, pairs[piece.s], parts[piece.s]
             self._draws[piece.s] = PairsOfDraw(*map(read_only_view, own))
 
         blocks.ask(prepare, known)
