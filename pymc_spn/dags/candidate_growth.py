@@ -24,6 +24,12 @@ HARDLY = 0.002  # below which a candidate goes
 CHAINS, SETTLE, DRAWS, THIN = 8, 64, 25, 2  # of the orders that each round looks at
 SETS = 10  # most frequent drawn parent sets of each variable that are tried with others
 
+type Scored = dict[tuple[int, tuple[int, ...]], np.ndarray]
+"""Scores of a child (first) with some parents and each other variable."""
+
+type Ranked = dict[int, tuple[list[int], np.ndarray]]
+"""Candidates of a child, and their sets by descending score."""
+
 
 def grown(
     scores: "LocalScores",
@@ -52,12 +58,14 @@ def grown(
     progressbar : bool
     """
     rng, known = np.random.default_rng(0), np.full((scores.d, scores.d), np.nan)
+    scored: Scored = {}  # rounds differ in few candidates and in few parent sets
+    ranked: Ranked = {}
     with ProgressBar("Looking for candidate parents", ROUNDS + 1, progressbar) as bar:
         for left in range(ROUNDS, -1, -1):
-            orders, graphs = _drawn(scores, rng)
+            orders, graphs = _drawn(scores, rng, ranked)
             edges = edges_given_orders(scores, scores.log_sums, orders)
             inside = pair_matrix(scores, edges.mean(axis=0))
-            added, swapped = outside_probabilities(scores, scorer, constraints, terms, orders, graphs)
+            added, swapped = outside_probabilities(scores, scorer, constraints, terms, orders, graphs, scored)
             chosen = _next_candidates(scores, constraints, inside, np.maximum(added, swapped), known)
             bar.advance()
             if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
@@ -76,7 +84,7 @@ def grown(
     return replace(scores, outside=np.where(left_out & (scores.slots.T < 0), added, np.nan))
 
 
-def _drawn(scores: "LocalScores", rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(scores: "LocalScores", rng: np.random.Generator, ranked: Ranked) -> tuple[np.ndarray, np.ndarray]:
     """(n, d) orders of short chains and (n, d, d) a graph of each."""
     arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
     starts = np.empty((CHAINS, scores.d), np.int64)
@@ -89,7 +97,10 @@ def _drawn(scores: "LocalScores", rng: np.random.Generator) -> tuple[np.ndarray,
     for i in range(scores.d):
         part = slice(scores.offsets[i], scores.offsets[i + 1])
         table, sums = scores.log_scores[part], scores.log_sums[part]
-        tables = scores.candidates, np.argsort(-table).astype(np.int32), table, sums
+        candidates = scores.candidate_list(i)
+        if i not in ranked or ranked[i][0] != candidates:
+            ranked[i] = candidates, np.argsort(-table).astype(np.int32)
+        tables = scores.candidates, ranked[i][1], table, sums
         draw_kernels.draw_parents(rng, i, flat, scores.slots, *tables, graphs)
     return flat, graphs
 
@@ -101,6 +112,7 @@ def outside_probabilities(
     terms: tuple[np.ndarray, np.ndarray],
     orders: np.ndarray,
     graphs: np.ndarray,
+    scored: Scored,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(d, d) parents by children, twice: how probable edges are whose parent is not a candidate.
 
@@ -115,23 +127,34 @@ def outside_probabilities(
     orders : (n, d) int64
     graphs : (n, d, d) bool
         One drawn given each order.
+    scored : dict
+        (d,) scores of each child's parents and another variable, NaN where not asked yet; in and out.
     """
+
+    def with_others(child: int, base: list[int], others: list[int]) -> np.ndarray:
+        row = scored.setdefault((child, tuple(base)), np.full(scores.d, np.nan))
+        if new := [j for j in others if np.isnan(row[j])]:
+            row[new] = best_with_each(scorer, child, base, [], new, *terms)
+        return row[others]
+
     place = np.argsort(orders, axis=1)
     added, swapped = np.zeros((2, scores.d, scores.d))
     for child in range(scores.d):
         outside = [j for j in bits_of(constraints.allowed[child]) if scores.slots[child, j] < 0]
         if not outside:
             continue
-        sets, which, times = np.unique(graphs[:, :, child], axis=0, return_inverse=True, return_counts=True)
+        rows = np.packbits(graphs[:, :, child], axis=1)
+        rows = rows.view(f"V{rows.shape[1]}").ravel()  # which sort much faster than rows of bool
+        _, first, which, times = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
         frequent = np.argsort(-times, kind="stable")[:SETS]
         for s in frequent:
-            parents = np.flatnonzero(sets[s]).tolist()
+            parents = np.flatnonzero(graphs[first[s], :, child]).tolist()
             index = scores.index_of_parents(child, sum(1 << j for j in parents))
             now = scores.log_scores[scores.offsets[child] + index]
-            draws = np.flatnonzero(which.reshape(-1) == s)
+            draws = np.flatnonzero(which == s)
             before = (place[np.ix_(draws, outside)] < place[draws, child][:, None]).sum(axis=0)
             bases = [[j for j in parents if j != p] for p in parents if not constraints.required[child] >> p & 1]
-            with_each = [best_with_each(scorer, child, base, [], outside, *terms) for base in (parents, *bases)]
+            with_each = [with_others(child, base, outside) for base in (parents, *bases)]
             against = np.exp(np.minimum(now - np.array(with_each), 700.0))
             added[outside, child] += before / (1.0 + against[0])
             if bases:

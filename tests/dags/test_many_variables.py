@@ -146,8 +146,8 @@ def test_estimates_are_conditional_probabilities_given_order_and_other_parents(f
     order, graph = rng.permutation(9), np.zeros((9, 9), bool)
     for p, child in enumerate(order):
         graph[[j for j in order[:p] if grown.slots[child, j] >= 0], child] = True
-    added, swapped = candidate_growth.outside_probabilities(grown, *known, order[None], graph[None])
-    turned, _ = candidate_growth.outside_probabilities(grown, *known, order[None, ::-1].copy(), graph[None])
+    added, swapped = candidate_growth.outside_probabilities(grown, *known, order[None], graph[None], {})
+    turned, _ = candidate_growth.outside_probabilities(grown, *known, order[None, ::-1].copy(), graph[None], {})
     place = np.argsort(order)
 
     def weight(child, parents):
@@ -219,6 +219,8 @@ def test_required_parents_of_one_variable_are_no_candidates_of_others():
 
 def test_a_learned_prior_has_estimates_of_its_own(module_patch, few):
     df, grown, _ = few
+    for room in (candidates, local_scores, candidate_growth):
+        module_patch.setattr(room, "MOST", 6)
     learned = ps.LocalScores.from_data(df, prior="learned")
     penalty = ps.dags.EdgePenalty(float(learned.prior.split()[2].rstrip(",")))
     given = ps.LocalScores.from_data(df, prior=penalty)
