@@ -41,7 +41,7 @@ REST = {
         bif extremes fields junction_tree known_models
     """,
     "indian_chefs": """
-        cascading exact_chains graph_variable move_ratios moves network_geweke
+        cascading exact_chains graph_variable move_ratios network_geweke
         network_kernels network_log_likelihood network_models network_rows prior_graphs process published_posteriors
         warm_up
     """,

@@ -1,158 +1,160 @@
-"""Linear Gaussian and sigmoid belief networks on a graph: hidden nodes are summed out exactly, one node at a time.
+"""Linear Gaussian and sigmoid networks: hidden nodes are integrated or summed out exactly, one node at a time.
 
-Both keep values (K, N), a row for each node, and residuals or logits of all nodes. Births draw the new node's bias,
-precision and weights from their priors, which cancel. Its values are integrated (linear) or summed (sigmoid) out of the
-ratio in closed form, and drawn from their conditional where the birth is accepted.
+A birth draws the new node's bias, precision and weights from their priors, which cancel. Its values are integrated
+(linear) or summed (sigmoid) out of the ratio in closed form, and drawn from their conditional where it is accepted.
 """
 
 import math
 
+from pymc_spn.indian_chefs.activation_kernels import children_terms, move_unit, tell_children
+from pymc_spn.indian_chefs.graph_moves import ORPHANS, accept_or_undo, propose, random_order
 from pymc_spn.indian_chefs.graph_state import set_edge
-from pymc_spn.indian_chefs.prior_density import edge_log_odds
-from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
-from pymc_spn.indian_chefs.sweeps import random_order
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.indian_chefs.prior_density import edge_odds
+from pymc_spn.indian_chefs.regression_kernels import draw_precision
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, inner_kernel
 
 
-@inner_kernel
-def softplus(x):
+@bare_called_kernel
+def _softplus(x):
     """log(1 + exp(x))."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@kernel
-def fill_means(n_nodes, parents, weights, biases, values, means):
-    """b_i + sum_k w_ki x_k for all nodes and data."""
-    for i in range(n_nodes):
-        for j in range(values.shape[1]):
-            means[i, j] = biases[i]
-        for k in range(n_nodes):
-            if parents[k, i]:
-                w = weights[k, i]
-                for j in range(values.shape[1]):
-                    means[i, j] += w * values[k, j]
-
-
-# ---- linear Gaussian networks
-
-
-@inner_kernel
-def linear_terms(n_nodes, node, own_precision, weights, precisions, values, means, is_new, slope):
-    """Precision of a node's value given all others, and slopes: log density is slope x - precision x^2 / 2 + const.
-
-    `weights` are those to its children, 0 elsewhere; for a new node (`is_new`) `means` do not hold it yet, and its own
-    prior mean is not included.
-    """
-    total = own_precision
-    for j in range(slope.size):
-        slope[j] = 0.0 if is_new else own_precision * means[node, j]
-    for i in range(n_nodes):
-        w = weights[i]
-        if w == 0.0 or i == node:
-            continue
-        total += precisions[i] * w * w
-        for j in range(slope.size):
-            held = 0.0 if is_new else w * values[node, j]
-            slope[j] += precisions[i] * w * (values[i, j] - means[i, j] + held)
-    return total
-
-
-@kernel
-def redraw_linear_node(rng, n_nodes, node, weights, precisions, values, means, slope):
-    """Gibbs draw of one hidden node of a linear network in all data; `means` are kept up to date."""
-    total = linear_terms(n_nodes, node, precisions[node], weights[node], precisions, values, means, False, slope)
-    deviation = 1.0 / math.sqrt(total)
-    for j in range(slope.size):
-        value = slope[j] / total + deviation * rng.standard_normal()
-        change = value - values[node, j]
-        values[node, j] = value
-        slope[j] = change
-    _tell(n_nodes, node, weights, slope, means)
-
-
-@inner_kernel
-def _tell(n_nodes, node, weights, change, means):
-    for i in range(n_nodes):
-        w = weights[node, i]
-        if w != 0.0:
-            for j in range(change.size):
-                means[i, j] += w * change[j]
-
-
-@kernel
-def linear_birth_gain(rng, n_nodes, bias, precision, weights, precisions, values, means, slope, new_values, is_draw):
-    """Log likelihood with a node without parents integrated out minus that without it.
+@bare_kernel
+def linear_gain(unit, n_nodes, parents, network, heat, slope):
+    """Log likelihood with the values of a unit without parents integrated out minus that without it.
 
     Parameters
     ----------
-    weights : (K,) float64
-        To its children, 0 elsewhere.
-    values, means : (K, N) float64
-        Of the network without the node.
-    slope, new_values : (N,) float64
-        Scratch space; out: values from their conditional if `is_draw`.
+    parents : (K, K) uint8
+        Of the graph with the unit.
+    network : BeliefNetwork
+    slope : (N,) float64
+        Scratch space.
     """
-    total = linear_terms(n_nodes, -1, precision, weights, precisions, values, means, True, slope)
-    out = 0.0
-    deviation = 1.0 / math.sqrt(total)
+    rho, bias = network.precisions[unit], network.biases[unit]
+    total = rho + children_terms(unit, n_nodes, parents, network, heat, slope)
+    out = 0.5 * slope.size * (math.log(rho / total) - rho * bias * bias)
     for j in range(slope.size):
-        s = slope[j] + precision * bias
+        s = slope[j] + rho * bias
         # integral of N(x; b, 1/rho) exp(slope x - (total - rho) x^2 / 2)
-        out += 0.5 * (math.log(precision / total) + s * s / total - precision * bias * bias)
-        if is_draw:
-            new_values[j] = s / total + deviation * rng.standard_normal()
+        out += 0.5 * s * s / total
     return out
 
 
-# ---- sigmoid networks
+@bare_kernel
+def redraw_linear_unit(rng, unit, n_nodes, network, heat, slope):
+    """Gibbs draw of one hidden node of a linear network in all data."""
+    a, e = network.activations[unit], network.residuals[unit]
+    rho = network.precisions[unit]
+    total = rho + children_terms(unit, n_nodes, network.parents, network, heat, slope)
+    deviation = 1.0 / math.sqrt(total)
+    for j in range(slope.size):
+        mean = (slope[j] + rho * (a[j] - e[j])) / total
+        slope[j] = mean + deviation * rng.standard_normal() - a[j]
+        a[j] += slope[j]
+        e[j] += slope[j]
+    tell_children(unit, n_nodes, network.parents, network, slope)
 
 
-@kernel
-def redraw_sigmoid_node(rng, n_nodes, node, parents, weights, values, logits, change):
-    """Gibbs draw of one hidden node of a sigmoid network in all data; `logits` are kept up to date."""
-    for j in range(change.size):
-        odds = logits[node, j]
-        x = values[node, j]
-        for i in range(n_nodes):
-            if parents[node, i]:
-                w = weights[node, i]
-                zero = logits[i, j] - w * x
-                odds += w * values[i, j] - softplus(zero + w) + softplus(zero)
+@bare_called_kernel
+def _sigmoid_terms(unit, n_nodes, parents, network, gain):
+    """Log likelihood of a binary node's children at its value 1 over that at 0, into `gain` (N,)."""
+    x = network.outputs[unit]
+    for j in range(gain.size):
+        gain[j] = 0.0
+    for i in range(n_nodes):
+        if parents[unit, i]:
+            w = network.weights[unit, i]
+            for j in range(gain.size):
+                zero = -network.residuals[i, j] - w * x[j]
+                gain[j] += w * network.outputs[i, j] - _softplus(zero + w) + _softplus(zero)
+
+
+@bare_kernel
+def sigmoid_gain(unit, n_nodes, parents, network, gain):
+    """As `linear_gain` for a binary node: its two values are summed out."""
+    bias = network.biases[unit]
+    _sigmoid_terms(unit, n_nodes, parents, network, gain)
+    out = -gain.size * _softplus(bias)
+    for j in range(gain.size):
+        out += _softplus(bias + gain[j])
+    return out
+
+
+@bare_kernel
+def redraw_sigmoid_unit(rng, unit, n_nodes, network, gain):
+    """Gibbs draw of one hidden node of a sigmoid network in all data."""
+    x = network.outputs[unit]
+    _sigmoid_terms(unit, n_nodes, network.parents, network, gain)
+    for j in range(gain.size):
+        odds = gain[j] - network.residuals[unit, j]
         value = 1.0 if rng.random() < 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0))) else 0.0
-        change[j] = value - x
-        values[node, j] = value
-    _tell(n_nodes, node, weights, change, logits)
+        gain[j] = value - x[j]
+        x[j] = value
+    tell_children(unit, n_nodes, network.parents, network, gain)
 
 
-@kernel
-def sigmoid_birth_gain(rng, n_nodes, bias, weights, values, logits, new_values, is_draw):
-    """As `linear_birth_gain` for a binary node: its two values are summed out."""
+@bare_called_kernel
+def _gain(unit, n_nodes, parents, is_linear, network, work):
+    if is_linear:
+        return linear_gain(unit, n_nodes, parents, network, work.heat, work.activation.slope)
+    return sigmoid_gain(unit, n_nodes, parents, network, work.activation.slope)
+
+
+@bare_called_kernel
+def redraw_exact_unit(rng, unit, n_nodes, is_linear, network, work):
+    """Gibbs draw of one hidden node in all data."""
+    if is_linear:
+        redraw_linear_unit(rng, unit, n_nodes, network, work.heat, work.activation.slope)
+    else:
+        redraw_sigmoid_unit(rng, unit, n_nodes, network, work.activation.slope)
+
+
+@bare_called_kernel
+def exact_birth_or_death(rng, is_linear, state, graph_prior, network, prior, work, tally):
+    """An orphan is born or dies, its values out of the ratio."""
+    n, change = state.count[0], work.activation.slope
+    log_ratio, unit, row = propose(rng, ORPHANS, state, graph_prior, work.graph, tally)
+    is_birth = state.count[0] > n
+    if is_birth:
+        network.biases[n] = rng.standard_normal() / math.sqrt(prior.bias_precision)
+        network.precisions[n] = draw_precision(rng, 0.0, 0.0, prior) if is_linear else 1.0
+        for i in range(n):
+            weight = rng.standard_normal() / math.sqrt(prior.weight_precision)
+            network.weights[n, i] = weight if state.parents[n, i] else 0.0
+            network.weights[i, n] = 0.0
+        for j in range(change.size):  # with outputs of 0 the residuals of its children stay
+            network.activations[n, j] = network.outputs[n, j] = 0.0
+            network.residuals[n, j] = -network.biases[n]
+        log_ratio += _gain(n, n, state.parents, is_linear, network, work)
+    elif state.count[0] < n:
+        log_ratio -= _gain(unit, n, work.graph.held.parents, is_linear, network, work)
+    if accept_or_undo(rng, log_ratio, row, state, work.graph, tally):
+        if is_birth:
+            redraw_exact_unit(rng, n, n, is_linear, network, work)
+        else:
+            for j in range(change.size):
+                change[j] = -network.outputs[unit, j]
+            tell_children(unit, n, work.graph.held.parents, network, change)
+            move_unit(n - 1, unit, n, network)
+
+
+# ---- edges and weights of sigmoid networks
+
+
+@bare_called_kernel
+def sigmoid_log_likelihood(values, residuals):
+    """Log probability of one node's values (N,) given its negative logits (N,)."""
     out = 0.0
-    for j in range(new_values.size):
-        gain = 0.0  # of value 1 over value 0
-        for i in range(n_nodes):
-            w = weights[i]
-            if w != 0.0:
-                gain += w * values[i, j] - softplus(logits[i, j] + w) + softplus(logits[i, j])
-        out += softplus(bias + gain) - softplus(bias)
-        if is_draw:
-            p = 1.0 / (1.0 + math.exp(-min(max(bias + gain, -700.0), 700.0)))
-            new_values[j] = 1.0 if rng.random() < p else 0.0
+    for j in range(values.size):
+        out -= values[j] * residuals[j] + _softplus(-residuals[j])
     return out
 
 
 @inner_kernel
-def sigmoid_log_likelihood(values, logits):
-    """Log probability of one node's values (N,) given its logits (N,)."""
-    out = 0.0
-    for j in range(values.size):
-        out += values[j] * logits[j] - softplus(logits[j])
-    return out
-
-
-@kernel
-def draw_sigmoid_edges(rng, state, graph_prior, weights, values, logits, weight_sd, trial):
-    """Edges one by one: a new one with a weight from its prior, which cancels, against none; returns how many changed.
+def draw_sigmoid_edges(rng, state, graph_prior, network, weight_sd, trial):
+    """Edges one by one: a new one with a weight from its prior, which cancels, against none.
 
     Parameters
     ----------
@@ -160,120 +162,62 @@ def draw_sigmoid_edges(rng, state, graph_prior, weights, values, logits, weight_
         Scratch space.
     """
     n = state.count[0]
-    changed = 0
     for i in random_order(rng, n):
-        current = sigmoid_log_likelihood(values[i], logits[i])
+        residuals = network.residuals[i]
+        current = sigmoid_log_likelihood(network.outputs[i], residuals)
         for k in random_order(rng, n):
-            odds = edge_log_odds(state, graph_prior, k, i)
-            if math.isinf(odds):
+            odds = edge_odds(state, graph_prior, k, i)
+            if odds == 0.0 or math.isinf(odds):
                 continue
             here = state.parents[k, i]
-            w = -weights[k, i] if here else weight_sd * rng.standard_normal()
+            w = -network.weights[k, i] if here else weight_sd * rng.standard_normal()
             for j in range(trial.size):
-                trial[j] = logits[i, j] + w * values[k, j]
-            other = sigmoid_log_likelihood(values[i], trial)
-            log_ratio = other - current + (-odds if here else odds)
+                trial[j] = residuals[j] - w * network.outputs[k, j]
+            other = sigmoid_log_likelihood(network.outputs[i], trial)
+            log_ratio = other - current + (-math.log(odds) if here else math.log(odds))
             if log_ratio > -rng.standard_exponential():
                 set_edge(state, k, i, 1 - here)
-                weights[k, i] = 0.0 if here else w
-                logits[i] = trial
+                network.weights[k, i] = 0.0 if here else w
+                residuals[:] = trial
                 current = other
-                changed += 1
-    return changed
 
 
-@kernel
-def slice_sigmoid_weights(
-    rng, n_nodes, node, parents, weights, biases, values, logits, weight_sd, bias_sd, direction, trial
-):
+@bare_called_kernel
+def slice_sigmoid_weights(rng, n_nodes, node, network, weight_sd, bias_sd, first, second, drawn):
     """Elliptical slice of a node's bias and weights (Murray, Adams and MacKay 2010, figure 2).
 
     Parameters
     ----------
-    direction : (2, N) float64
-        Scratch space, means of current and of auxiliary parameters.
-    trial : (2, K + 1) float64
-        Scratch space: auxiliary parameters, and those tried.
+    first, second : (N,) float64
+        Scratch space: residuals at the current and at the auxiliary parameters.
+    drawn : (> n_nodes,) float64
+        Scratch space: auxiliary parameters.
     """
-    trial[0, n_nodes] = bias_sd * rng.standard_normal()
-    for j in range(logits.shape[1]):
-        direction[0, j] = logits[node, j]
-        direction[1, j] = trial[0, n_nodes]
+    residuals = network.residuals[node]
+    drawn[n_nodes] = bias_sd * rng.standard_normal()
+    for j in range(residuals.size):
+        first[j] = residuals[j]
+        second[j] = -drawn[n_nodes]
     for k in range(n_nodes):
-        if parents[k, node]:
-            trial[0, k] = weight_sd * rng.standard_normal()
-            for j in range(logits.shape[1]):
-                direction[1, j] += trial[0, k] * values[k, j]
-    level = sigmoid_log_likelihood(values[node], logits[node]) - rng.standard_exponential()
+        if network.parents[k, node]:
+            drawn[k] = weight_sd * rng.standard_normal()
+            for j in range(residuals.size):
+                second[j] -= drawn[k] * network.outputs[k, j]
+    level = sigmoid_log_likelihood(network.outputs[node], residuals) - rng.standard_exponential()
     angle = 2.0 * math.pi * rng.random()
     low, high = angle - 2.0 * math.pi, angle
     while True:
         c, s = math.cos(angle), math.sin(angle)
-        for j in range(logits.shape[1]):
-            logits[node, j] = c * direction[0, j] + s * direction[1, j]
-        if sigmoid_log_likelihood(values[node], logits[node]) > level:
+        for j in range(residuals.size):
+            residuals[j] = c * first[j] + s * second[j]
+        if sigmoid_log_likelihood(network.outputs[node], residuals) > level:
             break
         if angle < 0.0:
             low = angle
         else:
             high = angle
         angle = low + rng.random() * (high - low)
-    biases[node] = c * biases[node] + s * trial[0, n_nodes]
+    network.biases[node] = c * network.biases[node] + s * drawn[n_nodes]
     for k in range(n_nodes):
-        if parents[k, node]:
-            weights[k, node] = c * weights[k, node] + s * trial[0, k]
-
-
-@kernel
-def linear_log_joint(n_nodes, parents, weights, biases, precisions, values, means, prior):
-    """Log density of parameters and all values of a linear network given its graph, in nats."""
-    out = 0.0
-    for i in range(n_nodes):
-        rho = precisions[i]
-        shape, rate = prior.precision_shape, prior.precision_rate
-        out += shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(rho) - rate * rho
-        square = 0.0
-        for j in range(values.shape[1]):
-            square += (values[i, j] - means[i, j]) ** 2
-        out += 0.5 * (values.shape[1] * (math.log(rho) - LOG_2PI) - rho * square)
-    return out + coefficient_log_prior(n_nodes, parents, weights, biases, prior)
-
-
-@kernel
-def sigmoid_log_joint(n_nodes, parents, weights, biases, values, logits, prior):
-    """Log probability of parameters and all values of a sigmoid network given its graph, in nats."""
-    out = coefficient_log_prior(n_nodes, parents, weights, biases, prior)
-    for i in range(n_nodes):
-        out += sigmoid_log_likelihood(values[i], logits[i])
-    return out
-
-
-@inner_kernel
-def coefficient_log_prior(n_nodes, parents, weights, biases, prior):
-    """Log prior density of biases and of the weights of edges, in nats."""
-    out = 0.0
-    for i in range(n_nodes):
-        out += 0.5 * (math.log(prior.bias_precision) - LOG_2PI - prior.bias_precision * biases[i] ** 2)
-        for k in range(n_nodes):
-            if parents[k, i]:
-                w = weights[k, i]
-                out += 0.5 * (math.log(prior.weight_precision) - LOG_2PI - prior.weight_precision * w * w)
-    return out
-
-
-@kernel
-def move_last_slot(n_nodes, unit, weights, biases, precisions, values):
-    """After the deletion of a unit: the last slot moves into its place; rows of edges too."""
-    last = n_nodes - 1
-    if unit != last:
-        biases[unit] = biases[last]
-        precisions[unit] = precisions[last]
-        values[unit] = values[last]
-        for i in range(n_nodes):
-            weights[unit, i] = weights[last, i]
-        for i in range(n_nodes):
-            weights[i, unit] = weights[i, last]
-        weights[unit, unit] = 0.0
-    for i in range(n_nodes):
-        weights[last, i] = 0.0
-        weights[i, last] = 0.0
+        if network.parents[k, node]:
+            network.weights[k, node] = c * network.weights[k, node] + s * drawn[k]

@@ -6,8 +6,8 @@ is a pure birth process in t, so nothing is truncated and nothing is queued.
 
 import numpy as np
 
+from pymc_spn.indian_chefs.graph_moves import count_below, draw_children
 from pymc_spn.indian_chefs.graph_state import insert_node, refresh, set_edge
-from pymc_spn.indian_chefs.orphan_moves import draw_children
 from pymc_spn.indian_chefs.prior_density import digamma_gap, draw_base
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
@@ -63,7 +63,7 @@ def draw_graph(rng, state, prior, children):
             if state.reputations[i] == event:
                 _join(rng, state, prior, i)
         if atom < prior.levels.size and prior.levels[atom] == event:
-            mean = rate * prior.masses[atom] * digamma_gap(_strictly_below(state, event), prior.alpha)
+            mean = rate * prior.masses[atom] * digamma_gap(count_below(state, event), prior.alpha)
             new = rng.poisson(mean) if mean > 0.0 else 0
             if new > state.order.size - state.count[0]:
                 return False
@@ -85,16 +85,8 @@ def state_below(state, theta):
 
 
 @inner_kernel
-def _strictly_below(state, theta):
-    out = 0
-    for i in range(state.count[0]):
-        out += state.reputations[i] < theta
-    return out
-
-
-@inner_kernel
 def _add_hidden(rng, state, prior, theta, children):
-    draw_children(rng, state, theta, _strictly_below(state, theta), prior.alpha, children)
+    draw_children(rng, state, theta, count_below(state, theta), prior.alpha, children)
     insert_node(state, theta, children)
 
 

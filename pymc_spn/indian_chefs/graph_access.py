@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.indian_chefs.forward_draws import depth, draw_graph
+from pymc_spn.indian_chefs.graph_moves import births_of
 from pymc_spn.indian_chefs.graph_state import GraphState, count_edges, new_state
 from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
 from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, make_prior
@@ -125,14 +126,14 @@ class GraphAccess:
 
         Parameters
         ----------
-        tally : (5, 3) int64
-            Of `sweeps.new_tally`, since the last draw.
+        tally : (>= 2 M, 3) int64
+            Of `graph_moves.new_tally`, since the last draw.
         """
         g, n = self.name, int(state.count[0])
         hidden = np.arange(state.fixed.size, n)
         longest = np.zeros(state.order.size, np.int64)
         deepest = int(depth(state, longest))
-        births = tally[0] + tally[2]
+        births = births_of(tally)
         return {
             f"{g}{GRAPH}": packed,
             g + FINGERPRINT: self.fingerprint,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
 
 class GraphState(NamedTuple):
@@ -68,7 +68,7 @@ def new_state(reputations: np.ndarray, fixed: np.ndarray, max_nodes: int) -> Gra
     return state
 
 
-@kernel
+@bare_kernel
 def refresh(state):
     """Degrees, ranks and order from edges and reputations."""
     n = state.count[0]
@@ -87,19 +87,22 @@ def refresh(state):
         state.order[place] = i
 
 
-@kernel
+@bare_kernel
 def copy_state(source, target):
     """Overwrite one graph by another with the same room."""
-    target.parents[:] = source.parents
-    target.reputations[:] = source.reputations
-    target.n_children[:] = source.n_children
-    target.n_parents[:] = source.n_parents
-    target.n_below[:] = source.n_below
-    target.order[:] = source.order
-    target.count[0] = source.count[0]
+    n = source.count[0]
+    for k in range(max(n, target.count[0])):  # beyond, both have no edges
+        target.reputations[k] = source.reputations[k]
+        target.n_children[k] = source.n_children[k]
+        target.n_parents[k] = source.n_parents[k]
+        target.n_below[k] = source.n_below[k]
+        target.order[k] = source.order[k]
+        for i in range(max(n, target.count[0])):
+            target.parents[k, i] = source.parents[k, i]
+    target.count[0] = n
 
 
-@inner_kernel
+@bare_called_kernel
 def _enter(state, i, n):
     """Put node i into an order of n other nodes, and count it among the nodes below those above it."""
     theta = state.reputations[i]
@@ -117,7 +120,7 @@ def _enter(state, i, n):
     state.n_below[i] = below
 
 
-@inner_kernel
+@bare_called_kernel
 def _leave(state, i, n):
     """Take node i out of an order of n nodes, and from the nodes below those above it."""
     place = 0
@@ -130,7 +133,7 @@ def _leave(state, i, n):
             state.n_below[x] -= 1
 
 
-@kernel
+@bare_kernel
 def set_edge(state, k, i, value):
     """Make node k a parent of node i (1) or not (0)."""
     change = np.int64(value) - np.int64(state.parents[k, i])
@@ -139,7 +142,7 @@ def set_edge(state, k, i, value):
     state.n_parents[i] += change
 
 
-@kernel
+@bare_kernel
 def place_node(state, i, theta):
     """Give node i another reputation; edges are not looked at."""
     n = state.count[0]
@@ -148,7 +151,7 @@ def place_node(state, i, theta):
     _enter(state, i, n - 1)
 
 
-@kernel
+@bare_kernel
 def insert_node(state, theta, children):
     """A new hidden node without parents, in the next free slot, which must exist.
 
@@ -179,7 +182,7 @@ def insert_node(state, theta, children):
     return k
 
 
-@kernel
+@bare_kernel
 def delete_node(state, k):
     """Delete hidden node k with its edges; the node of the last slot moves into its place."""
     n = state.count[0]
@@ -207,7 +210,7 @@ def delete_node(state, k):
     state.count[0] = last
 
 
-@kernel
+@bare_kernel
 def is_admissible(state):
     """Whether every edge goes from a higher to a lower reputation and every hidden node has a child."""
     n = state.count[0]
@@ -220,7 +223,7 @@ def is_admissible(state):
     return True
 
 
-@inner_kernel
+@bare_called_kernel
 def highest_child(state, i):
     """Largest reputation of a child of node i, -1 without children."""
     out = -1.0
@@ -230,7 +233,7 @@ def highest_child(state, i):
     return out
 
 
-@inner_kernel
+@bare_called_kernel
 def lowest_parent(state, i):
     """Smallest reputation of a parent of node i, 2 without parents."""
     out = 2.0
@@ -240,13 +243,7 @@ def lowest_parent(state, i):
     return out
 
 
-@kernel
-def is_orphan(state, k):
-    """Whether node k is hidden and has no parents."""
-    return k >= state.fixed.size and state.n_parents[k] == 0
-
-
-@kernel
+@bare_kernel
 def count_edges(state):
     """Number of edges."""
     out = 0

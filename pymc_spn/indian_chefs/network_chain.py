@@ -1,22 +1,27 @@
-"""One chain over a nonlinear Gaussian belief network: starts, sweeps, and its state in canonical order."""
+"""Chains over belief networks: starts, sweeps, and their state in canonical order."""
+
+from typing import Any
 
 import numpy as np
 
-from pymc_spn.indian_chefs.activation_kernels import empty_network
+from pymc_spn.indian_chefs.activation_kernels import empty_network, fill_residuals
+from pymc_spn.indian_chefs.belief_network_schema import LINEAR, NONLINEAR, SIGMOID
+from pymc_spn.indian_chefs.graph_moves import MOVE_NAMES, counts_of_moves
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
+from pymc_spn.indian_chefs.network_draws import draw_parameters, expit
 from pymc_spn.indian_chefs.network_gaps import Gaps
+from pymc_spn.indian_chefs.network_rows import OneNetwork, log_means
 from pymc_spn.indian_chefs.network_sweep import (
-    GROWTH,
-    REFUSED,
-    TALLY_NAMES,
+    EXCHANGED,
+    REDRAWN,
     SweepPlan,
+    exact_sweep,
     network_log_joint,
-    new_tally,
+    network_tally,
+    nonlinear_sweep,
     pass_of_exchanges,
     pooled_log_density,
-    published_network_sweep,
-    refresh_network,
-    sweep,
+    sweep_plan,
     sweep_work,
 )
 from pymc_spn.indian_chefs.packed_graphs import canonical_slots
@@ -26,8 +31,116 @@ from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from pymc_spn.indian_chefs.warm_up import LayeredStart
 
 
-class NetworkChain:
-    """Graph, parameters and hidden activations of one chain.
+class BeliefNetworkChain:
+    """Graph, parameters and hidden values of one chain; what all kinds of network share.
+
+    Parameters
+    ----------
+    data : (N, D) float64
+        Values of the observed nodes: activations (logits) in a nonlinear network.
+    state : GraphState
+        The graph, changed in place from here on.
+    prior : NetworkPrior
+    n_strata, n_pool : int
+        Candidates of an activation; draws of a pool.
+    """
+
+    kind = ""
+
+    def __init__(
+        self, data: np.ndarray, state: GraphState, prior: NetworkPrior, n_strata: int = 1, n_pool: int = 1
+    ) -> None:
+        self.state, self.prior, self.n_observed = state, prior, data.shape[1]
+        self.network = empty_network(state.parents, len(data), self.kind == LINEAR)
+        self.work = sweep_work(state, len(data), n_strata, n_pool)
+        self.tally = network_tally()
+        self.set_data(data)
+
+    def set_data(self, data: np.ndarray) -> None:
+        """Other values of the observed nodes, (N, D)."""
+        d, net = self.n_observed, self.network
+        self.data = np.array(data, np.float64)
+        if self.kind != SIGMOID:
+            net.activations[:d] = data.T
+        net.outputs[:d] = expit(data.T) if self.kind == NONLINEAR else data.T
+        fill_residuals(self.n_nodes, net)
+
+    def draw_start(self, rng: np.random.Generator) -> None:
+        """Parameters and hidden values from their prior given the graph."""
+        n, net = self.n_nodes, self.network
+        drawn = draw_parameters(rng, self.kind, self.prior, self.state.parents[:n, :n].astype(bool))
+        net.weights[:] = 0.0
+        net.weights[:n, :n], net.biases[:n] = drawn[:2]
+        # a start with values beyond all data would leave nothing of the digits of their children
+        net.precisions[:n] = np.maximum(drawn[2], 1e-2)
+        for i in np.argsort(-self.state.reputations[:n], kind="stable"):
+            if i < self.n_observed:
+                continue
+            mean = net.biases[i] + net.weights[:n, i] @ net.outputs[:n]
+            if self.kind == SIGMOID:
+                net.outputs[i] = rng.random(len(mean)) < expit(mean)
+                continue
+            net.activations[i] = mean + rng.standard_normal(len(mean)) * net.precisions[i] ** -0.5
+            net.outputs[i] = expit(net.activations[i]) if self.kind == NONLINEAR else net.activations[i]
+        fill_residuals(n, net)
+
+    def put_graph(self, parents: np.ndarray, reputations: np.ndarray) -> None:
+        """Take over a graph, without weights."""
+        n = len(parents)
+        self.state.parents[:] = 0
+        self.state.parents[:n, :n] = parents
+        self.state.reputations[:n] = reputations
+        self.state.count[0] = n
+        refresh(self.state)
+        self.network.weights[:] = 0.0
+
+    def set_heat(self, power: float) -> None:
+        """Power of the likelihood of the observed nodes; 1 for the posterior."""
+        self.work.heat[: self.n_observed] = power
+
+    def counts(self) -> np.ndarray:
+        """Copy of the tally, for `rates_since`."""
+        return self.tally.copy()
+
+    def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
+        """Accepted shares of each move since then, and the tally since then."""
+        tally = self.tally - before
+        moves = counts_of_moves(tally)
+        share = (moves[:, 1] / np.maximum(moves[:, 0], 1)).tolist()
+        rates = dict(zip(MOVE_NAMES, share, strict=True)) | {"heat": float(self.work.heat[0])}
+        for name, row in (("moved", REDRAWN), ("exchanged", EXCHANGED)):
+            rates[name] = float(tally[row, 1] / max(tally[row, 0], 1))
+        return rates, tally
+
+    def log_network(self) -> float:
+        """Log density of parameters, hidden values and data (as activations) given the graph, in nats."""
+        return float(network_log_joint(self.state, self.kind == SIGMOID, self.network, self.prior))
+
+    def log_joint(self, graph_prior: GraphPrior) -> float:
+        """Log density of graph, parameters, hidden values and data (as activations), in nats."""
+        return float(log_density(self.state, graph_prior)) + self.log_network()
+
+    @property
+    def n_nodes(self) -> int:
+        """K+, observed nodes included."""
+        return int(self.state.count[0])
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of parents, reputations, weights, biases and precisions in canonical order, without padding."""
+        order = canonical_slots(self.state)
+        both = np.ix_(order, order)
+        net = self.network
+        return {
+            "parents": net.parents[both],
+            "reputations": self.state.reputations[order],
+            "weights": net.weights[both] * net.parents[both],
+            "biases": net.biases[order],
+            "precisions": net.precisions[order],
+        }
+
+
+class NetworkChain(BeliefNetworkChain):
+    """Nonlinear Gaussian network.
 
     Parameters
     ----------
@@ -44,9 +157,9 @@ class NetworkChain:
         Candidates of an activation; draws of a pool.
     is_gap : (N, D) bool, optional
         Cells of `data` that are missing, which sweeps draw.
-    published : int
-        Where positive, sweeps make the published moves of the graph, each so many times.
     """
+
+    kind = NONLINEAR
 
     def __init__(
         self,
@@ -59,137 +172,85 @@ class NetworkChain:
         n_strata: int = 16,
         n_pool: int = 1000,
         is_gap: np.ndarray | None = None,
-        published: int = 0,
     ):
-        n, d = data.shape
-        self.prior, self.plan = prior or NetworkPrior(), plan or SweepPlan()
-        self.max_nodes, self.n_observed = max_nodes, d
-        self.state = new_state(np.asarray(reputations, np.float64), np.asarray(fixed, bool), max_nodes)
-        self.network = empty_network(self.state.parents, n)
-        self.work = sweep_work(max_nodes, d, n, n_strata, n_pool)
-        self.tally = new_tally()
-        self.is_gap = np.zeros((n, d), bool) if is_gap is None else is_gap
+        state = new_state(np.asarray(reputations, np.float64), np.asarray(fixed, bool), max_nodes)
+        super().__init__(data, state, prior or NetworkPrior(), n_strata, n_pool)
+        self.plan, self.sweeps = plan or sweep_plan(), 0
+        self.is_gap = np.zeros(data.shape, bool) if is_gap is None else is_gap
         self.gaps = Gaps(self.is_gap, n_strata) if self.is_gap.any() else None
-        self.sweeps, self.published = 0, published
-        self.set_data(data)
-
-    def set_data(self, data: np.ndarray) -> None:
-        """Other activations of the observed nodes, (N, D)."""
-        d = self.n_observed
-        self.data = np.array(data, np.float64)
-        self.network.activations[:d] = data.T
-        self.network.outputs[:d] = 1.0 / (1.0 + np.exp(-np.clip(data.T, -700.0, 700.0)))
-        refresh_network(self.state, self.network)
 
     def start_at(self, rng: np.random.Generator, graph: GraphState) -> None:
         """Take over a graph; parameters and hidden units are drawn from their prior, observed nodes suit their data."""
         n, d, net = int(graph.count[0]), self.n_observed, self.network
         self.put_graph(graph.parents[:n, :n], graph.reputations[:n])
-        rates = self.prior.precision_rate
-        net.weights[:n, :n] = graph.parents[:n, :n] * rng.normal(0.0, self.prior.weight_precision**-0.5, (n, n))
-        net.biases[:n] = rng.normal(0.0, self.prior.bias_precision**-0.5, n)
-        net.precisions[:n] = np.maximum(rng.gamma(self.prior.precision_shape, 1.0 / rates, n), 1e-2)
-        for i in np.argsort(-graph.reputations[:n], kind="stable"):
-            if i < d:
-                continue
-            mean = net.biases[i] + net.weights[:n, i] @ net.outputs[:n]
-            net.activations[i] = mean + rng.standard_normal(len(self.data)) * net.precisions[i] ** -0.5
-            net.outputs[i] = 1.0 / (1.0 + np.exp(-np.clip(net.activations[i], -700.0, 700.0)))
+        self.draw_start(rng)
         net.biases[:d] = self.data.mean(0) - (net.weights[:n, :d].T @ net.outputs[:n]).mean(1)
         net.precisions[:d] = 1.0 / np.maximum(self.data.var(0), 1e-3)
-        refresh_network(self.state, net)
+        fill_residuals(n, net)
 
     def start_from(self, rng: np.random.Generator, start: LayeredStart, n_pool: int = 20_000) -> None:
         """Take over a start; hidden activations are drawn by one exchange with a large pool."""
         n, d = len(start.parents), self.n_observed
-        if n > self.max_nodes:
-            raise ValueError(f"max_nodes must be at least the start's {n} nodes, got {self.max_nodes}")
+        room = self.state.order.size
+        if n > room:
+            raise ValueError(f"max_nodes must be at least the start's {n} nodes, got {room}")
         self.put_graph(start.parents, start.reputations)
         net = self.network
         net.weights[:n, :n], net.biases[:n], net.precisions[:n] = start.weights, start.biases, start.precisions
         net.activations[d:n] = 0.0
         net.outputs[d:n] = 0.5
-        refresh_network(self.state, net)
-        for size in (n_pool, n_pool):  # the second pass starts from likely values
-            pool = empty_pool(self.max_nodes, d, size)
-            pass_of_exchanges(rng, self.state, net, pool, self.work)
+        fill_residuals(n, net)
+        for _ in range(2):  # the second pass starts from likely values
+            pass_of_exchanges(rng, self.state, net, empty_pool(room, d, n_pool), self.work)
 
-    def put_graph(self, parents, reputations):
-        n = len(parents)
-        self.state.parents[:] = 0
-        self.state.parents[:n, :n] = parents
-        self.state.reputations[:n] = reputations
-        self.state.count[0] = n
-        refresh(self.state)
-        self.network.weights[:] = 0.0
-
-    def sweep(self, rng: np.random.Generator, graph_prior: GraphPrior, plan: SweepPlan | None = None) -> None:
-        """One sweep.
-
-        Parameters
-        ----------
-        rng : Generator
-        graph_prior : GraphPrior
-        plan : SweepPlan, optional
-        """
-        shared = self.network, self.prior, plan or self.plan, self.sweeps, self.work
-        if self.published:
-            published_network_sweep(rng, self.state, graph_prior, *shared, self.published, self.tally)
-        else:
-            sweep(rng, self.state, graph_prior, *shared, self.tally)
+    def sweep(self, rng: np.random.Generator, graph_prior: GraphPrior) -> None:
+        """One sweep."""
+        shared = self.network, self.prior, self.plan, self.sweeps, self.work, self.tally
+        nonlinear_sweep(rng, self.state, graph_prior, *shared)
         if self.gaps is not None:
             self.gaps.redraw(rng, self.n_nodes, self.network, self.work.heat)
         self.sweeps += 1
 
-    def set_heat(self, power: float) -> None:
-        """Power of the likelihood of the observed nodes; 1 for the posterior."""
-        self.work.heat[: self.n_observed] = power
-
-    def counts(self) -> np.ndarray:
-        """Copy of the tally, for `rates_since`."""
-        return self.tally.copy()
-
-    def rates_since(self, before: np.ndarray) -> tuple[dict[str, float], np.ndarray]:
-        """Accepted shares of each move since then, and births tried, accepted and refused as row 0 of (5, 3)."""
-        tally = self.tally - before
-        share = dict(zip(TALLY_NAMES, (tally[:, 1] / np.maximum(tally[:, 0], 1)).tolist(), strict=True))
-        births = np.zeros((5, 3), np.int64)
-        births[0] = *tally[GROWTH], tally[REFUSED, 0]
-        rates = {k: share[k] for k in ("exchanged", "guided", "collapsed", "split", "swap", "twins", "rooted")}
-        heat = float(self.work.heat[0])
-        return rates | {"moved": share["redrawn"], "prior_births": share["prior"], "heat": heat}, births
-
-    def log_network(self) -> float:
-        """Log density of parameters, hidden units and data (as activations) given the graph, in nats."""
-        return float(network_log_joint(self.state, self.network, self.prior))
-
     def log_data(self, rng: np.random.Generator) -> float:
         """Log density of the observed activations given graph and parameters, by a pool; NaN where it has none."""
-        return float(pooled_log_density(rng, self.state, self.network, self.is_gap, self.work.pool, self.work))
+        return float(pooled_log_density(rng, self.state, self.network, self.is_gap, self.work))
 
-    @property
-    def n_nodes(self) -> int:
-        """K+, observed nodes included."""
-        return int(self.state.count[0])
 
-    @property
-    def n_edges(self) -> int:
-        """Number of edges."""
-        return int(self.state.parents[: self.n_nodes, : self.n_nodes].sum())
+class LinearChain(BeliefNetworkChain):
+    """Linear Gaussian network: hidden values are drawn exactly, and integrated out of births and deaths.
 
-    def log_joint(self, graph_prior: GraphPrior) -> float:
-        """Log density of graph, parameters, hidden activations and data (as activations), in nats."""
-        return float(log_density(self.state, graph_prior)) + self.log_network()
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the parameters and hidden values of the start.
+    data, state, prior
+        As of `BeliefNetworkChain`.
+    births : int
+        Births or deaths in a sweep.
+    """
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of parents, reputations, weights, biases and precisions in canonical order, without padding."""
-        order = canonical_slots(self.state)
-        both = np.ix_(order, order)
-        net = self.network
-        return {
-            "parents": net.parents[both].copy(),
-            "reputations": self.state.reputations[order].copy(),
-            "weights": net.weights[both] * net.parents[both],
-            "biases": net.biases[order].copy(),
-            "precisions": net.precisions[order].copy(),
-        }
+    kind = LINEAR
+
+    def __init__(
+        self, rng: np.random.Generator, data: np.ndarray, state: GraphState, prior: NetworkPrior, births: int
+    ) -> None:
+        super().__init__(data, state, prior)
+        self.births = births
+        self.draw_start(rng)
+
+    def sweep(self, rng: np.random.Generator, graph_prior: GraphPrior) -> None:
+        """One sweep."""
+        shared = self.network, self.prior, self.births, self.work, self.tally
+        exact_sweep(rng, self.kind == LINEAR, self.state, graph_prior, *shared)
+
+    def log_data(self, rng: np.random.Generator) -> float:
+        """Log density of the observed values given graph and parameters, in nats; exact."""
+        found: Any = self.parameters()
+        network = OneNetwork(LINEAR, found["weights"], found["biases"], found["precisions"])
+        return float(log_means(rng, network, self.network.outputs[: self.n_observed].T, None, 1).every.sum())
+
+
+class SigmoidChain(LinearChain):
+    """Sigmoid network: two-point conditionals, births with the node summed out, elliptical slices of weights."""
+
+    kind = SIGMOID

@@ -149,7 +149,7 @@ class _NetworkStep(OwnerStep):
         new[access.ticket] = np.asarray(ticket)
         packed = access.publish(chain.state, ticket)
         self.head.set_value(np.array([ticket, rest]), borrow=True)
-        if births[0, 2] and not self.tune and not self.warned:
+        if births[:, 2].any() and not self.tune and not self.warned:
             self.warned = True
             _log.warning(
                 f"{access.name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
@@ -183,11 +183,11 @@ class _NetworkStep(OwnerStep):
 class NLGBNStep(_NetworkStep):
     """Graph, hidden units and parameters of one `NLGBN`, jointly.
 
-    ``pm.sample`` picks it by itself. A sweep holds edges with the weights integrated out, births and deaths of hidden
-    units of three kinds, splits and merges of edges, and exchanges of neighbours in the order. It also holds conjugate
-    draws of weights, biases and precisions, and stratified resampling and random walks of hidden units. Then come
-    exchanges of whole hidden vectors with a shared pool, Gibbs draws of the reputations, and draws of missing cells.
-    It is exact whatever the settings.
+    ``pm.sample`` picks it by itself. A sweep holds edges, births and deaths of hidden units with and without parents,
+    splits and merges of edges, and exchanges of neighbours in the order, all with the weights integrated out. It also
+    holds conjugate draws of weights, biases and precisions, and stratified resampling and random walks of hidden units.
+    Then come exchanges of whole hidden vectors with a shared pool, Gibbs draws of the reputations, and draws of missing
+    cells. It is exact whatever the settings.
 
     Parameters
     ----------
@@ -207,12 +207,11 @@ class NLGBNStep(_NetworkStep):
     strata, pool : int
         Candidates of each activation; hidden vectors of each pool.
     births : int
-        Births or deaths of units with and without parents, splits or merges: of each, with weights summed out. Of the
-        other kinds of births, which cost more and are accepted less often, a fifth.
+        Births or deaths of units with and without parents, splits or merges: of each.
     moves : {"all", "published"}
         "published": of the graph only equations 13 to 16 of the paper, each `births` times in a sweep at a random node.
-        They draw its edges (weights summed out), a birth or death of a parent of it alone (parameters and activations
-        from their priors), and its reputation. Exact too, and for comparisons: it mixes more slowly.
+        They draw its edges, a birth or death of a parent of it alone (activations from their prior), and its
+        reputation, with the weights summed out. Exact too, and for comparisons: it mixes more slowly.
     tempered : float
         Share of the tuning draws in which the likelihood of the observed nodes has a power that rises from 0.02 to 1.
         Nothing is tempered afterwards.
@@ -232,7 +231,7 @@ class NLGBNStep(_NetworkStep):
 
     name = "nlgbn"
     kind = "nonlinear gaussian"
-    rates = ("moved", "exchanged", "guided", "prior_births", "collapsed", "split", "twins", "rooted", "swap", "heat")
+    rates = ("moved", "exchanged", "orphans", "rooted", "splits", "singletons", "swaps", "relocations", "heat")
 
     def __init__(
         self,
@@ -316,20 +315,19 @@ class NLGBNStep(_NetworkStep):
 
     def _new_chain(self, logits):
         from pymc_spn.indian_chefs.network_chain import NetworkChain
-        from pymc_spn.indian_chefs.network_sweep import SweepPlan
+        from pymc_spn.indian_chefs.network_sweep import sweep_plan
 
-        b, few = self.births, -(-self.births // 5)
+        theta = self.access.schema.fixed_reputations
         return NetworkChain(
             logits,
-            np.nan_to_num(self.access.schema.fixed_reputations),
-            ~np.isnan(self.access.schema.fixed_reputations),
+            np.nan_to_num(theta),
+            ~np.isnan(theta),
             self.access.schema.max_nodes,
             self.prior,
-            SweepPlan(guided=few, prior=few, collapsed=b, splits=b, swaps=2 * few, twins=few, rooted=b),
+            sweep_plan(self.births, self.moves == "published"),
             self.strata,
             self.pool,
             np.isnan(self.data),
-            b if self.moves == "published" else 0,
         )
 
     def _log_slope(self):
@@ -370,7 +368,7 @@ class LinearGaussianStep(_NetworkStep):
 
     name = "linear_gaussian_network"
     kind = "linear gaussian"
-    rates = ("births",)
+    rates = ("orphans",)
 
     def __init__(
         self,
@@ -389,7 +387,7 @@ class LinearGaussianStep(_NetworkStep):
         self.births = int(births)
 
     def _start(self, prior):
-        from pymc_spn.indian_chefs.exact_chains import LinearChain
+        from pymc_spn.indian_chefs.network_chain import LinearChain
 
         return LinearChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
 
@@ -418,7 +416,7 @@ class SigmoidNetworkStep(LinearGaussianStep):
     diagnostics = ()
 
     def _start(self, prior):
-        from pymc_spn.indian_chefs.exact_chains import SigmoidChain
+        from pymc_spn.indian_chefs.network_chain import SigmoidChain
 
         return SigmoidChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
 

@@ -1,4 +1,10 @@
-"""One sweep over graph, parameters and hidden activations of a nonlinear Gaussian belief network."""
+"""Sweeps over graph, parameters and hidden values of a belief network, exact for the joint posterior.
+
+Moves of the graph of a nonlinear network see the data through the Gram matrix, with all weights and biases summed out.
+A new node's precision and activations come from their prior given its parents; its own bias and weights are drawn and
+forgotten, which in effect sums them out. So only regressions of nodes whose parents change enter a ratio. After these
+moves all weights and biases must be drawn again.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,37 +15,33 @@ from pymc_spn.indian_chefs.activation_kernels import (
     ActivationWork,
     activation_work,
     fill_residuals,
+    move_unit,
     redraw_unit,
     walk_unit,
 )
-from pymc_spn.indian_chefs.collapsed_moves import (
-    GraphMoveWork,
-    collapsed_birth_or_death,
-    collapsed_split_or_merge,
-    collapsed_swap,
-    draw_collapsed_edges,
-    draw_collapsed_parents,
-    graph_move_work,
+from pymc_spn.indian_chefs.exact_kernels import (
+    draw_sigmoid_edges,
+    exact_birth_or_death,
+    redraw_exact_unit,
+    sigmoid_log_likelihood,
+    slice_sigmoid_weights,
 )
-from pymc_spn.indian_chefs.duplicate_moves import twin_birth_or_death
-from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, place_node
-from pymc_spn.indian_chefs.network_births import (
-    describe_unit,
-    draw_newborn,
-    draw_prior_activations,
-    guided_birth,
-    guided_death,
-    insert_unit,
-    keep_children,
-    log_likelihood_change,
-    remove_unit,
+from pymc_spn.indian_chefs.graph_moves import (
+    MOVE_NAMES,
+    ORPHANS,
+    PUBLISHED_MOVES,
+    ROOTED,
+    SPLITS,
+    SWAPS,
+    MoveWork,
+    accept_or_undo,
+    draw_reputations,
+    move_work,
+    new_tally,
+    propose,
+    random_order,
 )
-from pymc_spn.indian_chefs.orphan_moves import (
-    propose_orphan,
-    propose_orphan_death,
-    propose_singleton,
-    propose_singleton_death,
-)
+from pymc_spn.indian_chefs.graph_state import GraphState, set_edge
 from pymc_spn.indian_chefs.pool_kernels import (
     HiddenDraws,
     empty_pool,
@@ -48,65 +50,70 @@ from pymc_spn.indian_chefs.pool_kernels import (
     observed_have_children,
     pooled_weights,
 )
+from pymc_spn.indian_chefs.prior_density import edge_odds
 from pymc_spn.indian_chefs.regression_kernels import (
     LOG_2PI,
+    Gram,
+    RegressionWork,
+    add_to_gram,
+    choose_regressors,
     draw_node_parameters,
+    draw_precision,
+    empty_gram,
     fill_gram,
+    log_evidence,
+    move_gram,
+    regression_work,
 )
-from pymc_spn.indian_chefs.reputation_moves import propose_reputation
-from pymc_spn.indian_chefs.rooted_moves import rooted_birth_or_death
-from pymc_spn.indian_chefs.sweeps import accepts, draw_reputations, random_order
+from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, inner_kernel, kernel
 
-# rows of a tally: how often tried, how often accepted
-GUIDED, PRIOR, COLLAPSED, SPLITS, SWAPS, EDGES, REDRAWN, WALKED, EXCHANGED, GROWTH, REFUSED, TWINS, ROOTED = range(13)
-TALLY_NAMES = (
-    "guided",
-    "prior",
-    "collapsed",
-    "split",
-    "swap",
-    "edges",
-    "redrawn",
-    "walked",
-    "exchanged",
-    "growth",  # births and splits alone
-    "refused",  # births and splits for which there was no room
-    "twins",
-    "rooted",
-)
+# rows of a tally behind those of the moves: how often tried, how often accepted
+EDGES, REDRAWN, WALKED, EXCHANGED = range(2 * len(MOVE_NAMES), 2 * len(MOVE_NAMES) + 4)
 
 
 class SweepPlan(NamedTuple):
-    """How often each move is made in a sweep.
+    """How often each move is made in a sweep of a nonlinear network.
 
     Parameters
     ----------
-    guided, prior, collapsed, splits, swaps, twins, rooted : int
-        Births or deaths of three kinds, splits or merges, and exchanges of neighbours in the order. Also births or
-        deaths of units with the parents and children of another, and of units with any parents.
+    times : (M,) tuple of int
+        Of the moves of `graph_moves`, by their numbers.
+    nodes : int
+        Nodes, drawn uniformly, whose edges are drawn; 0 for all nodes in random order, and Gibbs draws of reputations.
     walks : int
         Random-walk passes over the hidden units.
     exchange_every : int
         Sweeps from one exchange with the pool to the next; 0 for none.
     """
 
-    guided: int = 2
-    prior: int = 2
-    collapsed: int = 10
-    splits: int = 10
-    swaps: int = 4
-    twins: int = 2
-    rooted: int = 10
+    times: tuple[int, ...]
+    nodes: int = 0
     walks: int = 1
     exchange_every: int = 2
 
 
-class SweepWork(NamedTuple):
-    """Scratch space of a sweep."""
+def sweep_plan(births: int = 10, is_published: bool = False, **others: int) -> SweepPlan:
+    """The plan with so many births or deaths of each kind; or the published moves, each so many times."""
+    if is_published:
+        return SweepPlan(move_times(dict.fromkeys(PUBLISHED_MOVES, births)), nodes=births, **others)
+    return SweepPlan(
+        move_times({ORPHANS: births, ROOTED: births, SPLITS: births, SWAPS: 2 * -(-births // 5)}), **others
+    )
 
-    graph: GraphMoveWork
+
+def move_times(times: dict[int, int]) -> tuple[int, ...]:
+    """(M,) how often each move is made; those that are not named never."""
+    return tuple(times.get(move, 0) for move in range(len(MOVE_NAMES)))
+
+
+class SweepWork(NamedTuple):
+    """Scratch space of a sweep, and powers of likelihoods (K,)."""
+
+    graph: MoveWork
+    gram: Gram
+    regression: RegressionWork
     activation: ActivationWork
     pool: HiddenDraws
     datum: np.ndarray
@@ -114,108 +121,126 @@ class SweepWork(NamedTuple):
     heat: np.ndarray
 
 
-def sweep_work(n_slots: int, n_observed: int, n_data: int, n_strata: int = 16, n_pool: int = 1000) -> SweepWork:
+def sweep_work(state: GraphState, n_data: int, n_strata: int = 1, n_pool: int = 1) -> SweepWork:
     """Buffers; all powers of likelihoods are 1."""
-    k = n_slots
+    k, d = state.order.size, state.fixed.size
     return SweepWork(
-        graph_move_work(k, n_data),
+        move_work(state),
+        empty_gram(k),
+        regression_work(k),
         activation_work(n_data, n_strata),
-        empty_pool(k, n_observed, n_pool),
-        np.zeros(n_observed),
+        empty_pool(k, d, n_pool),
+        np.zeros(d),
         np.zeros(k, np.int64),
         np.ones(k),
     )
 
 
-def new_tally() -> np.ndarray:
-    """(13, 2) int64: tried, accepted."""
-    return np.zeros((len(TALLY_NAMES), 2), np.int64)
+def network_tally() -> np.ndarray:
+    """(2 M + 4, 3) int64: that of the moves, edges, redrawn units, walks, exchanges."""
+    return new_tally(4)
 
 
-@inner_kernel
-def birth_or_death(rng, is_growth, state, graph_prior, network, prior, is_guided, work):
-    """A guided or prior birth or death of a unit without parents; 1, -1 or 0 as in `collapsed_birth_or_death`."""
-    if is_growth:
-        theta, log_ratio = propose_orphan(rng, state, graph_prior, work.graph.newborn.children)
-        return unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work)
-    unit, log_ratio = propose_orphan_death(rng, state, graph_prior)
-    return unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work)
+# ---- moves of the graph, weights summed out
 
 
-@inner_kernel
-def unit_birth(rng, theta, log_ratio, state, network, prior, is_guided, work):
-    """A proposed unit without parents, its children in ``work.graph.newborn``, is born (1) or not (0).
-
-    ``log_ratio`` is that of the graph's densities and proposals, -inf where nothing was proposed.
-    """
-    if log_ratio == -np.inf:
-        return 0
-    n, newborn = state.count[0], work.graph.newborn
-    draw_newborn(rng, n, prior, newborn)
-    if is_guided:
-        log_ratio += guided_birth(rng, n, network, prior, work.heat, newborn, work.activation)
-    else:
-        keep_children(n, network, newborn)
-        draw_prior_activations(rng, newborn)
-        log_ratio += log_likelihood_change(n, network, work.heat, newborn, 1.0)
-    if log_ratio > -rng.standard_exponential():
-        insert_node(state, theta, newborn.children)
-        insert_unit(n, network, newborn)
-        return 1
-    return 0
+@bare_called_kernel
+def _evidence(parents, n_nodes, node, slot, hole, last, network, prior, work):
+    """Log evidence of a node's regression; network and Gram matrix have it in `slot`, and node `hole` in `last`."""
+    chosen = work.regression.chosen
+    p = choose_regressors(parents, n_nodes, node, work.regression)
+    for i in range(1, p):
+        if chosen[i] == 1 + hole:
+            chosen[i] = 1 + last
+    return log_evidence(work.gram, slot, p, network.precisions[slot], work.heat[slot], prior, work.regression)
 
 
-@inner_kernel
-def unit_death(rng, unit, log_ratio, state, network, prior, is_guided, work):
-    """A unit without parents (-1: none) dies (-1) or not (0); ``log_ratio`` as in `unit_birth`."""
-    if unit < 0:
-        return 0
-    n, newborn = state.count[0], work.graph.newborn
-    describe_unit(n, network, unit, newborn)
-    if is_guided:
-        log_ratio += guided_death(rng, n, network, prior, work.heat, newborn, work.activation)
-    else:
-        log_ratio += log_likelihood_change(n, network, work.heat, newborn, -1.0)
-    if log_ratio > -rng.standard_exponential():
-        delete_node(state, unit)
-        remove_unit(n, network, unit, newborn)
-        return -1
-    return 0
+@bare_called_kernel
+def _evidence_change(state, hole, network, prior, work):
+    """Log evidences of the nodes that have other parents than in the graph before the move, now minus before."""
+    held = work.graph.held
+    n, n_before = state.count[0], held.count[0]
+    last = n_before - 1
+    out = 0.0
+    for i in range(min(n, n_before)):
+        slot = last if i == hole else i
+        differs = state.n_parents[i] != held.n_parents[slot]
+        for k in range(min(n, n_before)):
+            differs |= state.parents[k, i] != held.parents[last if k == hole else k, slot]
+        if differs:
+            out += _evidence(state.parents, n, i, slot, hole, last, network, prior, work)
+            out -= _evidence(held.parents, n_before, slot, slot, -1, last, network, prior, work)
+    return out
 
 
-@inner_kernel
-def count_move(tally, row, is_growth, is_full, step):
-    """Add one birth, death, split or merge to the tally."""
-    tally[row, 0] += 1
-    tally[row, 1] += abs(step)
-    if is_growth:
-        tally[GROWTH, 0] += 1
-        tally[GROWTH, 1] += abs(step)
-        tally[REFUSED, 0] += is_full
+@bare_called_kernel
+def _draw_unit(rng, slot, network, prior):
+    """Precision and activations of a unit from their prior given its parents; bias and weights are forgotten."""
+    network.precisions[slot] = draw_precision(rng, 0.0, 0.0, prior)
+    deviation = 1.0 / math.sqrt(network.precisions[slot])
+    bias = rng.standard_normal() / math.sqrt(prior.bias_precision)
+    a, u = network.activations[slot], network.outputs[slot]
+    for j in range(a.size):
+        a[j] = bias + deviation * rng.standard_normal()
+    for k in range(slot):
+        if network.parents[k, slot]:
+            weight = rng.standard_normal() / math.sqrt(prior.weight_precision)
+            v = network.outputs[k]
+            for j in range(a.size):
+                a[j] += weight * v[j]
+    for j in range(a.size):
+        u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
 
 
-@inner_kernel
-def draw_parameters(rng, state, network, prior, work):
-    """Weights, biases and precisions of all nodes given activations and graph; the Gram matrix is current."""
+@bare_kernel
+def propose_in_network(rng, move, state, graph_prior, network, prior, work, tally):
+    """As `graph_moves.propose`, with the evidences; a new node stands in network and Gram matrix already."""
     n = state.count[0]
-    for i in range(n):
-        draw_node_parameters(
-            rng,
-            work.graph.gram,
-            n,
-            i,
-            network.parents,
-            network.weights,
-            network.biases,
-            network.precisions,
-            work.heat,
-            prior,
-            work.graph.regression,
-        )
+    log_ratio, unit, row = propose(rng, move, state, graph_prior, work.graph, tally)
+    if log_ratio > -np.inf:
+        if state.count[0] > n:
+            _draw_unit(rng, n, network, prior)
+            add_to_gram(n, network, work.heat, work.gram)
+        log_ratio += _evidence_change(state, unit if state.count[0] < n else -1, network, prior, work)
+    return log_ratio, unit, row
+
+
+@bare_kernel
+def accept_or_undo_in_network(rng, log_ratio, unit, row, state, network, work, tally):
+    """As `graph_moves.accept_or_undo`, after `propose_in_network`."""
+    n = work.graph.held.count[0]
+    if accept_or_undo(rng, log_ratio, row, state, work.graph, tally) and state.count[0] < n:
+        move_unit(n - 1, unit, n, network)
+        move_gram(n, n - 1, unit, work.gram)
 
 
 @inner_kernel
-def descending(state, order):
+def _draw_parents(rng, i, state, graph_prior, network, prior, work, tally):
+    """Gibbs draws of the edges to node i."""
+    n = state.count[0]
+    tally[EDGES, 0] += 1
+    current = _evidence(state.parents, n, i, i, -1, -1, network, prior, work)
+    for k in random_order(rng, n):
+        odds = edge_odds(state, graph_prior, k, i)
+        if odds == 0.0 or math.isinf(odds):
+            continue
+        before = state.parents[k, i]
+        set_edge(state, k, i, 1 - before)
+        other = _evidence(state.parents, n, i, i, -1, -1, network, prior, work)
+        # of the other value against the current one
+        log_ratio = other - current + (math.log(odds) if before == 0 else -math.log(odds))
+        if rng.random() < 1.0 / (1.0 + math.exp(-min(max(log_ratio, -700.0), 700.0))):
+            current = other
+            tally[EDGES, 1] += 1
+        else:
+            set_edge(state, k, i, before)
+
+
+# ---- sweeps
+
+
+@bare_called_kernel
+def _descending(state, order):
     """Slots by descending reputation: parents before children."""
     n = state.count[0]
     for j in range(n):
@@ -228,74 +253,25 @@ def pass_of_exchanges(rng, state, network, pool, work):
     n, n_observed = state.count[0], state.fixed.size
     if n == n_observed or observed_have_children(n_observed, n, network.parents):
         return -1
-    descending(state, work.order)
-    fill_pool(
-        rng,
-        n_observed,
-        n,
-        work.order,
-        network.parents,
-        network.weights,
-        network.biases,
-        network.precisions,
-        pool,
-    )
+    _descending(state, work.order)
+    fill_pool(rng, n_observed, n, work.order, network, pool)
     moved = exchange(rng, n_observed, n, network, work.heat, pool, work.datum)
-    fill_residuals(
-        n,
-        network.parents,
-        network.weights,
-        network.biases,
-        network.activations,
-        network.outputs,
-        network.residuals,
-    )
+    fill_residuals(n, network)
     return moved
 
 
-@kernel
-def refresh_network(state, network):
-    """Residuals of all nodes from scratch."""
-    fill_residuals(
-        state.count[0],
-        network.parents,
-        network.weights,
-        network.biases,
-        network.activations,
-        network.outputs,
-        network.residuals,
-    )
-
-
-@inner_kernel
-def exchange_and_sum(rng, state, network, plan, number, work, tally):
-    """The first part of a sweep: where it is its turn, hidden vectors exchanged with a pool; a current Gram matrix."""
-    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
-        moved = pass_of_exchanges(rng, state, network, work.pool, work)
-        if moved >= 0:
-            tally[EXCHANGED, 0] += network.activations.shape[1]
-            tally[EXCHANGED, 1] += moved
-    fill_gram(work.graph.gram, state.count[0], network.activations, network.outputs, work.heat)
-
-
-@inner_kernel
-def redraw_parameters_and_units(rng, state, network, prior, plan, work, tally):
-    """Weights, biases and precisions from their conditionals, then resampling and walks of all hidden units."""
-    n_observed = state.fixed.size
-    draw_parameters(rng, state, network, prior, work)
-    refresh_network(state, network)
-    for place in random_order(rng, state.count[0] - n_observed):  # slots tell of the graph's history
-        unit = n_observed + place
-        tally[REDRAWN, 0] += network.activations.shape[1]
-        tally[REDRAWN, 1] += redraw_unit(rng, unit, state.count[0], network, work.heat, work.activation)
-        for _ in range(plan.walks):
-            tally[WALKED, 0] += network.activations.shape[1]
-            tally[WALKED, 1] += walk_unit(rng, unit, state.count[0], network, work.heat, work.activation)
+@bare_called_kernel
+def _draw_parameters(rng, state, network, prior, work):
+    """Weights, biases and precisions of all nodes given activations and graph; the Gram matrix is current."""
+    n = state.count[0]
+    for i in range(n):
+        draw_node_parameters(rng, work.gram, n, i, network, work.heat, prior, work.regression)
+    fill_residuals(n, network)
 
 
 @kernel
-def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
-    """One sweep; exact for the joint posterior of graph, parameters and activations while all heats are 1.
+def nonlinear_sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
+    """One sweep of a nonlinear network; exact while all powers of likelihoods are 1.
 
     Parameters
     ----------
@@ -310,106 +286,94 @@ def sweep(rng, state, graph_prior, network, prior, plan, number, work, tally):
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (13, 2) int64
+    tally : (2 M + 4, 3) int64
     """
-    moves = work.graph
-    exchange_and_sum(rng, state, network, plan, number, work, tally)
-    tally[EDGES, 0] += 1
-    tally[EDGES, 1] += draw_collapsed_edges(rng, state, graph_prior, network, work.heat, prior, moves)
-    for _ in range(plan.collapsed):
-        up = rng.random() < 0.5
-        full = state.count[0] == state.order.size
-        step = collapsed_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
-        count_move(tally, COLLAPSED, up, full, step)
-    for _ in range(plan.splits):
-        up = rng.random() < 0.5
-        full = state.count[0] == state.order.size
-        step = collapsed_split_or_merge(rng, up, state, graph_prior, network, work.heat, prior, moves)
-        count_move(tally, SPLITS, up, full, step)
-    for _ in range(plan.twins):
-        up = rng.random() < 0.5
-        full = state.count[0] == state.order.size
-        step = twin_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves, work.activation.mean)
-        count_move(tally, TWINS, up, full, step)
-    for _ in range(plan.rooted):
-        up = rng.random() < 0.5
-        full = state.count[0] == state.order.size
-        step = rooted_birth_or_death(rng, up, state, graph_prior, network, work.heat, prior, moves)
-        count_move(tally, ROOTED, up, full, step)
-    for _ in range(plan.swaps):
-        tally[SWAPS, 0] += 1
-        tally[SWAPS, 1] += collapsed_swap(rng, state, graph_prior, network, work.heat, prior, moves)
-    redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
-    for kind in (GUIDED, PRIOR):
-        for _ in range(plan.guided if kind == GUIDED else plan.prior):
-            up = rng.random() < 0.5
-            full = state.count[0] == state.order.size
-            step = birth_or_death(rng, up, state, graph_prior, network, prior, kind == GUIDED, work)
-            count_move(tally, kind, up, full, step)
-    draw_reputations(rng, state, graph_prior)
+    n_data, n_observed = network.activations.shape[1], state.fixed.size
+    if plan.exchange_every > 0 and number % plan.exchange_every == 0:
+        moved = pass_of_exchanges(rng, state, network, work.pool, work)
+        if moved >= 0:
+            tally[EXCHANGED, 0] += n_data
+            tally[EXCHANGED, 1] += moved
+    fill_gram(work.gram, state.count[0], network.activations, network.outputs, work.heat)
+    for _ in range(plan.nodes):
+        i = int(rng.random() * state.count[0])
+        _draw_parents(rng, i, state, graph_prior, network, prior, work, tally)
+    if plan.nodes == 0:
+        for i in random_order(rng, state.count[0]):
+            _draw_parents(rng, i, state, graph_prior, network, prior, work, tally)
+    for move in range(len(plan.times)):
+        for _ in range(plan.times[move]):
+            log_ratio, unit, row = propose_in_network(rng, move, state, graph_prior, network, prior, work, tally)
+            accept_or_undo_in_network(rng, log_ratio, unit, row, state, network, work, tally)
+    _draw_parameters(rng, state, network, prior, work)
+    n = state.count[0]
+    for unit in n_observed + random_order(rng, n - n_observed):  # slots tell of the graph's history
+        tally[REDRAWN, 0] += n_data
+        tally[REDRAWN, 1] += redraw_unit(rng, unit, n, network, work.heat, work.activation)
+        for _ in range(plan.walks):
+            tally[WALKED, 0] += n_data
+            tally[WALKED, 1] += walk_unit(rng, unit, n, network, work.heat, work.activation)
+    if plan.nodes == 0:
+        draw_reputations(rng, state, graph_prior)
 
 
 @kernel
-def network_log_joint(state, network, prior):
-    """Log density of parameters, hidden activations and data given the graph, in nats (of activations)."""
+def exact_sweep(rng, is_linear, state, graph_prior, network, prior, births, work, tally):
+    """One sweep of a linear or of a sigmoid network, with so many births or deaths; arguments as above.
+
+    Edges and weights of linear networks are those of nonlinear ones; in sigmoid networks an edge comes with a weight.
+    """
+    n, n_observed = state.count[0], state.fixed.size
+    if is_linear:
+        fill_gram(work.gram, n, network.activations, network.outputs, work.heat)
+        for i in random_order(rng, n):
+            _draw_parents(rng, i, state, graph_prior, network, prior, work, tally)
+        _draw_parameters(rng, state, network, prior, work)
+    else:
+        weight_sd, bias_sd = 1.0 / math.sqrt(prior.weight_precision), 1.0 / math.sqrt(prior.bias_precision)
+        first, second = work.activation.slope, work.activation.mean
+        draw_sigmoid_edges(rng, state, graph_prior, network, weight_sd, first)
+        for i in range(n):
+            drawn = work.regression.coefficients
+            slice_sigmoid_weights(rng, n, i, network, weight_sd, bias_sd, first, second, drawn)
+        fill_residuals(n, network)
+    for _ in range(births):
+        exact_birth_or_death(rng, is_linear, state, graph_prior, network, prior, work, tally)
     n = state.count[0]
+    for unit in n_observed + random_order(rng, n - n_observed):
+        redraw_exact_unit(rng, unit, n, is_linear, network, work)
+    draw_reputations(rng, state, graph_prior)
+
+
+# ---- densities
+
+
+@bare_kernel
+def network_log_joint(state, is_sigmoid, network, prior):
+    """Log density of parameters and all values given the graph, in nats (of activations in a nonlinear network)."""
+    n, n_data = state.count[0], network.residuals.shape[1]
+    shape, rate = prior.precision_shape, prior.precision_rate
     out = 0.0
     for i in range(n):
-        rho = network.precisions[i]
         out += 0.5 * (math.log(prior.bias_precision) - LOG_2PI - prior.bias_precision * network.biases[i] ** 2)
-        shape, rate = prior.precision_shape, prior.precision_rate
-        out += shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(rho) - rate * rho
         for k in range(n):
             if network.parents[k, i]:
                 w = network.weights[k, i]
                 out += 0.5 * (math.log(prior.weight_precision) - LOG_2PI - prior.weight_precision * w * w)
+        if is_sigmoid:
+            out += sigmoid_log_likelihood(network.outputs[i], network.residuals[i])
+            continue
+        rho = network.precisions[i]
+        out += shape * math.log(rate) - math.lgamma(shape) + (shape - 1.0) * math.log(rho) - rate * rho
         square = 0.0
-        for j in range(network.residuals.shape[1]):
+        for j in range(n_data):
             square += network.residuals[i, j] ** 2
-        out += 0.5 * (network.residuals.shape[1] * (math.log(rho) - LOG_2PI) - rho * square)
+        out += 0.5 * (n_data * (math.log(rho) - LOG_2PI) - rho * square)
     return out
 
 
 @kernel
-def published_network_sweep(rng, state, graph_prior, network, prior, plan, number, work, repeats, tally):
-    """One sweep; exact for the joint posterior, as `network_sweep.sweep`.
-
-    Equations 13 to 16 of Dallaire et al. (2020), each ``repeats`` times at a node drawn uniformly. They change the
-    edges to it, its reputation, and parents that have no other child and no parents, by birth or death. Births and
-    deaths are in the form that goes with a density over reputations. A new unit has parameters and activations from
-    their priors, and edges have the weights summed out. Parameters and hidden units, for which the paper refers to
-    others, are drawn as in the package's own sweep.
-
-    Parameters
-    ----------
-    rng, state, graph_prior, network, prior, plan, number, work, tally
-        As of `network_sweep.sweep`; of the plan, walks and exchanges count.
-    repeats : int
-    """
-    exchange_and_sum(rng, state, network, plan, number, work, tally)
-    for _ in range(repeats):
-        i = int(rng.random() * state.count[0])
-        tally[EDGES, 0] += 1
-        tally[EDGES, 1] += draw_collapsed_parents(rng, i, state, graph_prior, network, work.heat, prior, work.graph)
-    redraw_parameters_and_units(rng, state, network, prior, plan, work, tally)
-    for _ in range(repeats):
-        up = rng.random() < 0.5
-        full = state.count[0] == state.order.size
-        if up:
-            theta, log_ratio = propose_singleton(rng, state, graph_prior, work.graph.newborn.children)
-            step = unit_birth(rng, theta, log_ratio, state, network, prior, False, work)
-        else:
-            unit, log_ratio = propose_singleton_death(rng, state, graph_prior)
-            step = unit_death(rng, unit, log_ratio, state, network, prior, False, work)
-        count_move(tally, PRIOR, up, full, step)
-        i = int(rng.random() * state.count[0])
-        theta, log_ratio = propose_reputation(rng, state, graph_prior, i)
-        if accepts(rng, log_ratio):
-            place_node(state, i, theta)
-
-
-@kernel
-def pooled_log_density(rng, state, network, is_gap, pool, work):
+def pooled_log_density(rng, state, network, is_gap, work):
     """Sum over rows of the log mean density of their activations over fresh draws of the hidden units, in nats.
 
     Parameters
@@ -419,23 +383,19 @@ def pooled_log_density(rng, state, network, is_gap, pool, work):
     network : BeliefNetwork
     is_gap : (N, D) bool
         Cells that are summed out.
-    pool : HiddenDraws
-        Scratch space; its size is the number of draws.
     work : SweepWork
-        Scratch space.
+        Scratch space; the size of its pool is the number of draws.
 
     Returns
     -------
     float
         NaN where an observed node is a parent, which one pool for all rows cannot serve.
     """
-    n, n_observed = state.count[0], state.fixed.size
+    n, n_observed, pool = state.count[0], state.fixed.size, work.pool
     if observed_have_children(n_observed, n, network.parents):
         return np.nan
-    descending(state, work.order)
-    fill_pool(
-        rng, n_observed, n, work.order, network.parents, network.weights, network.biases, network.precisions, pool
-    )
+    _descending(state, work.order)
+    fill_pool(rng, n_observed, n, work.order, network, pool)
     counts = np.zeros(n_observed)
     unchecked = np.zeros(1, np.int64)
     out = 0.0

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pymc_spn.indian_chefs.regression_kernels import LOG_2PI
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -65,7 +64,7 @@ def observed_have_children(n_observed, n_nodes, parents):
 
 
 @kernel
-def fill_pool(rng, n_observed, n_nodes, order, parents, weights, biases, precisions, pool):
+def fill_pool(rng, n_observed, n_nodes, order, network, pool):
     """Ancestral draws of all hidden units, and the means of the observed nodes.
 
     Parameters
@@ -74,8 +73,7 @@ def fill_pool(rng, n_observed, n_nodes, order, parents, weights, biases, precisi
     n_observed, n_nodes : int
     order : (>= n_nodes,) int64
         All nodes, parents before children.
-    parents, weights, biases, precisions
-        As in `BeliefNetwork`.
+    network : BeliefNetwork
     pool : HiddenDraws
         Out.
     """
@@ -84,16 +82,16 @@ def fill_pool(rng, n_observed, n_nodes, order, parents, weights, biases, precisi
         i = order[place]
         a = pool.means[i] if i < n_observed else pool.activations[i]
         for j in range(m):
-            a[j] = biases[i]
+            a[j] = network.biases[i]
         for k in range(n_nodes):
-            if parents[k, i]:
-                w = weights[k, i]
+            if network.parents[k, i]:
+                w = network.weights[k, i]
                 u = pool.outputs[k]
                 for j in range(m):
                     a[j] += w * u[j]
         if i < n_observed:
             continue
-        deviation = 1.0 / math.sqrt(precisions[i])
+        deviation = 1.0 / math.sqrt(network.precisions[i])
         u = pool.outputs[i]
         for j in range(m):
             a[j] += deviation * rng.standard_normal()
@@ -208,34 +206,3 @@ def exchange(rng, n_observed, n_nodes, network, heat, pool, datum):
             pool.means[d, j] = datum[d] - network.residuals[d, n]
             network.residuals[d, n] = datum[d] - mean
     return moved
-
-
-@kernel
-def pooled_log_density(data, precisions, heat, pool, out, squares):
-    """Log of the pool's mean density of each datum, and the mean square of the relative weights.
-
-    Parameters
-    ----------
-    data : (N, D) float64
-        Activations of the observed nodes.
-    precisions, heat : (>= D,) float64
-    pool : HiddenDraws
-    out : (N,) float64
-        Out, in nats.
-    squares : (N,) float64
-        Out: mean of squared weights over the square of their mean, for standard errors.
-    """
-    m = pool.weights.size
-    constant = -math.log(m)
-    for d in range(data.shape[1]):
-        constant += 0.5 * heat[d] * (math.log(precisions[d]) - LOG_2PI)
-    unchecked = np.zeros(1, np.int64)
-    for n in range(data.shape[0]):
-        if must_stop_after(m * (data.shape[1] + 5), unchecked):
-            return
-        everything, top = pooled_weights(data[n], precisions, heat, pool)
-        out[n] = constant + top + math.log(everything)
-        square = 0.0
-        for j in range(m):
-            square += pool.weights[j] * pool.weights[j]
-        squares[n] = m * square / (everything * everything)

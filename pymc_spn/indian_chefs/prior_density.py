@@ -21,7 +21,7 @@ import numpy as np
 
 from pymc_spn.indian_chefs.graph_state import is_admissible
 from pymc_spn.numerics.elementary import digamma
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
 
@@ -53,7 +53,7 @@ def make_prior(alpha: float, gamma: float, phi: float, base: Any = None) -> Grap
     return GraphPrior(*numbers, *(read_only_view(np.array(a, np.float64)) for a in (levels, masses)))
 
 
-@kernel
+@bare_kernel
 def digamma_gap(n, alpha):
     """digamma(alpha + n) - digamma(alpha)."""
     out = 0.0
@@ -62,7 +62,7 @@ def digamma_gap(n, alpha):
     return out
 
 
-@kernel
+@bare_kernel
 def log_base(prior, theta):
     """Log density of the base measure at a reputation, with respect to Lebesgue measure plus counting of its atoms."""
     for j in range(prior.levels.size):
@@ -71,7 +71,7 @@ def log_base(prior, theta):
     return math.log(prior.uniform) if prior.uniform > 0.0 else -np.inf
 
 
-@kernel
+@bare_kernel
 def base_mass(prior, low, high):
     """Mass of the base measure in the open interval, which may reach beyond 0 and 1."""
     out = prior.uniform * max(min(high, 1.0) - max(low, 0.0), 0.0)
@@ -81,7 +81,7 @@ def base_mass(prior, low, high):
     return out
 
 
-@inner_kernel
+@bare_called_kernel
 def draw_base(rng, prior, low, high):
     """A reputation from the base measure cut to the open interval (0 and 1 included if these are its ends -1 and 2).
 
@@ -96,7 +96,7 @@ def draw_base(rng, prior, low, high):
     return max(low, 0.0) + rng.random() * (min(high, 1.0) - max(low, 0.0))
 
 
-@kernel
+@bare_kernel
 def rate_integral(state, prior):
     """S: the integral of digamma(alpha + N(t-)) - digamma(alpha) over the base measure."""
     n = state.count[0]
@@ -113,7 +113,7 @@ def rate_integral(state, prior):
     return out
 
 
-@kernel
+@bare_kernel
 def node_factor(prior, is_observed, n_below, n_children):
     """Log factor of one node, its reputation's base density left out."""
     a, alpha, phi = n_below, prior.alpha, prior.phi
@@ -124,7 +124,7 @@ def node_factor(prior, is_observed, n_below, n_children):
     return shared + math.log(alpha * prior.gamma) + math.lgamma(n_children) - math.lgamma(alpha + a)
 
 
-@kernel
+@bare_kernel
 def log_density(state, prior):
     """Log density of a graph in nats, -inf where an edge points upwards or a hidden node has no child.
 
@@ -141,7 +141,53 @@ def log_density(state, prior):
     return out
 
 
-@inner_kernel
+@bare_called_kernel
+def _rise(x, k):
+    """Gamma(x + k) / Gamma(x) for a small integer k."""
+    out = 1.0
+    for j in range(k):
+        out *= x + j
+    for j in range(-k):
+        out /= x - 1 - j
+    return out
+
+
+@bare_kernel
+def log_density_ratio(state, before, hole, prior):
+    """Log density of a graph minus that before a move, without the factor of a node that was born or died.
+
+    Without its base density too, since most births draw from it. Reputations of others may be exchanged.
+
+    Parameters
+    ----------
+    state, before : GraphState
+    hole : int
+        Slot that a deleted node had, into which the last one moved; -1 without a death.
+
+    Returns
+    -------
+    float
+        -inf where a hidden node has lost its last child.
+    """
+    alpha, n, n_before = prior.alpha, state.count[0], before.count[0]
+    out = (n - n_before) * math.log(alpha * prior.gamma)
+    out -= alpha * prior.gamma * (rate_integral(state, prior) - rate_integral(before, prior))
+    for i in range(min(n, n_before)):
+        old = n_before - 1 if i == hole else i
+        a, m = before.n_below[old], before.n_children[old]
+        more_below, more_children = state.n_below[i] - a, state.n_children[i] - m
+        if more_below == 0 and more_children == 0:
+            continue
+        is_observed = i < state.fixed.size
+        if not is_observed and state.n_children[i] == 0:
+            return -np.inf
+        shift = prior.phi if is_observed else 0.0
+        ratio = _rise(shift + m, more_children) * _rise(alpha + a - m, more_below - more_children)
+        out += math.log(ratio / _rise(alpha + shift + a, more_below))
+    return out
+
+
+@bare_called_kernel
 def log_ties(state, prior):
     """Log of the number of orders of hidden nodes that share an atom: what a list has beyond a set."""
     out = 0.0
@@ -153,7 +199,7 @@ def log_ties(state, prior):
     return out
 
 
-@kernel
+@bare_kernel
 def log_density_gradient(state, prior, out):
     """Derivatives of `log_density` with respect to alpha, gamma and phi.
 
@@ -191,60 +237,19 @@ def log_density_gradient(state, prior, out):
             out[0] -= digamma(alpha + a)
 
 
-@kernel
-def edge_log_odds(state, prior, k, i):
-    """Log odds of the edge k -> i given the rest of the graph, by the prior alone (equation 13).
+@bare_kernel
+def edge_odds(state, prior, k, i):
+    """Odds of the edge k -> i given the rest of the graph, by the prior alone (equation 13).
 
     Returns
     -------
     float
-        -inf where the order forbids it; inf where hidden node k has no other child, so that the edge must stay.
+        0 where the order forbids it; inf where hidden node k has no other child, so that the edge must stay.
     """
     if state.reputations[k] <= state.reputations[i]:
-        return -np.inf
+        return 0.0
     m = state.n_children[k] - state.parents[k, i]
     weight = m + prior.phi if k < state.fixed.size else np.float64(m)
     if weight == 0.0:
         return np.inf
-    return math.log(weight / (prior.alpha + state.n_below[k] - 1 - m))
-
-
-@kernel
-def insertion_log_ratio(state, prior, theta, without):
-    """What a new hidden node at ``theta`` changes in the density apart from its own node factor and base density.
-
-    The nodes above it have one node more below them, and the exponent grows.
-
-    Parameters
-    ----------
-    without : int
-        A node that is taken not to be there (for the reverse of an insertion), or -1.
-    """
-    n = state.count[0]
-    out = 0.0
-    exponent = 0.0
-    at = theta
-    seen = 0
-    atom = 0
-    while atom < prior.levels.size and prior.levels[atom] <= theta:
-        atom += 1
-    for j in range(n + 1):
-        x = state.order[j] if j < n else -1
-        if x >= 0 and x == without:
-            continue
-        until = state.reputations[x] if x >= 0 else 1.0
-        while atom < prior.levels.size and prior.levels[atom] <= until:
-            exponent += prior.masses[atom] / (prior.alpha + seen)
-            atom += 1
-        if until > at:
-            exponent += prior.uniform * (until - at) / (prior.alpha + seen)
-            at = until
-        if x >= 0:
-            seen += 1
-            if until > theta:
-                below = state.n_below[x]
-                if without >= 0 and state.reputations[without] < until:
-                    below -= 1
-                top = prior.alpha + below - state.n_children[x]
-                out += math.log(top / (prior.alpha + below + (prior.phi if x < state.fixed.size else 0.0)))
-    return out - prior.alpha * prior.gamma * exponent
+    return weight / (prior.alpha + state.n_below[k] - 1 - m)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.numerics.gamma_draws import log_gamma_draw
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, kernel
 
 LOG_2PI = math.log(2.0 * math.pi)
 
@@ -95,42 +95,95 @@ def fill_gram(gram, n_nodes, activations, outputs, heat):
             gram.crosses[1 + k, i] = cross[k, i]
 
 
-@kernel
-def regressors(parents, n_nodes, node, chosen):
-    """Indices into the Gram matrix of the constant and the parents of a node; returns how many."""
-    chosen[0] = 0
+@bare_kernel
+def add_to_gram(n_nodes, network, heat, gram):
+    """Sums of products of slot `n_nodes` with itself and all before it; its rows are in the network already."""
+    slot = n_nodes
+    a, u = network.activations[slot], network.outputs[slot]
+    n = a.size
+    gram.counts[slot] = heat[slot] * n
+    sum_of_outputs = 0.0
+    sum_of_activations = 0.0
+    square = 0.0
+    for j in range(n):
+        sum_of_outputs += u[j]
+        sum_of_activations += a[j]
+        square += a[j] * a[j]
+    gram.outputs[0, 1 + slot] = sum_of_outputs
+    gram.outputs[1 + slot, 0] = sum_of_outputs
+    gram.crosses[0, slot] = sum_of_activations
+    gram.squares[slot] = square
+    for i in range(n_nodes + 1):
+        b, v = network.activations[i], network.outputs[i]
+        inner = 0.0
+        own = 0.0
+        theirs = 0.0
+        for j in range(n):
+            inner += u[j] * v[j]
+            own += u[j] * b[j]
+            theirs += v[j] * a[j]
+        gram.outputs[1 + slot, 1 + i] = inner
+        gram.outputs[1 + i, 1 + slot] = inner
+        gram.crosses[1 + slot, i] = own
+        gram.crosses[1 + i, slot] = theirs
+
+
+@bare_kernel
+def move_gram(n_nodes, source, target, gram):
+    """Copy the sums of one slot to another."""
+    gram.counts[target] = gram.counts[source]
+    gram.squares[target] = gram.squares[source]
+    for i in range(n_nodes + 1):
+        gram.outputs[1 + target, i] = gram.outputs[1 + source, i]
+        gram.crosses[i, target] = gram.crosses[i, source]
+    for i in range(n_nodes + 1):
+        gram.outputs[i, 1 + target] = gram.outputs[i, 1 + source]
+    for i in range(n_nodes):
+        gram.crosses[1 + target, i] = gram.crosses[1 + source, i]
+
+
+class RegressionWork(NamedTuple):
+    """Scratch space of one regression with p regressors, the constant first.
+
+    Parameters
+    ----------
+    chosen : (>= p,) int64
+        Their indices in the Gram matrix.
+    factor : (>= p, >= p) float64
+        Lower triangle of the Cholesky factor of M = prior + rho X'X.
+    half : (>= p,) float64
+        Solution of L h = rho X'y.
+    coefficients : (>= p,) float64
+    """
+
+    chosen: np.ndarray
+    factor: np.ndarray
+    half: np.ndarray
+    coefficients: np.ndarray
+
+
+def regression_work(n_slots: int) -> RegressionWork:
+    """Scratch space for up to `n_slots` nodes."""
+    k = n_slots + 1
+    return RegressionWork(np.zeros(k, np.int64), np.zeros((k, k)), np.zeros(k), np.zeros(k))
+
+
+@bare_kernel
+def choose_regressors(parents, n_nodes, node, work):
+    """Note the constant and the parents of a node as regressors; returns how many they are."""
+    work.chosen[0] = 0
     p = 1
     for k in range(n_nodes):
         if parents[k, node]:
-            chosen[p] = 1 + k
+            work.chosen[p] = 1 + k
             p += 1
     return p
 
 
-@inner_kernel
-def factorise(gram, node, chosen, p, precision, heat, prior, factor, half):
-    """Cholesky factor of M = prior + rho X'X and the solution of L h = rho X'y.
-
-    Parameters
-    ----------
-    gram : Gram
-    node : int
-    chosen : (>= p,) int64
-        Regressors, the constant first.
-    p : int
-    precision, heat : float
-        Of the node; heat is the power of its likelihood.
-    prior : NetworkPrior
-    factor : (>= p, >= p) float64
-        Out: lower triangle.
-    half : (>= p,) float64
-        Out.
-
-    Returns
-    -------
-    float
-        log det M, in nats.
-    """
+@bare_called_kernel
+def _factorise(gram, node, p, precision, heat, prior, work):
+    """Fill `factor` and `half` of the scratch space; returns log det M, in nats."""
+    chosen, factor, half = work.chosen, work.factor, work.half
     scale = precision * heat
     log_det = 0.0
     for i in range(p):
@@ -152,17 +205,26 @@ def factorise(gram, node, chosen, p, precision, heat, prior, factor, half):
     return log_det
 
 
-@kernel
-def log_evidence(gram, node, chosen, p, precision, heat, prior, factor, half):
+@bare_kernel
+def log_evidence(gram, node, p, precision, heat, prior, work):
     """Log density of a node's activations given its parents' outputs and its precision, weights and bias summed out.
 
-    Arguments are those of `factorise`. In nats:
-    N/2 log(rho / 2 pi) - rho y'y / 2 + (log det P - log det M + c' M^-1 c) / 2 with P the prior precisions.
+    In nats: N/2 log(rho / 2 pi) - rho y'y / 2 + (log det P - log det M + c' M^-1 c) / 2 with P the prior precisions.
+
+    Parameters
+    ----------
+    gram : Gram
+    node, p : int
+        The node, and the number of its regressors in the scratch space.
+    precision, heat : float
+        Of the node; heat is the power of its likelihood.
+    prior : NetworkPrior
+    work : RegressionWork
     """
-    log_det = factorise(gram, node, chosen, p, precision, heat, prior, factor, half)
+    log_det = _factorise(gram, node, p, precision, heat, prior, work)
     explained = 0.0
     for i in range(p):
-        explained += half[i] * half[i]
+        explained += work.half[i] * work.half[i]
     log_prior = math.log(prior.bias_precision) + (p - 1) * math.log(prior.weight_precision)
     count = gram.counts[node]
     return (
@@ -172,22 +234,24 @@ def log_evidence(gram, node, chosen, p, precision, heat, prior, factor, half):
     )
 
 
-@kernel
-def draw_coefficients(rng, gram, node, chosen, p, precision, heat, prior, factor, half, coefficients):
-    """Bias and weights from their normal conditional N(M^-1 c, M^-1), into `coefficients` (>= p,)."""
-    factorise(gram, node, chosen, p, precision, heat, prior, factor, half)
+@bare_kernel
+def draw_coefficients(rng, gram, node, p, precision, heat, prior, work):
+    """Bias and weights from their normal conditional N(M^-1 c, M^-1), into `coefficients` of the scratch space."""
+    coefficients = work.coefficients
+    _factorise(gram, node, p, precision, heat, prior, work)
     for i in range(p):
-        coefficients[i] = half[i] + rng.standard_normal()
+        coefficients[i] = work.half[i] + rng.standard_normal()
     for i in range(p - 1, -1, -1):
         value = coefficients[i]
         for k in range(i + 1, p):
-            value -= factor[k, i] * coefficients[k]
-        coefficients[i] = value / factor[i, i]
+            value -= work.factor[k, i] * coefficients[k]
+        coefficients[i] = value / work.factor[i, i]
 
 
-@kernel
-def residual_square(gram, node, chosen, p, coefficients):
+@bare_kernel
+def residual_square(gram, node, p, work):
     """Sum over the data of the squared residuals of a node's regression."""
+    chosen, coefficients = work.chosen, work.coefficients
     total = gram.squares[node]
     for i in range(p):
         inner = 0.0
@@ -197,60 +261,21 @@ def residual_square(gram, node, chosen, p, coefficients):
     return max(total, 0.0)
 
 
-@kernel
+@bare_kernel
 def draw_precision(rng, count, square, prior):
     """A node's precision given `count` residuals with the sum of squares `square`."""
     return math.exp(log_gamma_draw(rng, prior.precision_shape + 0.5 * count)) / (prior.precision_rate + 0.5 * square)
 
 
-@kernel
-def draw_node_parameters(rng, gram, n_nodes, node, parents, weights, biases, precisions, heat, prior, work):
-    """Bias and weights of one node given its precision, then the precision given them.
-
-    Parameters
-    ----------
-    parents : (K, K) uint8
-        ``parents[k, i]`` is 1 where k is a parent of i.
-    weights : (K, K) float64
-        In and out; 0 where there is no edge.
-    biases, precisions : (K,) float64
-        In and out.
-    heat : (K,) float64
-    work : RegressionWork
-    """
-    p = regressors(parents, n_nodes, node, work.chosen)
-    draw_coefficients(
-        rng,
-        gram,
-        node,
-        work.chosen,
-        p,
-        precisions[node],
-        heat[node],
-        prior,
-        work.factor,
-        work.half,
-        work.coefficients,
-    )
-    biases[node] = work.coefficients[0]
+@bare_called_kernel
+def draw_node_parameters(rng, gram, n_nodes, node, network, heat, prior, work):
+    """Bias and weights of one node given its precision, then the precision given them."""
+    p = choose_regressors(network.parents, n_nodes, node, work)
+    draw_coefficients(rng, gram, node, p, network.precisions[node], heat[node], prior, work)
+    network.biases[node] = work.coefficients[0]
     for k in range(n_nodes):
-        weights[k, node] = 0.0
+        network.weights[k, node] = 0.0
     for i in range(1, p):
-        weights[work.chosen[i] - 1, node] = work.coefficients[i]
-    square = residual_square(gram, node, work.chosen, p, work.coefficients)
-    precisions[node] = draw_precision(rng, gram.counts[node], heat[node] * square, prior)
-
-
-class RegressionWork(NamedTuple):
-    """Scratch space of one regression."""
-
-    chosen: np.ndarray
-    factor: np.ndarray
-    half: np.ndarray
-    coefficients: np.ndarray
-
-
-def regression_work(n_slots: int) -> RegressionWork:
-    """Scratch space for up to `n_slots` nodes."""
-    k = n_slots + 1
-    return RegressionWork(np.zeros(k, np.int64), np.zeros((k, k)), np.zeros(k), np.zeros(k))
+        network.weights[work.chosen[i] - 1, node] = work.coefficients[i]
+    square = residual_square(gram, node, p, work)
+    network.precisions[node] = draw_precision(rng, gram.counts[node], heat[node] * square, prior)

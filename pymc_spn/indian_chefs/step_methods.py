@@ -178,8 +178,8 @@ class IndianChefsStep(OwnerStep):
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
+        from pymc_spn.indian_chefs.graph_moves import new_tally
         from pymc_spn.indian_chefs.packed_graphs import unpack_graph
-        from pymc_spn.indian_chefs.sweeps import new_tally
 
         begin = time.perf_counter()
         access, new = self.access, point.copy()
@@ -236,20 +236,10 @@ class IndianChefsStep(OwnerStep):
         return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
 
     def _sweep(self, state, prior, log_rest, tally):
-        if log_rest is not None:
-            from pymc_spn.indian_chefs.rest_moves import RestMoves
+        from pymc_spn.indian_chefs.rest_moves import sweep_graph
 
-            chain = RestMoves(state, log_rest, self.parent_sets)
-            sweep = chain.sweep if self.moves == "all" else chain.published_sweep
-            for _ in range(self.sweeps):
-                sweep(self.rng, prior, self.repeats, tally)
-            return
-        from pymc_spn.indian_chefs import sweeps
-
-        kernel = sweeps.prior_sweep if self.moves == "all" else sweeps.published_sweep
-        children = np.zeros(state.order.size, np.uint8)
         for _ in range(self.sweeps):
-            kernel(self.rng, state, prior, self.repeats, children, tally)
+            sweep_graph(self.rng, state, prior, log_rest, self.moves, self.repeats, self.parent_sets, tally)
 
 
 if IndianChefsStep not in STEP_METHODS:

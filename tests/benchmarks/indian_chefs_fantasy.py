@@ -8,9 +8,9 @@ import arviz as az
 import numpy as np
 from scipy.stats import gaussian_kde
 
+from pymc_spn.indian_chefs.graph_moves import MOVE_NAMES, SWAPS, counts_of_moves
 from pymc_spn.indian_chefs.network_chain import NetworkChain
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
-from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
@@ -105,7 +105,7 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
     found = chain.parameters()
     ascent = PooledAscent(chain.data, found["parents"], ancestral_order(found["weights"]), chain.prior)
     packed = np.vstack([found["weights"], found["biases"], np.log(found["precisions"])])
-    tally = chain.counts() - before
+    tally = named_counts(chain.counts() - before)
     return {
         **{name: distance(rows) for name, distance in distances.items()},
         "after_warm_up": {name: distance(first) for name, distance in distances.items()},
@@ -114,9 +114,9 @@ def one_start(rng, train, distances, layers, stages, seconds, max_nodes):
         "warm_up_seconds": warm_up,
         "sweeps": len(nodes),
         "n_nodes": nodes,
-        "n_edges": chain.n_edges,
+        "n_edges": int(found["parents"].sum()),
         "log_joint": joint,
-        "tally": dict(zip(TALLY_NAMES, tally.tolist(), strict=True)),
+        "tally": tally,
         "fantasy": rows[:1000].round(4).tolist(),
     }
 
@@ -154,7 +154,11 @@ def ess(traces):
     return float(az.ess(az.from_dict({"posterior": {"x": halves}}))["x"])
 
 
+def named_counts(tally):
+    """How often each move was tried and accepted."""
+    return dict(zip(MOVE_NAMES, counts_of_moves(tally)[:, :2].tolist(), strict=True))
+
+
 def size_moves(run):
-    """Accepted and tried births, deaths, splits, merges and twins of one start: the moves that change K+."""
-    kinds = run["tally"].keys() & {"guided", "prior", "collapsed", "split", "twins", "rooted"}
-    return tuple(sum(run["tally"][k][column] for k in kinds) for column in (1, 0))
+    """Accepted and tried births, deaths, splits and merges of one start: the moves that change K+."""
+    return tuple(sum(run["tally"][k][column] for k in MOVE_NAMES[:SWAPS]) for column in (1, 0))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from pymc_spn.indian_chefs.graph_moves import new_tally, prior_sweep, published_sweep
 from pymc_spn.indian_chefs.graph_state import new_state
 from pymc_spn.indian_chefs.node_law import expected_graph
 from pymc_spn.indian_chefs.prior_density import make_prior
-from pymc_spn.indian_chefs.sweeps import new_tally, prior_sweep, published_sweep
 from tests.benchmarks.report import machine, markdown_table, verdict
 
 CONFIGURATIONS = {
@@ -40,7 +40,7 @@ class Chain:
         self.prior = make_prior(1.0, 1.5, 1.0)
         self.kernel, self.repeats = kernel, repeats
         self.rng = np.random.default_rng(seed)
-        self.children, self.tally = np.zeros(ROOM, np.uint8), new_tally()
+        self.tally = new_tally()
         self.nodes, self.seconds = [], 0.0
         self.sweeps(200)
         begin = time.process_time()
@@ -50,7 +50,7 @@ class Chain:
 
     def sweeps(self, n):
         for _ in range(n):
-            self.kernel(self.rng, self.state, self.prior, self.repeats, self.children, self.tally)
+            self.kernel(self.rng, self.state, self.prior, self.repeats, self.tally)
             self.nodes.append(self.state.count[0])
 
     def run_block(self):

@@ -12,8 +12,9 @@ import time
 
 import numpy as np
 
+from pymc_spn.indian_chefs.graph_moves import ORPHANS, ROOTED, SPLITS, SWAPS
 from pymc_spn.indian_chefs.network_chain import NetworkChain
-from pymc_spn.indian_chefs.network_sweep import TALLY_NAMES, SweepPlan
+from pymc_spn.indian_chefs.network_sweep import SweepPlan, move_times, sweep_plan
 from pymc_spn.indian_chefs.warm_up import race
 from tests.benchmarks.indian_chefs_fantasy import (
     ICP,
@@ -23,6 +24,7 @@ from tests.benchmarks.indian_chefs_fantasy import (
     fantasy_rows,
     keep,
     logits,
+    named_counts,
     resume,
     rhat,
     size_moves,
@@ -30,11 +32,11 @@ from tests.benchmarks.indian_chefs_fantasy import (
 from tests.benchmarks.indian_chefs_toys import LAYERS, RACE, toy
 from tests.benchmarks.report import finish, markdown_table
 
-FEW = SweepPlan(guided=2, prior=1, collapsed=2, splits=2, twins=2, swaps=2, rooted=0)
+FEW = {ORPHANS: 2, SPLITS: 2, SWAPS: 2}
 KINDS = {
-    "orphans, links and twins": FEW,
-    "and units with parents": FEW._replace(rooted=2),
-    "default: more of each": SweepPlan(),
+    "orphans and links": SweepPlan(move_times(FEW)),
+    "and units with parents": SweepPlan(move_times(FEW | {ROOTED: 2})),
+    "default: more of each": sweep_plan(),
 }
 
 
@@ -93,7 +95,7 @@ def one_chain(options, seed, kind, train, start):
         "sweeps": len(nodes) - 1,
         "n_nodes": nodes,
         "log_joint": joint,
-        "tally": dict(zip(TALLY_NAMES, chain.tally.tolist(), strict=True)),
+        "tally": named_counts(chain.tally),
     }
 
 
@@ -119,12 +121,12 @@ def sections(figures):
             ]
         )
         cell = [kind]
-        for name in ("prior", "guided", "collapsed", "rooted", "split", "twins"):
+        for name in ("orphans", "rooted", "splits"):
             a, t = (sum(r["tally"][name][column] for r in runs) for column in (1, 0))
             cell.append(f"{a:,} of {t:,}" if t else "–")
         moves.append(cell)
     header = ["chains", "sweeps/s", "changes a sweep", "ESS(K+)/s", "R-hat K+", "R-hat log joint", "mean K+ by start"]
-    kinds = ["prior births", "guided", "collapsed", "with parents", "splits", "twins"]
+    kinds = ["without parents", "with parents", "splits"]
     return [
         ("Movement of the number of nodes", markdown_table([*header, "median ratio"], rows)),
         ("Accepted moves", markdown_table(["chains", *kinds], moves)),

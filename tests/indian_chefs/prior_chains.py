@@ -1,7 +1,7 @@
-"""Moves on the prior from exact draws: whether the law stays, for each move and for planted mistakes.
+"""Moves on the prior from exact draws: whether its distribution stays, for each move and for planted mistakes.
 
-A graph is drawn exactly, a move is made a number of times, and eight statistics are compared with those of independent
-exact draws. Replicates are independent, so no autocorrelation has to be guessed.
+A graph is drawn exactly, moves are made, and eight statistics are compared with those before. Replicates are
+independent, so no autocorrelation has to be guessed.
 """
 
 import math
@@ -10,42 +10,30 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.indian_chefs.forward_draws import draw_graph
-from pymc_spn.indian_chefs.graph_state import (
-    count_edges,
-    delete_node,
-    highest_child,
-    insert_node,
-    is_orphan,
-    lowest_parent,
-    place_node,
-    set_edge,
-)
-from pymc_spn.indian_chefs.orphan_moves import (
-    propose_orphan,
-    propose_singleton,
-    propose_singleton_death,
-)
-from pymc_spn.indian_chefs.prior_density import edge_log_odds
-from pymc_spn.indian_chefs.reputation_moves import draw_reputation, propose_reputation
-from pymc_spn.indian_chefs.split_moves import apply_merge, apply_split, propose_merge, propose_split
-from pymc_spn.indian_chefs.sweeps import (
-    accepts,
-    birth_or_death,
-    draw_edge,
+from pymc_spn.indian_chefs.graph_moves import (
+    MOVE_NAMES,
+    OWN_MOVES,
+    PUBLISHED_MOVES,
+    accept_or_undo,
     draw_edges,
+    draw_parents,
+    draw_reputation,
     draw_reputations,
+    move_work,
+    new_tally,
     prior_sweep,
+    propose,
     published_sweep,
-    random_order,
-    split_or_merge,
-    swap,
 )
+from pymc_spn.indian_chefs.graph_state import set_edge
+from pymc_spn.indian_chefs.prior_density import edge_odds
 from tests.indian_chefs.small_graphs import observed
 
-MOVES = ["edges", "reputations", "orphans", "splits", "swaps", "singletons", "published_reputations"]
-MOVES += ["all_moves", "published_moves"]
-MISTAKES = ["factorial_dropped", "factorial_and_count", "literal_singletons", "parents_not_recounted"]
-MISTAKES += ["orphans_not_counted", "edges_not_counted", "uniform_reputations", "slots_in_turn"]
+FIRST = len(MOVE_NAMES)
+MOVES = [*MOVE_NAMES, "edges", "reputations", "all_moves", "published_moves"]
+FOR_ATOMS = [name for m, name in enumerate(MOVES[:-1]) if m not in PUBLISHED_MOVES]
+BY_SLOTS, LITERAL_SINGLETONS = 90, 91  # mistakes in passes over the nodes
+RIGHT, HALVED, NODES_COUNTED = range(3)  # mistakes in the ratio of a move
 
 
 @njit
@@ -76,150 +64,81 @@ def statistics(state, longest, out):
 
 
 @njit
-def orphans_of(state):
-    out = 0
-    for k in range(state.count[0]):
-        out += is_orphan(state, k)
-    return out
-
-
-@njit
-def wrong_singletons(rng, state, prior, children, tally, kind):
-    """Births and deaths of singletons with a planted mistake; right for an unknown kind."""
-    if rng.random() < 0.5:
-        theta, log_ratio = propose_singleton(rng, state, prior, children)
-        n = state.count[0]
-        if kind == 0:
-            log_ratio += math.log(n + 1.0)
-        elif kind == 1:
-            log_ratio -= math.log(n + 1.0)
-        elif kind == 3 and log_ratio > -np.inf:
-            before = 0
-            for k in range(n):
-                for i in range(n):
-                    if children[i] and state.parents[k, i] and is_orphan(state, k):
-                        before += state.n_children[k] == 1
-            log_ratio += math.log((before + 1.0) / max(before, 1))
-        if accepts(rng, log_ratio):
-            insert_node(state, theta, children)
-    else:
-        k, log_ratio = propose_singleton_death(rng, state, prior)
-        n = state.count[0]
-        if kind == 0:
-            log_ratio -= math.log(n)
-        elif kind == 1:
-            log_ratio += math.log(n)
-        if accepts(rng, log_ratio):
-            delete_node(state, k)
-
-
-@njit
-def wrong_edges(rng, state, prior):
-    """Every node with one child is passed over, whoever the child is."""
-    for i in range(state.count[0]):
-        for k in range(state.count[0]):
-            if state.n_children[k] != 1:
-                log_odds = edge_log_odds(state, prior, k, i)
-                if log_odds > -np.inf and log_odds < np.inf:
-                    set_edge(state, k, i, rng.random() < 1.0 / (1.0 + math.exp(-log_odds)))
-
-
-@njit
-def make_move(rng, state, prior, children, tally, move):
+def make_move(rng, state, prior, work, tally, move, mistake):
     """One move, or one pass of it over the nodes."""
     n = state.count[0]
-    if move == 0:
+    if move < FIRST:
+        log_ratio, _, row = propose(rng, move, state, prior, work, tally)
+        if mistake == HALVED:
+            log_ratio *= 0.5
+        elif mistake == NODES_COUNTED:  # as the factor 1 / K! of the published density, left out or counted twice
+            log_ratio += math.log(max(state.count[0], n)) * np.sign(state.count[0] - n)
+        accept_or_undo(rng, log_ratio, row, state, work, tally)
+    elif move == FIRST:
         draw_edges(rng, state, prior)
-    elif move == 1:
+    elif move == FIRST + 1:
         draw_reputations(rng, state, prior)
-    elif move == 2:
-        birth_or_death(rng, state, prior, children, tally, False)
-    elif move == 3:
-        split_or_merge(rng, state, prior, children, tally)
-    elif move == 4:
-        swap(rng, state, prior, tally)
-    elif move == 5:
-        birth_or_death(rng, state, prior, children, tally, True)
-    elif move == 6:
-        for i in random_order(rng, n):
-            theta, log_ratio = propose_reputation(rng, state, prior, i)
-            if accepts(rng, log_ratio):
-                place_node(state, i, theta)
-    elif move == 7:
-        prior_sweep(rng, state, prior, 2, children, tally)
-    elif move == 8:
-        published_sweep(rng, state, prior, 2, children, tally)
-    elif move in (100, 101, 103):
-        wrong_singletons(rng, state, prior, children, tally, move - 100)
-    elif move == 102:
-        wrong_edges(rng, state, prior)
-    elif move == 104:
-        if rng.random() < 0.5:
-            theta, log_ratio = propose_orphan(rng, state, prior, children)
-            if accepts(rng, log_ratio + math.log(orphans_of(state) + 1.0)):
-                insert_node(state, theta, children)
-        else:
-            birth_or_death(rng, state, prior, children, tally, False)
-    elif move == 105:
-        if rng.random() < 0.5:
-            k, i, theta, log_ratio = propose_split(rng, state, prior, children)
-            if accepts(rng, log_ratio - math.log(max(count_edges(state), 1))):
-                apply_split(state, k, i, theta, children)
-        else:
-            h, log_ratio = propose_merge(rng, state, prior)
-            if accepts(rng, log_ratio):
-                apply_merge(state, h)
-    elif move == 106:
-        for i in range(state.fixed.size, n):
-            low, high = highest_child(state, i), min(lowest_parent(state, i), 1.0)
-            place_node(state, i, low + rng.random() * (high - low))
-    elif move == 107:
-        sweep_by_slots(rng, state, prior, children, tally)
+    elif move == FIRST + 2:
+        prior_sweep(rng, state, prior, 2, tally)
+    elif move == FIRST + 3:
+        published_sweep(rng, state, prior, 2, tally)
+    elif move == BY_SLOTS:  # all moves, but passes over the nodes tell how long a node is there
+        for i in range(n):
+            draw_parents(rng, state, prior, i)
+        for i in range(n):
+            draw_reputation(rng, state, prior, i)
+        for _ in range(2):
+            for one in OWN_MOVES:
+                make_move(rng, state, prior, work, tally, one, RIGHT)
+    elif move == LITERAL_SINGLETONS:  # every node with one child is passed over, whoever the child is
+        for i in range(n):
+            for k in range(n):
+                odds = edge_odds(state, prior, k, i)
+                if state.n_children[k] != 1 and 0.0 < odds < np.inf:
+                    set_edge(state, k, i, rng.random() * (1.0 + odds) < odds)
 
 
 @njit
-def sweep_by_slots(rng, state, prior, children, tally):
-    """All moves, but passes over the nodes go by slots, which tell how long a node is there."""
-    for i in range(state.count[0]):
-        for k in range(state.count[0]):
-            draw_edge(rng, state, prior, k, i)
-    for i in range(state.count[0]):
-        draw_reputation(rng, state, prior, i)
-    for _ in range(2):
-        birth_or_death(rng, state, prior, children, tally, False)
-        split_or_merge(rng, state, prior, children, tally)
-        swap(rng, state, prior, tally)
-
-
-@njit
-def replicates(rng, state, prior, children, tally, move, steps, out):
-    """Statistics (replicate, 8) after ``steps`` moves from exact draws; 0 steps are the exact draws."""
-    longest = np.zeros(state.order.size, np.int64)
+def replicates(rng, state, prior, tally, move, mistake, steps, out):
+    """Statistics (replicate, 2, 8) of exact draws, and after so many moves from them."""
+    work, longest = move_work(state), np.zeros(state.order.size, np.int64)
     for row in out:
-        while not draw_graph(rng, state, prior, children):
+        while not draw_graph(rng, state, prior, work.children):
             pass
+        statistics(state, longest, row[0])
         for _ in range(steps):
-            make_move(rng, state, prior, children, tally, move)
-        statistics(state, longest, row)
+            make_move(rng, state, prior, work, tally, move, mistake)
+        statistics(state, longest, row[1])
 
 
 @njit
-def record_chain(rng, state, prior, children, tally, move, thin, out):
+def record_chain(rng, state, prior, tally, move, thin, out):
     """Statistics (record, 8) of one chain."""
-    longest = np.zeros(state.order.size, np.int64)
+    work, longest = move_work(state), np.zeros(state.order.size, np.int64)
     for row in out:
         for _ in range(thin):
-            make_move(rng, state, prior, children, tally, move)
+            make_move(rng, state, prior, work, tally, move, RIGHT)
         statistics(state, longest, row)
 
 
-def after_moves(reputations, prior, move, steps, n, seed, max_nodes=64):
-    """Statistics (n, 8) of independent replicates."""
+def after_moves(reputations, prior, move, steps, n, seed, max_nodes=64, mistake=RIGHT):
+    """Statistics (n, 2, 8) of independent replicates, before and after."""
+    out = np.empty((n, 2, 8))
     state = observed(reputations, max_nodes)
-    out = np.empty((n, 8))
-    scratch = np.zeros(max_nodes, np.uint8), np.zeros((5, 3), np.int64)
-    replicates(np.random.default_rng(seed), state, prior, *scratch, move, steps, out)
+    replicates(np.random.default_rng(seed), state, prior, new_tally(), move, mistake, steps, out)
     return out
+
+
+def exact_draws(reputations, prior, n, seed, max_nodes=64):
+    """Statistics (n, 8) of independent draws."""
+    return after_moves(reputations, prior, 0, 0, n, seed, max_nodes)[:, 0]
+
+
+def z_of_changes(found):
+    """z of the mean change of each statistic, 0 where none changes; (n, 2, statistics) before and after."""
+    changes = found[:, 1] - found[:, 0]
+    se = changes.std(0) / np.sqrt(len(changes))
+    return changes.mean(0) / np.where(se > 0.0, se, 1.0)
 
 
 def z_scores(a, b):

@@ -8,10 +8,11 @@ import pytest
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
-from pymc_spn.indian_chefs import exact_kernels as kernels
-from pymc_spn.indian_chefs.exact_chains import LinearChain, SigmoidChain
+from pymc_spn.indian_chefs.activation_kernels import fill_residuals
+from pymc_spn.indian_chefs.exact_kernels import linear_gain, sigmoid_gain
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
+from pymc_spn.indian_chefs.network_chain import LinearChain, SigmoidChain
 from pymc_spn.indian_chefs.network_draws import draw_nodes
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
@@ -28,32 +29,32 @@ def new_chain(kind, rng):
 
 def new_data(chain, rng):
     """Data of the observed nodes given all else: at reputation 0 they have no children."""
-    n = int(chain.state.count[0])
-    chain.refresh()
+    net = chain.network
+    fill_residuals(chain.n_nodes, net)
+    means = (net.activations[:2] - net.residuals[:2]).T
     if isinstance(chain, SigmoidChain):
-        chain.set_data((rng.random((ROWS, 2)) < expit(chain.means[:2].T)).astype(float))
+        chain.set_data((rng.random((ROWS, 2)) < expit(means)).astype(float))
     else:
-        chain.set_data(chain.means[:2].T + rng.standard_normal((ROWS, 2)) * chain.precisions[:2] ** -0.5)
-    return n
+        chain.set_data(means + rng.standard_normal((ROWS, 2)) * net.precisions[:2] ** -0.5)
 
 
 def measure(chain):
-    n = int(chain.state.count[0])
-    w = chain.weights[:n, :n][chain.state.parents[:n, :n] == 1]
-    hidden = chain.values[2:n]
+    n, net = chain.n_nodes, chain.network
+    w = net.weights[:n, :n][chain.state.parents[:n, :n] == 1]
+    hidden = net.outputs[2:n]
     return [
         n,
         len(w),
         (chain.state.n_parents[2:n] == 0).sum(),
-        chain.biases[0],
-        chain.biases[0] ** 2,
+        net.biases[0],
+        net.biases[0] ** 2,
         (w**2 - 1.25).sum(),
         np.tanh(w).sum(),
         np.tanh(hidden[:, 0]).sum(),
         np.tanh(hidden[:, 0] * hidden[:, 1]).sum(),
-        np.log(chain.precisions[:n]).sum(),
-        np.tanh(chain.values[0, 0] * chain.values[1, 0]),
-        np.tanh(chain.values[0, 0] * chain.values[0, 1]),
+        np.log(net.precisions[:n]).sum(),
+        np.tanh(net.outputs[0, 0] * net.outputs[1, 0]),
+        np.tanh(net.outputs[0, 0] * net.outputs[0, 1]),
     ]
 
 
@@ -69,18 +70,16 @@ def forward_draws(kind, n, seed):
     return np.array(forward, float)
 
 
-def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
+def joint_z(kind, n_sweeps, seed, n_forward, graph_prior=GRAPH_PRIOR):
     forward = forward_draws(kind, n_forward, seed)
     chains = []
     for s in range(4):
         rng = np.random.default_rng((seed, s))
         c = new_chain(kind, rng)
-        if spoil:
-            spoil(c)
         rows = []
         for _ in range(n_sweeps):
             new_data(c, rng)
-            c.sweep(rng, GRAPH_PRIOR)
+            c.sweep(rng, graph_prior)
             rows.append(measure(c))
         chains.append(rows)
     chains = np.array(chains, float)
@@ -94,51 +93,53 @@ def joint_z(kind, n_sweeps, seed, n_forward, spoil=None):
     return z, ess
 
 
-def with_a_constant_in_births(chain):
-    gain = chain._gain
-    chain._gain = lambda *a: gain(*a) + 0.25 * ROWS
-
-
 @pytest.mark.parametrize("kind", [LinearChain, SigmoidChain])
 def test_joint_distribution(kind):
-    """Power: a constant missing in births, at half the length."""
+    """Power: a prior of the graph with half as many hidden nodes again, at half the length."""
     z, ess = joint_z(kind, 1_200, 1, 4_000)
     assert np.abs(z).max() < 4 and ess[0] > 100
-    z, _ = joint_z(kind, 450, 1, 4_000, with_a_constant_in_births)
+    z, _ = joint_z(kind, 600, 1, 4_000, make_prior(1.0, 1.6, 1.0))
     assert np.abs(z).max() > 6
 
 
+def with_a_root(kind, rng):
+    """A chain with three rows of one root above both observed nodes, whose values are at 0."""
+    data = rng.normal(size=(5, 2)) if kind is LinearChain else (rng.random((5, 2)) < 0.5).astype(float)
+    chain = kind(rng, data, new_state(np.zeros(2), np.ones(2, bool), 4), PRIOR, 1)
+    parents = np.zeros((3, 3), np.uint8)
+    parents[2, :2] = 1
+    chain.put_graph(parents, np.array([0.0, 0.0, 0.5]))
+    net = chain.network
+    net.weights[2, :2], net.biases[:3], net.precisions[:3] = (0.7, -1.3), (0.2, -0.1, 0.4), (0.5, 1.1, 0.9)
+    net.activations[2] = net.outputs[2] = 0.0
+    fill_residuals(3, net)
+    return chain, net.weights[2, :2], net.activations[:2] - net.residuals[:2]
+
+
 def test_linear_birth_integrates_the_node_out():
-    rng = np.random.default_rng(0)
-    values, means = rng.normal(size=(3, 5)), rng.normal(size=(3, 5))
-    weights, precisions = np.array([0.7, 0.0, -1.3]), np.array([0.5, 2.0, 1.1])
-    bias, rho = 0.4, 0.9
-    gain = kernels.linear_birth_gain(
-        rng, 3, bias, rho, weights, precisions, values, means, np.zeros(5), np.zeros(5), False
-    )
-    joined = [0, 2]
-    noise = np.diag(1 / precisions[joined])
-    cov = noise + np.outer(weights[joined], weights[joined]) / rho
+    chain, weights, means = with_a_root(LinearChain, np.random.default_rng(0))
+    net, values = chain.network, chain.network.outputs[:2].copy()
+    gain = linear_gain(2, 3, net.parents, net, np.ones(4), np.zeros(5))
+    noise = np.diag(1 / net.precisions[:2])
+    cov = noise + np.outer(weights, weights) / net.precisions[2]
     want = 0.0
-    for j in range(5):
-        r = (values - means)[joined, j]
-        want += multivariate_normal.logpdf(r - weights[joined] * bias, np.zeros(2), cov)
+    for r in (values - means).T:
+        want += multivariate_normal.logpdf(r - weights * net.biases[2], np.zeros(2), cov)
         want -= multivariate_normal.logpdf(r, np.zeros(2), noise)
     assert gain == pytest.approx(want, abs=1e-10)
+    net.outputs[2] = np.random.default_rng(1).normal(size=5)  # whatever its values are
+    fill_residuals(3, net)
+    assert linear_gain(2, 3, net.parents, net, np.ones(4), np.zeros(5)) == pytest.approx(want, abs=1e-10)
 
 
 def test_sigmoid_birth_sums_the_node_out():
-    rng = np.random.default_rng(1)
-    values, logits = (rng.random((3, 5)) < 0.5).astype(float), rng.normal(size=(3, 5))
-    weights, bias = np.array([0.7, 0.0, -1.3]), 0.4
-    gain = kernels.sigmoid_birth_gain(rng, 3, bias, weights, values, logits, np.zeros(5), False)
+    chain, weights, logits = with_a_root(SigmoidChain, np.random.default_rng(1))
+    net, values = chain.network, chain.network.outputs[:2]
+    gain = sigmoid_gain(2, 3, net.parents, net, np.zeros(5))
     want = 0.0
-    for j in range(5):
-        law = [
-            np.prod(np.where(values[:, j] == 1, expit(logits[:, j] + weights * x), expit(-logits[:, j] - weights * x)))
-            for x in (0, 1)
-        ]
-        want += np.log((1 - expit(bias)) * law[0] + expit(bias) * law[1]) - np.log(law[0])
+    for x, logit in zip(values.T, logits.T, strict=True):
+        law = [np.prod(np.where(x == 1, expit(logit + weights * h), expit(-logit - weights * h))) for h in (0, 1)]
+        want += np.log(expit(-0.4) * law[0] + expit(0.4) * law[1]) - np.log(law[0])
     assert gain == pytest.approx(want, abs=1e-10)
 
 

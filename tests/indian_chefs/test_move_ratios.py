@@ -1,211 +1,164 @@
-"""Every move's log ratio against the full density, and against its own reverse on the same pair of states."""
+"""Every move of the lists: its log ratio, and that it leaves the prior unchanged, which planted mistakes do not."""
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
-from pymc_spn.indian_chefs import orphan_moves, split_moves
-from pymc_spn.indian_chefs.graph_state import delete_node, insert_node, is_orphan, place_node, refresh, set_edge
-from pymc_spn.indian_chefs.orphan_moves import orphan_log_gain, propose_orphan, propose_orphan_death
-from pymc_spn.indian_chefs.prior_density import (
-    base_mass,
-    digamma_gap,
-    edge_log_odds,
-    insertion_log_ratio,
-    log_base,
-    log_density,
-    node_factor,
+from pymc_spn.indian_chefs.graph_moves import MOVE_NAMES, ORPHANS, PUBLISHED_MOVES, move_work, new_tally, propose
+from pymc_spn.indian_chefs.graph_state import insert_node, refresh, set_edge
+from pymc_spn.indian_chefs.node_law import node_count_pmf
+from pymc_spn.indian_chefs.prior_density import edge_odds, log_base, log_density, log_density_ratio, make_prior
+from pymc_spn.indian_chefs.rest_moves import sweep_graph
+from tests.indian_chefs.prior_chains import (
+    BY_SLOTS,
+    FOR_ATOMS,
+    HALVED,
+    LITERAL_SINGLETONS,
+    MOVES,
+    NODES_COUNTED,
+    RIGHT,
+    after_moves,
+    exact_draws,
+    record_chain,
+    z_of_changes,
 )
-from pymc_spn.indian_chefs.reputation_moves import propose_reputation
-from pymc_spn.indian_chefs.rooted_moves import insert_rooted, is_removable, propose_rooted, propose_rooted_death
-from tests.indian_chefs.small_graphs import LEVELS, MIXED_BASE, copy, many_states
+from tests.indian_chefs.small_graphs import CONFIGURATIONS, LEVELS, MIXED_BASE, copy, many_states, observed
 
-BASES = pytest.mark.parametrize("base", [None, MIXED_BASE, LEVELS], ids=["uniform", "mixed", "levels"])
+PRIORS = [make_prior(1.0, 1.5, 1.0), make_prior(0.4, 1.5, 2.0)]
+BASES = {"uniform": None, "mixed": MIXED_BASE, "levels": LEVELS}
+CASES = [(m, b) for m in range(len(MOVE_NAMES)) for b in BASES if b == "uniform" or m not in PUBLISHED_MOVES]
 
 
 def same(a, b):
+    """Whether two states hold one graph in the same slots."""
     n = a.count[0]
-    assert n == b.count[0]
-    for name in ("parents", "reputations", "n_children", "n_parents", "n_below"):
-        x, y = getattr(a, name), getattr(b, name)
-        np.testing.assert_array_equal(x[:n, :n] if x.ndim == 2 else x[:n], y[:n, :n] if y.ndim == 2 else y[:n])
+    if n != b.count[0] or not np.array_equal(a.parents[:n, :n], b.parents[:n, :n]):
+        return False
+    return all(np.array_equal(getattr(a, k)[:n], getattr(b, k)[:n]) for k in ("reputations", "n_children", "n_below"))
 
 
-@BASES
-def test_orphan_birth_has_the_ratio_of_the_densities_and_undoes_its_death(base):
-    children = np.zeros(40, np.uint8)
+def log_factor(state, prior, h):
+    """What `log_density_ratio` leaves out of a node that is born: its own factor and its base density."""
+    a, m = state.n_below[h], state.n_children[h]
+    own = gammaln(m) + gammaln(prior.alpha + a - m) - gammaln(prior.alpha + a)
+    return own + log_base(prior, state.reputations[h])
+
+
+@pytest.mark.parametrize(("move", "base"), CASES, ids=[f"{MOVE_NAMES[m]}-{b}" for m, b in CASES])
+def test_ratios_are_those_of_the_densities_and_of_the_reverse(move, base):
     seen = 0
-    for prior, state, rng in many_states(200, seed=5, base=base):
-        theta, log_ratio = propose_orphan(rng, state, prior, children)
-        if log_ratio == -np.inf:
+    for prior, state, rng in many_states(200, seed=5 + move, base=BASES[base]):
+        before, work, tally = copy(state), move_work(state), new_tally()
+        log_ratio, unit, row = propose(rng, move, state, prior, work, tally)
+        assert same(work.held, before) and tally[row, 0] == 1 == tally[:, 0].sum()
+        grown = state.count[0] - before.count[0]
+        if log_ratio == -np.inf or grown < 0:
             continue
         seen += 1
-        before = copy(state)
-        n, m = (state.reputations[: state.count[0]] < theta).sum(), children[: state.count[0]].sum()
-        assert 1 <= m <= n
-        k = insert_node(state, theta, children)
-        log_q = node_factor(prior, False, n, m) - np.log(prior.alpha * prior.gamma)
-        log_q += log_base(prior, theta) - np.log(digamma_gap(n, prior.alpha))
-        orphans = sum(is_orphan(state, x) for x in range(state.count[0]))
-        expected = log_density(state, prior) - log_density(before, prior) - log_q - np.log(orphans)
-        assert log_ratio == pytest.approx(expected, abs=1e-10)
-        death = np.log(orphans) - orphan_log_gain(state, prior, theta, n, k)
-        assert death == pytest.approx(-log_ratio, abs=1e-10)
-        for _ in range(60):
-            chosen, drawn = propose_orphan_death(rng, state, prior)
-            if chosen == k:
-                assert drawn == pytest.approx(-log_ratio, abs=1e-10)
-        delete_node(state, k)
-        same(state, before)
-    assert seen > 100
-
-
-@BASES
-def test_birth_with_parents_has_the_ratio_of_the_densities_and_undoes_its_death(base):
-    children, parents = np.zeros((2, 40), np.uint8)
-    seen = rooted = 0
-    for prior, state, rng in many_states(200, seed=12, base=base):
-        before = copy(state)
-        theta, log_ratio = propose_rooted(rng, state, prior, children, parents)
-        same(state, before)
-        if log_ratio == -np.inf:
+        fresh = copy(state)
+        refresh(fresh)
+        assert same(fresh, state)
+        change = log_density(state, prior) - log_density(before, prior)
+        if not grown:
+            assert log_ratio == pytest.approx(change, abs=1e-10)
             continue
-        seen += 1
-        size = state.count[0]
-        n, m = (state.reputations[:size] < theta).sum(), children[:size].sum()
-        log_q = node_factor(prior, False, n, m) - np.log(prior.alpha * prior.gamma)
-        log_q += log_base(prior, theta) - np.log(digamma_gap(n, prior.alpha))
-        for x in np.flatnonzero(state.reputations[:size] > theta):
-            shift = prior.phi if x < state.fixed.size else 0.0
-            p = (state.n_children[x] + shift) / (prior.alpha + state.n_below[x] + shift)
-            log_q += np.log(p if parents[x] else 1.0 - p)
-        h = insert_rooted(state, theta, children, parents)
-        rooted += state.n_parents[h] > 0
-        removable = sum(is_removable(state, x) for x in range(size + 1))
-        expected = log_density(state, prior) - log_density(before, prior) - log_q - np.log(removable)
-        assert log_ratio == pytest.approx(expected, abs=1e-10)
-        found = copy(state)
-        for _ in range(60):
-            chosen, drawn = propose_rooted_death(rng, state, prior, parents)
-            if chosen == h:
-                assert drawn == pytest.approx(-log_ratio, abs=1e-10)
-        same(state, found)
-        delete_node(state, h)
-        same(state, before)
-    assert seen > 100
-    assert base == LEVELS or rooted > 30
+        assert log_density_ratio(state, before, -1, prior) + log_factor(state, prior, unit) == pytest.approx(change)
+        after = copy(state)
+        for _ in range(100):
+            reverse, unit, _ = propose(rng, move, state, prior, work, tally)
+            if state.count[0] == before.count[0] and same(state, before):
+                assert reverse == pytest.approx(-log_ratio, abs=1e-10)
+                break
+            state = copy(after)
+    assert seen > (10 if base == "levels" else 30)
 
 
-@BASES
-def test_split_has_the_ratio_of_the_densities_and_undoes_its_merge(base):
-    children = np.zeros(40, np.uint8)
-    seen = 0
-    for prior, state, rng in many_states(200, seed=6, base=base):
-        before = copy(state)
-        edges = int(state.parents.sum())
-        k, i, theta, log_ratio = split_moves.propose_split(rng, state, prior, children)
-        same(state, before)
-        if log_ratio == -np.inf:
-            continue
-        seen += 1
-        h = split_moves.apply_split(state, k, i, theta, children)
-        assert state.parents[k, h] and state.parents[h, i] and not state.parents[k, i]
-        links = sum(split_moves.is_link(state, x) for x in range(state.count[0]))
-        mass = base_mass(prior, state.reputations[i], state.reputations[k])
-        expected = log_density(state, prior) - log_density(before, prior) - log_base(prior, theta)
-        expected += np.log(edges * mass / links)
-        assert log_ratio == pytest.approx(expected, abs=1e-10)
-        for _ in range(60):
-            chosen, drawn = split_moves.propose_merge(rng, state, prior)
-            if chosen == h:
-                assert drawn == pytest.approx(-log_ratio, abs=1e-10)
-        split_moves.apply_merge(state, h)
-        same(state, before)
-    assert seen > 60
-
-
-@BASES
-def test_swap_has_the_ratio_of_the_densities_and_is_its_own_reverse(base):
-    seen = turned = 0
-    for prior, state, rng in many_states(300, seed=7, base=base):
-        before = copy(state)
-        low, high, log_ratio = split_moves.propose_swap(rng, state, prior)
-        if log_ratio == -np.inf:
-            continue
-        seen += 1
-        turned += state.parents[high, low]
-        split_moves.apply_swap(state, low, high)
-        assert log_ratio == pytest.approx(log_density(state, prior) - log_density(before, prior), abs=1e-10)
-        again = copy(state)
-        refresh(again)
-        same(state, again)
-        split_moves.apply_swap(state, high, low)
-        same(state, before)
-    assert seen > 30
-    assert base == LEVELS or turned > 5
-
-
-@BASES
+@pytest.mark.parametrize("base", BASES)
 def test_edge_odds_are_those_of_the_density(base):
-    for prior, state, _ in many_states(24, seed=8, base=base):
+    for prior, state, _ in many_states(24, seed=8, base=BASES[base]):
         for k in range(state.count[0]):
             for i in range(state.count[0]):
-                values = []
                 held = state.parents[k, i]
-                log_odds = edge_log_odds(state, prior, k, i)
+                odds = edge_odds(state, prior, k, i)
+                values = []
                 for value in (1, 0):
                     set_edge(state, k, i, value)
                     values.append(log_density(state, prior))
                 set_edge(state, k, i, held)
-                assert log_odds == pytest.approx(values[0] - values[1], abs=1e-10)
+                with np.errstate(divide="ignore"):
+                    assert np.log(odds) == pytest.approx(values[0] - values[1], abs=1e-10)
 
 
-def test_published_birth_and_death_in_lebesgue_form():
-    """Interval x (n_i + 1) K / ((K + 1)(K_i + 1)), and its reverse."""
-    children = np.zeros(40, np.uint8)
-    seen = 0
-    for prior, state, rng in many_states(200, seed=9):
-        theta, log_ratio = orphan_moves.propose_singleton(rng, state, prior, children)
-        if log_ratio == -np.inf:
-            continue
-        seen += 1
-        before = copy(state)
-        n = before.count[0]
-        (i,) = np.flatnonzero(children[:n])
-        cuts = np.sort([0.0, 1.0, *before.reputations[:n]])
-        length = cuts[cuts > theta].min() - cuts[cuts < theta].max()
-        above = (before.reputations[:n] > before.reputations[i]).sum()
-        k = insert_node(state, theta, children)
-        single = [
-            x for x in range(n + 1) if is_orphan(state, x) and state.n_children[x] == 1 and state.parents[x, i] == 1
-        ]
-        expected = log_density(state, prior) - log_density(before, prior)
-        expected += np.log(length * (above + 1) * n / ((n + 1) * len(single)))
-        assert log_ratio == pytest.approx(expected, abs=1e-10)
-        for _ in range(100):
-            chosen, drawn = orphan_moves.propose_singleton_death(rng, state, prior)
-            if chosen == k:
-                assert drawn == pytest.approx(-log_ratio, abs=1e-10)
-    assert seen > 100
+def worst(reputations, prior, move, n=12_000, mistake=RIGHT, steps=4):
+    """Largest z of the changes of eight statistics."""
+    return np.abs(z_of_changes(after_moves(reputations, prior, move, steps, n, 1, mistake=mistake))).max()
 
 
-def test_insertion_ratio_does_not_see_the_node_it_leaves_out():
-    for prior, state, rng in many_states(60, seed=10, base=MIXED_BASE):
-        children = np.zeros(40, np.uint8)
-        theta, log_ratio = propose_orphan(rng, state, prior, children)
-        if log_ratio == -np.inf:
-            continue
-        before = insertion_log_ratio(state, prior, theta, -1)
-        k = insert_node(state, theta, children)
-        assert insertion_log_ratio(state, prior, theta, k) == pytest.approx(before, abs=1e-12)
+@pytest.mark.parametrize("name", MOVES)
+def test_a_move_leaves_the_prior_unchanged(name):
+    move, priors = MOVES.index(name), list(PRIORS)
+    if name in FOR_ATOMS:
+        priors += [make_prior(1.0, 1.5, 1.0, base) for base in (MIXED_BASE, LEVELS)]
+    for prior in priors:
+        for reputations in CONFIGURATIONS.values():
+            assert worst(reputations, prior, move) < 4.5
 
 
-def test_published_reputation_move_has_the_ratio_of_the_densities():
-    for prior, state, rng in many_states(60, seed=11):
-        i = int(rng.integers(state.count[0]))
-        before = log_density(state, prior)
-        theta, log_ratio = propose_reputation(rng, state, prior, i)
-        if i < state.fixed.size and state.fixed[i]:
-            assert log_ratio == -np.inf
-            continue
-        place_node(state, i, theta)
-        assert log_ratio == pytest.approx(log_density(state, prior) - before, abs=1e-10)
+@pytest.mark.parametrize("move", range(len(MOVE_NAMES)), ids=MOVE_NAMES)
+def test_a_planted_mistake_in_the_ratio_is_seen(move):
+    found = [worst(reputations, PRIORS[0], move, mistake=HALVED) for reputations in CONFIGURATIONS.values()]
+    assert max(found) > 6.0
+    if move == MOVE_NAMES.index("singletons"):  # the factor 1 / K! of the published density, left out or counted twice
+        assert worst([0.0], PRIORS[0], move, mistake=NODES_COUNTED) > 6.0
+
+
+def test_planted_mistakes_in_passes_over_the_nodes_are_seen():
+    reputations = CONFIGURATIONS["inputs_and_output"]
+    assert worst(reputations, PRIORS[0], LITERAL_SINGLETONS) > 6.0
+    assert worst(reputations, PRIORS[0], BY_SLOTS, 60_000, steps=12) > 6.0
+    assert worst(reputations, PRIORS[0], MOVES.index("all_moves"), 60_000, steps=12) < 4.5
+
+
+def chain_z(reputations, records, seed):
+    """Batch-means z of one chain against independent exact draws: it also shows that the moves reach every graph."""
+    drawn = np.empty((records, 8))
+    parts = observed(reputations, 64), PRIORS[0], new_tally(), MOVES.index("all_moves"), 5
+    record_chain(np.random.default_rng(seed), *parts, drawn)
+    exact = exact_draws(reputations, PRIORS[0], records // 2, seed)
+    batches = drawn.reshape(100, -1, 8).mean(1)
+    se = np.sqrt(batches.var(0, ddof=1) / 100 + exact.var(0) / len(exact))
+    return np.abs(drawn.mean(0) - exact.mean(0))[se > 0] / se[se > 0]
+
+
+def test_a_chain_from_the_empty_graph_returns_the_prior():
+    for s, reputations in enumerate(CONFIGURATIONS.values()):
+        assert chain_z(reputations, 20_000, s).max() < 4.5
+
+
+def test_a_full_state_is_never_left_upwards():
+    """With room for three nodes the chain is that of the prior given K+ <= 3, and says what it refused."""
+    out, tally = np.empty((60_000, 8)), new_tally()
+    parts = observed([0.0], 3), PRIORS[0], tally, MOVES.index("all_moves"), 2
+    record_chain(np.random.default_rng(1), *parts, out)
+    law = node_count_pmf(1.0, 1.5, 1, 3).values[1:]
+    frequencies = np.bincount(out[:, 0].astype(int), minlength=4)[1:] / len(out)
+    np.testing.assert_allclose(frequencies, law / law.sum(), atol=0.012)  # five standard errors at ESS 40,000
+    assert tally[2 * ORPHANS, 2] > 1000
+
+
+def test_parents_that_other_terms_join_are_tried_in_random_order():
+    """By slots, the law of a term of one edge into a node of two was off by 20 standard errors in 2 million sweeps."""
+    first = set()
+    for seed in range(20):
+        state = observed([0.0, 0.0])
+        for theta in (0.2, 0.4, 0.6):
+            insert_node(state, theta, np.ones(40, np.uint8) * (np.arange(40) < 2))
+        start, tried = state.parents.copy(), []
+
+        def log_rest(state, tried=tried, start=start):
+            tried.append(np.argwhere((state.parents != start)[:, :2])[:, 0].tolist())
+            return -100.0 * len(tried)  # nothing is accepted
+
+        sweep_graph(np.random.default_rng(seed), state, PRIORS[0], log_rest, "all", 1, 0, new_tally())
+        first.add(next(changed[0] for changed in tried if changed))
+    assert first == {2, 3, 4}

@@ -5,13 +5,10 @@ import pytest
 from scipy.special import expit
 from scipy.stats import gamma, multivariate_normal, norm
 
-from pymc_spn.indian_chefs import network_births as births
 from pymc_spn.indian_chefs import pool_kernels as pools
 from pymc_spn.indian_chefs import regression_kernels as regressions
-from pymc_spn.indian_chefs.activation_kernels import activation_work, redraw_unit, walk_unit
-from pymc_spn.indian_chefs.collapsed_moves import add_to_gram, move_slot
+from pymc_spn.indian_chefs.activation_kernels import activation_work, fill_residuals, move_unit, redraw_unit, walk_unit
 from pymc_spn.indian_chefs.network_chain import NetworkChain
-from pymc_spn.indian_chefs.network_sweep import refresh_network
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 from tests.indian_chefs.joint_chains import residual_error
 
@@ -32,22 +29,22 @@ def random_chain(rng, n_data=6, n_hidden=3, max_nodes=8):
     net.precisions[:n] = rng.gamma(2.0, 1.0, n)
     net.activations[2:n] = rng.normal(size=(n_hidden, n_data))
     net.outputs[2:n] = expit(net.activations[2:n])
-    refresh_network(chain.state, net)
+    fill_residuals(chain.n_nodes, net)
     return chain
 
 
 def gram_of(chain, heat=None):
-    gram = regressions.empty_gram(chain.max_nodes)
-    heat = np.ones(chain.max_nodes) if heat is None else heat
+    gram = regressions.empty_gram(chain.state.order.size)
+    heat = np.ones(chain.state.order.size) if heat is None else heat
     regressions.fill_gram(gram, chain.n_nodes, chain.network.activations, chain.network.outputs, heat)
     return gram
 
 
 def evidence(chain, node, gram, heat=1.0):
-    work = regressions.regression_work(chain.max_nodes)
-    p = regressions.regressors(chain.network.parents, chain.n_nodes, node, work.chosen)
+    work = regressions.regression_work(chain.state.order.size)
+    p = regressions.choose_regressors(chain.network.parents, chain.n_nodes, node, work)
     rho = chain.network.precisions[node]
-    return regressions.log_evidence(gram, node, work.chosen, p, rho, heat, PRIOR, work.factor, work.half), p, work
+    return regressions.log_evidence(gram, node, p, rho, heat, PRIOR, work), p, work
 
 
 def design(chain, node):
@@ -94,15 +91,13 @@ def test_coefficients_have_the_conjugate_moments():
     mean = cov @ (rho * x.T @ chain.network.activations[0])
     draws = np.empty((40_000, p))
     for t in range(len(draws)):
-        regressions.draw_coefficients(
-            rng, gram, 0, work.chosen, p, rho, 1.0, PRIOR, work.factor, work.half, work.coefficients
-        )
+        regressions.draw_coefficients(rng, gram, 0, p, rho, 1.0, PRIOR, work)
         draws[t] = work.coefficients[:p]
     se = np.sqrt(np.diag(cov) / len(draws))
     assert np.all(np.abs(draws.mean(0) - mean) < 5 * se)
     # the standard error of a variance is var sqrt(2/n)
     np.testing.assert_allclose(draws.var(0), np.diag(cov), rtol=5 * np.sqrt(2 / len(draws)))
-    square = regressions.residual_square(gram, 0, work.chosen, p, work.coefficients)
+    square = regressions.residual_square(gram, 0, p, work)
     r = chain.network.activations[0] - x @ work.coefficients[:p]
     assert square == pytest.approx(r @ r)
 
@@ -124,7 +119,7 @@ def two_node_chain(data):
     net = chain.network
     net.weights[1, 0], net.biases[:2], net.precisions[:2] = 4.0, (-2.0, 0.3), (1.5, 0.2)
     net.outputs[1] = 0.5
-    refresh_network(chain.state, net)
+    fill_residuals(chain.n_nodes, net)
     return chain
 
 
@@ -153,9 +148,9 @@ def test_activations_reach_the_exact_conditional(move):
     for t in range(60):
         if move == "exchange":
             for _ in range(4):
-                pools.fill_pool(rng, 1, 2, order, net.parents, net.weights, net.biases, net.precisions, pool)
+                pools.fill_pool(rng, 1, 2, order, net, pool)
                 pools.exchange(rng, 1, 2, net, heat, pool, datum)
-                refresh_network(chain.state, net)
+                fill_residuals(chain.n_nodes, net)
         else:
             redraw_unit(rng, 1, 2, net, heat, work)
             if move != "redraw":
@@ -178,131 +173,13 @@ def test_a_pool_that_is_not_given_the_old_vector_back_is_wrong():
     chain = two_node_chain(data)
     net, pool = chain.network, pools.empty_pool(3, 1, 2)
     net.activations[1], net.outputs[1] = (0.1, 0.2, 0.3), expit(np.array([0.1, 0.2, 0.3]))
-    refresh_network(chain.state, net)
+    fill_residuals(chain.n_nodes, net)
     for _ in range(200):
-        pools.fill_pool(rng, 1, 2, np.array([1, 0]), net.parents, net.weights, net.biases, net.precisions, pool)
+        pools.fill_pool(rng, 1, 2, np.array([1, 0]), net, pool)
         before = np.sort(np.r_[net.activations[1], pool.activations[1]])
         pools.exchange(rng, 1, 2, net, np.ones(3), pool, np.zeros(1))
-        refresh_network(chain.state, net)
+        fill_residuals(chain.n_nodes, net)
         np.testing.assert_array_equal(np.sort(np.r_[net.activations[1], pool.activations[1]]), before)
-
-
-def test_pooled_log_density_and_its_error():
-    rng = np.random.default_rng(5)
-    chain = random_chain(rng)
-    net, n = chain.network, chain.n_nodes
-    pool = pools.empty_pool(8, 2, 300)
-    order = np.argsort(-chain.state.reputations[:n], kind="stable")
-    pools.fill_pool(rng, 2, n, order, net.parents, net.weights, net.biases, net.precisions, pool)
-    assert not pools.observed_have_children(2, n, net.parents)
-    data = rng.normal(size=(9, 2))
-    out, squares = np.zeros(9), np.zeros(9)
-    pools.pooled_log_density(data, net.precisions, np.ones(8), pool, out, squares)
-    density = np.ones((9, 300))
-    for d in range(2):
-        density *= norm.pdf(data[:, [d]], pool.means[d], net.precisions[d] ** -0.5)
-    np.testing.assert_allclose(out, np.log(density.mean(1)), rtol=1e-10)
-    np.testing.assert_allclose(squares, (density**2).mean(1) / density.mean(1) ** 2, rtol=1e-10)
-
-
-def born(chain, rng):
-    """A newborn above nodes 0 and 2 with parameters from the prior."""
-    newborn = births.empty_newborn(8, chain.network.outputs.shape[1])
-    newborn.children[[0, 2]] = 1
-    births.draw_newborn(rng, chain.n_nodes, PRIOR, newborn)
-    return newborn
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_guided_birth_and_death_integrate_the_unit_out(seed):
-    """With many strata the estimate is the integral over +-5 deviations; the rest is prior and Jacobian."""
-    rng = np.random.default_rng(seed)
-    chain = random_chain(rng)
-    net, n = chain.network, chain.n_nodes
-    newborn, work, heat = born(chain, rng), activation_work(6, 20_000), np.ones(8)
-    newborn.own[1] = 0.7
-    log_ratio = births.guided_birth(rng, n, net, PRIOR, heat, newborn, work)
-    z = np.linspace(-5, 5, 200_001)
-    u = expit(newborn.own[0] + z / np.sqrt(newborn.own[1]))
-    want = 0.0
-    for j in range(6):
-        density = norm.pdf(z)
-        for i in (0, 2):
-            mean = net.activations[i, j] - net.residuals[i, j] + newborn.biases[i] - net.biases[i]
-            sd = newborn.precisions[i] ** -0.5
-            density = density * norm.pdf(net.activations[i, j], mean + newborn.weights[i] * u, sd)
-            want -= norm.logpdf(net.residuals[i, j], 0.0, net.precisions[i] ** -0.5)
-        want += np.log(np.trapezoid(density, z))
-    for i in (0, 2):
-        assert newborn.biases[i] == pytest.approx(net.biases[i] - newborn.weights[i] * expit(newborn.own[0]))
-        law = gamma(PRIOR.precision_shape, scale=1 / PRIOR.precision_rate)
-        want += law.logpdf(newborn.precisions[i]) - law.logpdf(net.precisions[i])
-        want += np.log(newborn.precisions[i] / net.precisions[i])  # Jacobian of the factor
-        sd = PRIOR.bias_precision**-0.5
-        want += norm.logpdf(newborn.biases[i], 0, sd) - norm.logpdf(net.biases[i], 0, sd)
-    # stratified: the error falls as strata^-1.5
-    assert log_ratio == pytest.approx(want, abs=2e-5)
-    before = {i: (net.biases[i], net.precisions[i]) for i in (0, 2)}
-    births.insert_unit(n, net, newborn)
-    net.parents[n, [0, 2]] = 1
-    chain.state.count[0] = n + 1
-    assert residual_error(chain) < 1e-9
-    dying = births.empty_newborn(8, 6)
-    births.describe_unit(n + 1, net, n, dying)
-    death = births.guided_death(rng, n + 1, net, PRIOR, heat, dying, work)
-    # the death draws its own factors: correct the ratio from those to the birth's
-    for i in (0, 2):
-        rho = before[i][1]
-        law = gamma(PRIOR.precision_shape, scale=1 / PRIOR.precision_rate)
-        r = net.residuals[i] + dying.weights[i] * net.outputs[n] + net.biases[i] - before[i][0]
-        death -= law.logpdf(dying.precisions[i]) - law.logpdf(rho) + np.log(dying.precisions[i] / rho)
-        death -= norm.logpdf(r, 0, dying.precisions[i] ** -0.5).sum() - norm.logpdf(r, 0, rho**-0.5).sum()
-        assert dying.biases[i] == pytest.approx(before[i][0])
-    assert death == pytest.approx(-want, abs=2e-5)
-
-
-def test_a_unit_with_a_value_outside_the_strata_does_not_die_by_a_guided_death():
-    rng = np.random.default_rng(0)
-    chain = random_chain(rng)
-    newborn = born(chain, rng)
-    newborn.activations[:] = newborn.own[0]
-    newborn.activations[3] += 5.01 / np.sqrt(newborn.own[1])
-    work = activation_work(6, 8)
-    assert births.guided_death(rng, 5, chain.network, PRIOR, np.ones(8), newborn, work) == -np.inf
-
-
-def test_prior_birth_is_the_ratio_of_likelihoods():
-    rng = np.random.default_rng(6)
-    chain = random_chain(rng)
-    net, n = chain.network, chain.n_nodes
-    newborn = born(chain, rng)
-    births.keep_children(n, net, newborn)
-    births.draw_prior_activations(rng, newborn)
-    change = births.log_likelihood_change(n, net, np.ones(8), newborn, 1.0)
-    want = 0.0
-    for i in (0, 2):
-        sd = net.precisions[i] ** -0.5
-        after = net.residuals[i] - newborn.weights[i] * newborn.outputs
-        want += (norm.logpdf(after, 0, sd) - norm.logpdf(net.residuals[i], 0, sd)).sum()
-    assert change == pytest.approx(want, abs=1e-10)
-    births.insert_unit(n, net, newborn)
-    assert births.log_likelihood_change(n + 1, net, np.ones(8), newborn, -1.0) == pytest.approx(-want, abs=1e-10)
-
-
-def test_removing_a_unit_undoes_its_birth_and_fills_the_hole():
-    rng = np.random.default_rng(7)
-    chain = random_chain(rng)
-    net, n = chain.network, chain.n_nodes
-    unit = 3
-    newborn = births.empty_newborn(8, 6)
-    births.describe_unit(n, net, unit, newborn)
-    kept = {name: getattr(net, name)[n - 1].copy() for name in ("biases", "precisions", "activations", "outputs")}
-    weights = net.weights[n - 1, :2].copy()
-    births.remove_unit(n, net, unit, newborn)
-    for name, value in kept.items():
-        np.testing.assert_array_equal(getattr(net, name)[unit], value)
-    np.testing.assert_array_equal(net.weights[unit, :2], weights)
-    assert np.all(net.weights[n - 1] == 0.0) and np.all(net.weights[:, n - 1] == 0.0)
 
 
 def test_gram_rows_of_new_and_moved_slots():
@@ -312,10 +189,11 @@ def test_gram_rows_of_new_and_moved_slots():
     full = gram_of(chain)
     partial = regressions.empty_gram(8)
     regressions.fill_gram(partial, n - 1, chain.network.activations, chain.network.outputs, heat)
-    add_to_gram(n - 1, chain.network, heat, partial)
+    regressions.add_to_gram(n - 1, chain.network, heat, partial)
     for a, b in zip(full, partial, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    move_slot(n, n - 1, 2, chain.network, partial)
+    move_unit(n - 1, 2, n, chain.network)
+    regressions.move_gram(n, n - 1, 2, partial)
     moved = regressions.empty_gram(8)
     regressions.fill_gram(moved, n - 1, chain.network.activations, chain.network.outputs, heat)
     np.testing.assert_allclose(partial.outputs[:n, :n], moved.outputs[:n, :n], atol=1e-12)

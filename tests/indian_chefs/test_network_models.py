@@ -412,14 +412,14 @@ def test_named_columns_are_never_taken_by_position(drawn):
 def test_hyperparameters_that_pymc_fixes_are_read_from_where_they_stand(fix, tmp_path):
     with pm.Model() as model:
         alpha = pm.Gamma("alpha", 2, 1)
-        g = ps.IndianChefsProcess("g", alpha=alpha, gamma=1.0, phi=1.0, observed_nodes=["x", "y"], max_nodes=8)
+        g = ps.IndianChefsProcess("g", alpha=alpha, gamma=1.0, phi=1.0, observed_nodes=["x", "y"], max_nodes=12)
         ps.LinearGaussianNetwork("d", g, observed=ring(20))
     fixed = draw(fix(model, {"alpha" if fix is pm.do else alpha: 1.5}), draws=5, tune=2)
     post = ps.BeliefNetworkPosterior.from_idata(fixed)
     post.save(tmp_path / "d.nc")
     for graphs in (post.graphs, ps.GraphDraws.from_idata(ps.unpack(fixed)), ps.load(tmp_path / "d.nc").graphs):
         np.testing.assert_array_equal(graphs.hyperparameters["alpha"], np.full((2, 5), 1.5))
-        assert graphs.popularities(random_seed=1).sizes["node"] == 8
+        assert graphs.popularities(random_seed=1).sizes["node"] == 12
 
 
 def test_an_array_is_scaled_by_the_scaling_of_an_array():

@@ -12,7 +12,7 @@ from scipy.stats import chi2, chisquare, poisson
 import pymc_spn as ps
 from pymc_spn.indian_chefs.prior_density import make_prior
 from tests import reference_indian_chefs as reference
-from tests.indian_chefs.prior_chains import after_moves, z_scores
+from tests.indian_chefs.prior_chains import exact_draws, z_scores
 from tests.indian_chefs.small_graphs import MIXED_BASE
 
 SETTINGS = [(1.0, 1.5, 1.0), (0.4, 2.0, 2.0), (3.0, 1.2, 0.5)]
@@ -31,7 +31,7 @@ def chi2_p(counts, law):
 @pytest.mark.parametrize("reputations", [[0.0], [0.0] * 3, [FREE] * 2, [1.0, FREE, 0.3]])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_number_of_nodes_follows_the_exact_law(setting, reputations):
-    drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 1, max_nodes=160)[:, 0].astype(int)
+    drawn = exact_draws(reputations, make_prior(*setting), 50_000, 1, max_nodes=160)[:, 0].astype(int)
     d = len(reputations)
     law = ps.indian_chefs.node_count_pmf(*setting[:2], d, 160, [None if np.isnan(r) else r for r in reputations])
     assert law.attrs["beyond"] < 1e-9
@@ -68,7 +68,7 @@ def test_the_law_with_levels_is_the_sum_over_histories(reputations):
 @pytest.mark.parametrize("reputations", [[0.0, 0.5], [FREE, 0.3]])
 def test_law_and_edges_where_the_base_measure_has_atoms(reputations):
     base = {"uniform": MIXED_BASE[0], **dict(zip(*MIXED_BASE[1:], strict=True))}
-    drawn = after_moves(reputations, make_prior(*SETTINGS[1], MIXED_BASE), 0, 0, 50_000, 1, max_nodes=160)
+    drawn = exact_draws(reputations, make_prior(*SETTINGS[1], MIXED_BASE), 50_000, 1, max_nodes=160)
     given = [None if np.isnan(r) else r for r in reputations]
     law = ps.indian_chefs.node_count_pmf(*SETTINGS[1][:2], 2, 160, given, base)
     assert chi2_p(np.bincount(drawn[:, 0].astype(int), minlength=161)[2:], law.values[2:]) > 1e-3
@@ -129,7 +129,7 @@ def test_the_law_at_high_rates_is_that_of_the_matrix_exponential(gamma):
 def test_expected_edges(reputations):
     for setting in SETTINGS[:2]:
         expected = ps.indian_chefs.expected_graph(*setting, len(reputations), reputations)
-        drawn = after_moves(reputations, make_prior(*setting), 0, 0, 50_000, 2, max_nodes=160)
+        drawn = exact_draws(reputations, make_prior(*setting), 50_000, 2, max_nodes=160)
         edges = float(expected.hidden_edges + expected.observed_edges)
         assert abs(drawn[:, 1].mean() - edges) < 4 * drawn[:, 1].std() / np.sqrt(len(drawn))
 
@@ -145,7 +145,7 @@ CASES = [([FREE] * 3, SETTINGS[0]), ([0.0] * 3, SETTINGS[1]), ([0.0], SETTINGS[2
 
 @pytest.mark.parametrize(("reputations", "setting"), CASES)
 def test_chefs_and_the_finite_model_agree_with_the_birth_process(reputations, setting):
-    ours = after_moves(reputations, make_prior(*setting), 0, 0, 40_000, 3, max_nodes=160)
+    ours = exact_draws(reputations, make_prior(*setting), 40_000, 3, max_nodes=160)
     chefs = drawn_by(reference.corrected_chefs, reputations, setting, 4000, 4)
     assert np.abs(z_scores(chefs, ours)).max() < 4.5
     finite = drawn_by(reference.finite_model, reputations, setting, 1000, 5, K=1000)
@@ -158,7 +158,7 @@ def test_chefs_and_the_finite_model_agree_with_the_birth_process(reputations, se
 )
 def test_the_published_slips_are_seen(printed, reputations, setting):
     """Chefs that wait counted in (11); Binomial for Beta-binomial in (10), invisible unless observed nodes join."""
-    ours = after_moves(reputations, make_prior(*setting), 0, 0, 40_000, 6, max_nodes=160)
+    ours = exact_draws(reputations, make_prior(*setting), 40_000, 6, max_nodes=160)
     wrong = drawn_by(reference.corrected_chefs, reputations, setting, 1500, 7, printed=printed)
     right = drawn_by(reference.corrected_chefs, reputations, setting, 1500, 7)
     assert np.abs(z_scores(wrong, ours)).max() > 6.0
