@@ -109,8 +109,8 @@ class ActivationWork(NamedTuple):
 
 def activation_work(n_data: int, n_strata: int) -> ActivationWork:
     """Buffers for `n_data` data and `n_strata` candidates of each."""
-    grids = [np.zeros((n_strata, BLOCK)) for _ in range(3)]
-    return ActivationWork(np.zeros(n_data), np.zeros(n_data), *grids, np.zeros(BLOCK), np.zeros(BLOCK))
+    grids, rows = np.zeros((3, n_strata, BLOCK)), np.zeros((2, BLOCK))
+    return ActivationWork(np.zeros(n_data), np.zeros(n_data), *grids, *rows)
 
 
 @bare_called_kernel

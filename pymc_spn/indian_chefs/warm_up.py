@@ -92,37 +92,69 @@ class PooledAscent:
 
     def __init__(self, data: np.ndarray, parents: np.ndarray, order: np.ndarray, prior: NetworkPrior):
         self.data = np.ascontiguousarray(data, np.float32)
-        self.parents, self.order, self.prior = parents, np.asarray(order, np.int64), prior
+        self.parents, self.prior = parents, prior
+        self.order = np.ascontiguousarray(order, np.int64)  # of one type for the kernels
         self.d, self.n = data.shape[1], len(parents)
 
-    def climb(self, rng, parameters, adam, taken, rates, n_pool, batch=500):
-        """Take ``len(rates)`` steps; `parameters` (n + 2, n) and `adam` change in place."""
-        work = kernels.warm_up_work(self.n, self.d, n_pool)
-        kernels.warm_up_steps(
-            rng,
-            self.data,
-            self.d,
-            self.n,
-            self.order,
-            self.parents,
-            parameters,
-            adam,
-            taken,
-            np.asarray(rates, np.float64),
-            min(batch, len(self.data)),
-            self.prior,
-            work,
-            np.zeros_like(parameters),
-        )
+    def climb(
+        self,
+        rng: np.random.Generator,
+        parameters: np.ndarray,
+        moments: np.ndarray,
+        taken: int,
+        rates: np.ndarray,
+        n_pool: int,
+        batch: int = 500,
+    ) -> None:
+        """Take ``len(rates)`` steps by Adam (Kingma and Ba 2015, algorithm 1), each with a fresh pool and minibatch.
 
-    def score(self, rng, parameters, n_pool=6000, rows=None):
+        Parameters
+        ----------
+        parameters : (n + 2, n) float64
+            In and out: weights, then biases, then log precisions.
+        moments : (2, n + 2, n) float64
+            In and out: of the gradient.
+        taken : int
+            Steps taken before.
+        rates : (T,) float64
+        n_pool, batch : int
+        """
+        n_data = len(self.data)
+        work, gradient = kernels.warm_up_work(self.n, self.d, n_pool), np.zeros_like(parameters)
+        for t, rate in enumerate(rates, taken + 1):
+            rows = np.arange(n_data) if batch >= n_data else rng.integers(0, n_data, batch)
+            self.log_likelihood(rng, parameters, rows, work, True)
+            kernels.backward(self.d, self.order, self.parents, parameters, work, gradient)
+            slope = gradient / len(rows) + self.prior_gradient(parameters) / n_data
+            moments[0] += 0.1 * (slope - moments[0])
+            moments[1] += 0.01 * (slope * slope - moments[1])
+            first, second = moments[0] / (1.0 - 0.9**t), moments[1] / (1.0 - 0.99**t)
+            parameters += rate * first / (np.sqrt(second) + 1e-8)
+            np.clip(parameters[-1, self.d :], -5.0, 8.0, out=parameters[-1, self.d :])
+
+    def prior_gradient(self, parameters: np.ndarray) -> np.ndarray:
+        """Of the log prior of weights, biases and log precisions; weights are 0 where there is no edge."""
+        scale = np.append(np.full(self.n, self.prior.weight_precision), [self.prior.bias_precision, 0.0])
+        out = -scale[:, None] * parameters
+        out[-1] = self.prior.precision_shape - self.prior.precision_rate * np.exp(parameters[-1])
+        return out
+
+    def log_likelihood(
+        self,
+        rng: np.random.Generator,
+        parameters: np.ndarray,
+        rows: np.ndarray,
+        work: kernels.WarmUpWork,
+        with_sums: bool,
+    ) -> float:
+        """Pooled log likelihood of some rows, in nats."""
+        kernels.forward(rng, self.d, self.order, self.parents, parameters, work)
+        return kernels.responsibilities(self.data, rows, parameters[-1], work, with_sums)
+
+    def score(self, rng: np.random.Generator, parameters: np.ndarray, n_pool: int = 6000) -> float:
         """Pooled log likelihood a datum, in nats."""
-        work = kernels.warm_up_work(self.n, self.d, n_pool)
-        rows = np.arange(len(self.data)) if rows is None else rows
-        kernels.draw_noise(rng, self.d, self.n, work)
-        weights, biases, log_precisions = parameters[: self.n], parameters[self.n], parameters[self.n + 1]
-        kernels.forward(self.d, self.n, self.order, self.parents, weights, biases, log_precisions, work)
-        return kernels.responsibilities(self.data, rows, log_precisions, work, False) / len(rows)
+        rows, work = np.arange(len(self.data)), kernels.warm_up_work(self.n, self.d, n_pool)
+        return self.log_likelihood(rng, parameters, rows, work, False) / len(rows)
 
 
 def race(
@@ -152,21 +184,19 @@ def race(
     -------
     LayeredStart
     """
-    prior = prior or NetworkPrior()
     d = data.shape[1]
     n = d + n_lower + n_roots
     parents = layered_parents(d, n_lower, n_roots)
-    order = np.arange(n)[::-1].copy()
-    ascent = PooledAscent(data, parents, order, prior)
-    field = [(random_start(rng, data, n_lower, n_roots), kernels.new_adam(n)) for _ in range(stages[0].keep)]
+    ascent = PooledAscent(data, parents, np.arange(n)[::-1], prior or NetworkPrior())
+    field = [(random_start(rng, data, n_lower, n_roots), np.zeros((2, n + 2, n))) for _ in range(stages[0].keep)]
     taken, score = 0, -np.inf
     for place, stage in enumerate(stages):
         rates = np.full(stage.steps, rate)
         if place == len(stages) - 1:
             half = stage.steps // 2
             rates[half:] = np.linspace(rate, 0.01 * rate, stage.steps - half)
-        for parameters, adam in field:
-            ascent.climb(rng, parameters, adam, taken, rates, stage.pool)
+        for parameters, moments in field:
+            ascent.climb(rng, parameters, moments, taken, rates, stage.pool)
         taken += stage.steps
         scores = [ascent.score(rng, parameters) for parameters, _ in field]
         score = max(scores)

@@ -13,7 +13,7 @@ from numba import njit
 
 from pymc_spn.numerics.elementary import fast_exp32
 from pymc_spn.numerics.interrupt_checks import must_stop_after
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import kernel
 
 # Sums in any order; everything is finite. Not for functions that call `fast_exp32`: it is inlined, takes over these
 # flags, and reassociation destroys its rounding.
@@ -53,32 +53,34 @@ def warm_up_work(n_slots: int, n_observed: int, n_draws: int) -> WarmUpWork:
 
 
 @kernel
-def draw_noise(rng, n_observed, n_nodes, work):
-    """Fresh noise of all hidden units."""
-    for k in range(n_observed, n_nodes):
-        for j in range(work.responsibility.size):
-            work.noise[k, j] = np.float32(rng.standard_normal())
+def forward(rng, n_observed, order, parents, parameters, work):
+    """Fresh noise, outputs of hidden units, and means of observed ones in the rows 0..D-1 of `outputs`.
 
-
-@kernel
-def forward(n_observed, n_nodes, order, parents, weights, biases, log_precisions, work):
-    """Outputs of hidden units and means of observed ones, the latter in the rows 0..D-1 of `outputs`."""
-    m = work.responsibility.size
-    for place in range(n_nodes):
-        i = order[place]
-        u = work.outputs[i]
-        bias = np.float32(biases[i])
+    Parameters
+    ----------
+    order : (n,) int64
+        Parents before children.
+    parents : (n, n) uint8
+    parameters : (n + 2, n) float64
+        Weights, then biases, then log precisions.
+    work : WarmUpWork
+    """
+    m, n = work.responsibility.size, order.size
+    for i in order:
+        u, noise = work.outputs[i], work.noise[i]
+        bias = np.float32(parameters[n, i])
         for j in range(m):
             u[j] = bias
-        for k in range(n_nodes):
+        for k in range(n):
             if parents[k, i]:
-                w = np.float32(weights[k, i])
+                w = np.float32(parameters[k, i])
                 parent = work.outputs[k]
                 for j in range(m):
                     u[j] += w * parent[j]
         if i >= n_observed:
-            deviation = np.float32(math.exp(-0.5 * log_precisions[i]))
-            noise = work.noise[i]
+            deviation = np.float32(math.exp(-0.5 * parameters[n + 1, i]))
+            for j in range(m):
+                noise[j] = np.float32(rng.standard_normal())
             for j in range(m):
                 a = u[j] + deviation * noise[j]
                 u[j] = np.float32(1.0) / (np.float32(1.0) + fast_exp32(min(-a, np.float32(80.0))))
@@ -159,32 +161,16 @@ def responsibilities(data, rows, log_precisions, work, with_sums):
 
 
 @_reduction
-def backward(
-    n_observed, n_nodes, order, parents, weights, log_precisions, work, scale, weight_grad, bias_grad, precision_grad
-):
-    """Gradient of `scale` times the pooled log likelihood of `responsibilities`.
-
-    Parameters
-    ----------
-    weight_grad : (K, K) float64
-        Out, 0 where there is no edge.
-    bias_grad, precision_grad : (K,) float64
-        Out; the second with respect to log precisions.
-    """
-    m = work.responsibility.size
-    for k in range(n_nodes):
-        for j in range(m):
-            work.back[k, j] = np.float32(0.0)
-        bias_grad[k] = 0.0
-        precision_grad[k] = 0.0
-        for i in range(n_nodes):
-            weight_grad[k, i] = 0.0
-    for place in range(n_nodes - 1, -1, -1):
-        i = order[place]
+def backward(n_observed, order, parents, parameters, work, gradient):
+    """Gradient (n + 2, n) of the pooled log likelihood of `responsibilities`, 0 where there is no edge."""
+    m, n = work.responsibility.size, order.size
+    work.back[:] = np.float32(0.0)
+    gradient[:] = 0.0
+    for i in order[::-1]:
         back = work.back[i]  # holds the derivative with respect to u_i of hidden units
         u = work.outputs[i]
         if i < n_observed:
-            rho = np.float32(math.exp(log_precisions[i]))
+            rho = np.float32(math.exp(parameters[n + 1, i]))
             weight, first, second = work.sums[0], work.sums[1 + 2 * i], work.sums[2 + 2 * i]
             count = np.float32(0.0)
             square = np.float32(0.0)
@@ -192,128 +178,25 @@ def backward(
                 back[j] = rho * (first[j] - u[j] * weight[j])
                 count += weight[j]
                 square += second[j] - np.float32(2.0) * u[j] * first[j] + u[j] * u[j] * weight[j]
-            precision_grad[i] = scale * 0.5 * (count - rho * square)
+            gradient[n + 1, i] = 0.5 * (count - rho * square)
         else:
-            deviation = np.float32(math.exp(-0.5 * log_precisions[i]))
+            deviation = np.float32(math.exp(-0.5 * parameters[n + 1, i]))
             noise = work.noise[i]
             spread = np.float32(0.0)
             for j in range(m):
                 back[j] *= u[j] * (np.float32(1.0) - u[j])
                 spread += noise[j] * back[j]
-            precision_grad[i] = -0.5 * scale * deviation * spread
+            gradient[n + 1, i] = -0.5 * deviation * spread
         total = np.float32(0.0)
         for j in range(m):
             total += back[j]
-        bias_grad[i] = scale * total
-        for k in range(n_nodes):
+        gradient[n, i] = total
+        for k in range(n):
             if parents[k, i]:
-                w = np.float32(weights[k, i])
+                w = np.float32(parameters[k, i])
                 parent, parent_back = work.outputs[k], work.back[k]
                 inner = np.float32(0.0)
                 for j in range(m):
                     inner += back[j] * parent[j]
                     parent_back[j] += w * back[j]
-                weight_grad[k, i] = scale * inner
-
-
-@kernel
-def add_log_prior(n_nodes, parents, weights, biases, log_precisions, prior, weight_grad, bias_grad, precision_grad):
-    """Log prior of the parameters (of the log precisions), in nats up to a constant; its gradient is added."""
-    value = 0.0
-    for i in range(n_nodes):
-        value -= 0.5 * prior.bias_precision * biases[i] ** 2
-        bias_grad[i] -= prior.bias_precision * biases[i]
-        rho = math.exp(log_precisions[i])
-        value += prior.precision_shape * log_precisions[i] - prior.precision_rate * rho
-        precision_grad[i] += prior.precision_shape - prior.precision_rate * rho
-        for k in range(n_nodes):
-            if parents[k, i]:
-                value -= 0.5 * prior.weight_precision * weights[k, i] ** 2
-                weight_grad[k, i] -= prior.weight_precision * weights[k, i]
-    return value
-
-
-class Adam(NamedTuple):
-    """First and second moments of the gradient of weights, biases and log precisions, stacked (K + 2, K)."""
-
-    first: np.ndarray
-    second: np.ndarray
-
-
-def new_adam(n_slots: int) -> Adam:
-    """Moments at zero."""
-    return Adam(np.zeros((n_slots + 2, n_slots)), np.zeros((n_slots + 2, n_slots)))
-
-
-@inner_kernel
-def adam_step(parameters, gradient, adam, t, rate, decay_first, decay_second):
-    """Ascent by Adam (Kingma and Ba 2015, algorithm 1); `t` counts from 1. All arrays are (K + 2, K)."""
-    for r in range(parameters.shape[0]):
-        for c in range(parameters.shape[1]):
-            g = gradient[r, c]
-            adam.first[r, c] = decay_first * adam.first[r, c] + (1.0 - decay_first) * g
-            adam.second[r, c] = decay_second * adam.second[r, c] + (1.0 - decay_second) * g * g
-            m = adam.first[r, c] / (1.0 - decay_first**t)
-            v = adam.second[r, c] / (1.0 - decay_second**t)
-            parameters[r, c] += rate * m / (math.sqrt(v) + 1e-8)
-
-
-@kernel
-def warm_up_steps(
-    rng, data, n_observed, n_nodes, order, parents, parameters, adam, taken, rates, batch, prior, work, gradient
-):
-    """Ascent steps on the pooled log posterior, each with a fresh pool and a fresh minibatch.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data : (N, D) float32
-    order : (n_nodes,) int64
-        Parents before children.
-    parents : (K, K) uint8
-    parameters : (K + 2, K) float64
-        In and out: weights, then biases, then log precisions.
-    adam : Adam
-    taken : int
-        Steps taken before.
-    rates : (T,) float64
-    batch : int
-    prior : NetworkPrior
-    work : WarmUpWork
-    gradient : (K + 2, K) float64
-        Scratch space.
-    """
-    k = parents.shape[0]
-    n_data = data.shape[0]
-    weights, biases, log_precisions = parameters[:k], parameters[k], parameters[k + 1]
-    unchecked = np.zeros(1, np.int64)
-    for t in range(rates.size):
-        if must_stop_after(batch * work.responsibility.size * n_observed, unchecked):
-            return
-        rows = np.arange(n_data) if batch >= n_data else rng.integers(0, n_data, batch)
-        draw_noise(rng, n_observed, n_nodes, work)
-        forward(n_observed, n_nodes, order, parents, weights, biases, log_precisions, work)
-        responsibilities(data, rows, log_precisions, work, True)
-        scale = n_data / rows.size
-        backward(
-            n_observed,
-            n_nodes,
-            order,
-            parents,
-            weights,
-            log_precisions,
-            work,
-            scale,
-            gradient[:k],
-            gradient[k],
-            gradient[k + 1],
-        )
-        add_log_prior(
-            n_nodes, parents, weights, biases, log_precisions, prior, gradient[:k], gradient[k], gradient[k + 1]
-        )
-        for r in range(k + 2):
-            for c in range(k):
-                gradient[r, c] /= n_data
-        adam_step(parameters, gradient, adam, taken + t + 1, rates[t], 0.9, 0.99)
-        for i in range(n_observed, n_nodes):
-            log_precisions[i] = min(max(log_precisions[i], -5.0), 8.0)
+                gradient[k, i] = inner
