@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from pymc_spn.events.disjoint_events import MOST_PARTS
 from pymc_spn.numerics.quoted_values import quoted
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -117,6 +118,7 @@ def preimage(source: Source, node: ast.expr, inside: Intervals) -> Intervals:
     ------
     ValueError
         If the column stands in it more than once and it is no polynomial, or a constant in it leaves nothing to solve.
+        If a part of it must be within more than `MOST_PARTS` intervals.
     """
     match node:
         case ast.Name():
@@ -124,7 +126,7 @@ def preimage(source: Source, node: ast.expr, inside: Intervals) -> Intervals:
         case ast.UnaryOp():
             return preimage(source, node.operand, inside if isinstance(node.op, ast.UAdd) else _mirrored(inside))
         case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return preimage(source, argument, _kept(INVERSES[name](inside)))
+            return _preimage_of_inner(source, argument, INVERSES[name](inside))
     assert isinstance(node, ast.BinOp)
     of_left, of_right = bool(source.columns_in(node.left)), bool(source.columns_in(node.right))
     if of_left and of_right:
@@ -135,8 +137,15 @@ def preimage(source: Source, node: ast.expr, inside: Intervals) -> Intervals:
     if isinstance(node.op, ast.Pow) and number == (0.0 if of_left else 1.0):  # 1 whatever the expression, NaN too
         return _constant(1.0, inside)
     if of_left:
-        return preimage(source, node.left, _kept(_undo_right(source, node, number, inside)))
-    return preimage(source, node.right, _kept(_undo_left(source, node, number, inside)))
+        return _preimage_of_inner(source, node.left, _undo_right(source, node, number, inside))
+    return _preimage_of_inner(source, node.right, _undo_left(source, node, number, inside))
+
+
+def _preimage_of_inner(source: Source, node: ast.expr, pieces: Intervals) -> Intervals:
+    pieces = _kept(pieces)
+    if len(pieces) > MOST_PARTS:  # abs(abs(x - 4) - 2) - 1 has twice as many for each abs
+        source.refuse(node, f"this is to be within more than {MOST_PARTS} intervals; ask for less at once")
+    return preimage(source, node, pieces)
 
 
 def poles(source: Source, node: ast.expr) -> Intervals:
@@ -286,8 +295,14 @@ def _polynomial(source: Source, node: ast.expr) -> Polynomial | None:
 
 
 def _kept(pieces: Iterable[tuple[float, float]]) -> Intervals:
-    """Intervals that hold a number; an end beyond floating point is infinite."""
-    return [(float(a), float(b)) for a, b in pieces if a <= b and a < np.inf and b > -np.inf]
+    """Intervals that hold a number, each once, joined where they overlap; an end beyond floating point is infinite."""
+    found: Intervals = []
+    for a, b in sorted({(float(a), float(b)) for a, b in pieces if a <= b and a < np.inf and b > -np.inf}):
+        if found and a < found[-1][1]:  # what only meets stays apart: the end between may belong to neither
+            found[-1] = (found[-1][0], max(found[-1][1], b))
+        else:
+            found.append((a, b))
+    return found
 
 
 def _constant(value: float, inside: Intervals) -> Intervals:

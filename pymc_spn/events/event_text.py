@@ -203,6 +203,12 @@ class _EventParser:
         together = joined + [box for box in boxes if len(box) != 1]
         if {} in together:
             return [{}]
+        if (
+            len(alone) == 1
+            and len(together) <= MOST_PARTS
+            and all(isinstance(e, Interval) for (e,) in map(dict.values, together))
+        ):
+            return together
         return disjoint_events(self.argument, together, self.columns, self.is_density)
 
     def united(self, d: int, events: list[Event]) -> Boxes:
