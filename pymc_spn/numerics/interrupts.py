@@ -102,7 +102,9 @@ def compile_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> A
     collects = gc.isenabled()
     try:
         gc.disable()  # the compiler makes millions of objects that stay: looking for cycles took an eighth of its time
-        return _call_beside(call, *arguments, **named)
+        if getsignal(_SIGINT) is not _take_note:
+            return call(*arguments, **named)
+        return call_beside(call, *arguments, **named)
     finally:
         if collects:
             gc.enable()
@@ -119,8 +121,14 @@ def _announce() -> None:
     _Announced.now = True
 
 
-def _call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    if getsignal(_SIGINT) is not _take_note or not _in_main_thread():
+def call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Return ``call(*arguments, **named)``, made in a thread of its own, and handle SIGINT at once meanwhile.
+
+    For what would lose a KeyboardInterrupt, as libraries do that run Python code when objects are deleted, or notice it
+    late. After a KeyboardInterrupt it goes on in its thread, so it must change nothing that others see. This is the
+    plain call in other threads than the main one.
+    """
+    if not _in_main_thread():
         return call(*arguments, **named)
     found: list[Any] = []
 
@@ -132,12 +140,15 @@ def _call_beside(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any
 
     thread = threading.Thread(target=make)
     thread.start()
-    signal(_SIGINT, _Note.handler)
+    is_held = getsignal(_SIGINT) is _take_note
+    if is_held:
+        signal(_SIGINT, _Note.handler)
     try:
         _handle()
         thread.join()
     finally:
-        signal(_SIGINT, _take_note)
+        if is_held:
+            signal(_SIGINT, _take_note)
     result, error = found[0]
     if error is not None:
         raise error

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
+from pymc_spn.numerics.interrupts import call_beside
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -48,16 +49,23 @@ def save_tree(tree: "xr.DataTree", path: "str | PathLike[str]") -> None:
     marked = tree.copy()
     marked.attrs = tree.attrs | {CHECKSUM: "sha256 of the bytes before the last line"}
     buffer = io.BytesIO()
-    marked.to_netcdf(buffer, engine="h5netcdf")
-    data = buffer.getvalue()
-    digest = hashlib.sha256(data).hexdigest()
+    call_beside(marked.to_netcdf, buffer, engine="h5netcdf")  # a KeyboardInterrupt within it is lost
     try:
-        _replace(os.path.realpath(path), data, f"pymc_spn sha256 {digest}\n".encode())
+        _replace(os.path.realpath(path), memoryview(buffer.getvalue()))
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), fspath(path)) from error
 
 
-def _replace(target: str, data: bytes, ending: bytes) -> None:
+def _write(file: BinaryIO, data: memoryview) -> None:
+    """Bytes and the line with their checksum, so few at once that Ctrl-C need not wait."""
+    digest = hashlib.sha256()
+    for begin in range(0, len(data), BLOCK):
+        digest.update(data[begin : begin + BLOCK])
+        file.write(data[begin : begin + BLOCK])
+    file.write(f"pymc_spn sha256 {digest.hexdigest()}\n".encode())
+
+
+def _replace(target: str, data: memoryview) -> None:
     """Put a new file in the place of another one, with its permissions."""
     try:
         old = os.stat(target)
@@ -65,16 +73,14 @@ def _replace(target: str, data: bytes, ending: bytes) -> None:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):  # a device or a pipe: there is nothing to lose
         with open(target, "wb") as file:
-            file.write(data)
-            file.write(ending)
+            _write(file, data)
         return
     if old is not None and not os.access(target, os.W_OK):
         raise PermissionError(13, "Permission denied")
     spare = os.path.join(os.path.dirname(target), f".{secrets.token_hex(8)}.tmp")
     try:
         with open(spare, "xb") as file:
-            file.write(data)
-            file.write(ending)
+            _write(file, data)
             file.flush()
             os.fsync(file.fileno())
         if old is not None:

@@ -1,12 +1,12 @@
 """Trees of data as a posterior object takes them: from files, which are not touched again, and from memory."""
 
-import os
 from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.numerics.interrupts import call_beside
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import AGAIN, BY_LISTS, GAPS
 from pymc_spn.tables.saved_files import CHECKSUM, NO_NETCDF, check_bytes, refuse_file, refusing_damage
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-MOST_INFLATED = 1032  # bytes for each one that is stored, the most that deflate can make
 WHOLE = (
     "pass the whole result of pm.sample: az.thin and az.extract return one group alone, and "
     "idata.isel(draw=slice(None, None, 10)) keeps every tenth draw of all groups"
@@ -43,11 +42,9 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
         If there is no such file.
     ValueError
         If it is not a netCDF-4 file, but a folder (a Zarr store, say) or something else. If it is damaged: its bytes
-        are not those that its checksum was made of, or HDF5 cannot read them.
+        are not those that its checksum was made of, or HDF5 cannot read them. If it holds what
+        `hdf5_contents.check_contents` refuses, as links to other files.
     """
-    import h5py
-    import xarray as xr
-
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be that of a netCDF file, got {quoted(path)}")
     has_checksum = check_bytes(path)
@@ -55,15 +52,7 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
         if file.read(len(SIGNATURE)) != SIGNATURE:
             raise ValueError(f"{fspath(path)!r} is not a netCDF-4 file, and {NO_NETCDF}")
     try:
-        with h5py.File(path, "r"):
-            pass  # h5netcdf leaves a second error behind where this fails, which Python prints
-        with xr.open_datatree(path, engine="h5netcdf") as tree:
-            _check_stated_sizes(tree, path)
-            # DataTree.load passes over variables that have the name of a group (xarray 2026.9), as
-            # observed_data/<name> has that of /<name>, and reading one later would open the file again, for good
-            for node in tree.subtree:
-                for variable in node.variables.values():
-                    variable.load()
+        tree = call_beside(_in_memory, path)  # a KeyboardInterrupt within it is lost
     except (ImportError, MemoryError, FileNotFoundError, PermissionError, Warning):
         raise  # these say what is wrong
     except Exception as error:
@@ -79,12 +68,19 @@ def read_tree(path: "str | PathLike[str]") -> "xr.DataTree":
     return tree
 
 
-def _check_stated_sizes(tree: "xr.DataTree", path: "str | PathLike[str]") -> None:
-    """Refuse, before memory is asked for, arrays that are larger than the file can hold when it is inflated."""
-    stated = sum(variable.nbytes for node in tree.subtree for variable in node.variables.values())
-    most = MOST_INFLATED * os.path.getsize(path)
-    if stated > most:
-        refuse_file(path, f"it states arrays of {stated:.3g} bytes, and can hold at most {most:.3g}")
+def _in_memory(path: "str | PathLike[str]") -> "xr.DataTree":
+    import xarray as xr
+
+    from pymc_spn.tables.hdf5_contents import check_contents
+
+    check_contents(path)  # without it, h5netcdf leaves a second error behind at damage, which Python prints
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        # DataTree.load passes over variables that have the name of a group (xarray 2026.9), as
+        # observed_data/<name> has that of /<name>, and reading one later would open the file again, for good
+        for node in tree.subtree:
+            for variable in node.variables.values():
+                variable.load()
+    return tree
 
 
 @contextmanager

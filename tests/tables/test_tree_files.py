@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 import xarray as xr
+from interrupts import outcomes_of_interrupts
 
 import pymc_spn as ps
 from pymc_spn.tables.saved_files import check_bytes, save_tree
@@ -109,6 +110,25 @@ def test_whatever_fails_the_old_file_is_there_and_no_other(what, tmp_path, monke
         assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
     monkeypatch.undo()
     xr.testing.assert_identical(read_tree(path), tree_of(1))
+    assert [p.name for p in tmp_path.iterdir()] == ["a.nc"]
+
+
+def test_ctrl_c_while_a_file_is_written_or_read(tmp_path):
+    """xarray runs Python code when objects are deleted, where a KeyboardInterrupt is lost."""
+    path = tmp_path / "a.nc"
+    many = xr.DataTree(xr.Dataset({f"x{k}": (f"d{k}", np.ones(2)) for k in range(60)}))
+    save_tree(many, path)
+
+    def again_and_again(begin):
+        xr.testing.assert_identical(read_tree(path), many)  # after the interrupt before, too
+        begin()
+        while True:
+            save_tree(many, path)
+            read_tree(path)
+
+    outcomes = outcomes_of_interrupts(again_and_again, np.linspace(0.0, 0.5, 12))
+    assert [outcome for outcome, _ in outcomes] == ["KeyboardInterrupt"] * 12
+    assert max(seconds for _, seconds in outcomes) < 2.0
     assert [p.name for p in tmp_path.iterdir()] == ["a.nc"]
 
 

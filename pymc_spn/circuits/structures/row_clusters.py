@@ -38,7 +38,10 @@ def row_clusters(
     """
     cells = zip(columns, values[rows][:, columns].T, strict=True)
     points = join_points([_levels(x) if is_level[d] else _numbers(x) for d, x in cells])
-    n_clusters = min(n_clusters, np.unique(points.at, axis=0).shape[0])
+    n_distinct, others = 1, points.at  # np.unique of rows takes ten times as long, and Ctrl-C ended in a TypeError
+    while n_distinct <= n_clusters and (others := others[(others != others[0]).any(axis=1)]).size:
+        n_distinct += 1
+    n_clusters = min(n_clusters, n_distinct)
     if n_clusters == 1:
         return [rows]
     label = k_means(rng, points, np.arange(rows.size), 0, len(columns), n_clusters, ROUNDS)
