@@ -5,9 +5,11 @@ It also reads the common variants. Labels may be quoted, and then hold commas an
 once.
 """
 
+import errno
 import gzip
 import io
 import math
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -31,6 +33,13 @@ TOKEN = re.compile(
 )
 PROPERTY = re.compile(r"""(?:[^;{}"]++|"[^"]*+")*+;""")
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,4}))?", re.ASCII)
+BEGIN = re.compile(r"\s*(?:network|variable|probability)\s")
+OTHERS = {  # formats, by how a text in them begins
+    "UAI": re.compile(r"\s*(?:MARKOV|BAYES)\s+\d"),
+    "XMLBIF": re.compile(r"\s*<"),
+    "the NET format of Hugin": re.compile(r"\s*(?:%[^\n]*\s*)*(?:net|class|node|potential)\b"),
+}
+FUNCTIONS = re.compile("noisy|leak|function|equation|deterministic", re.IGNORECASE)
 Network = tuple[dict[str, list[str]], dict[str, list[str]], dict[str, np.ndarray]]
 
 
@@ -40,7 +49,8 @@ def read_bif(source: Any, encoding: str = "utf-8", max_entries: int = MAX_ENTRIE
     Parameters
     ----------
     source : str or path-like
-        The text itself, if it is a `str` with a brace or a line break. Else the path of a ``.bif`` file, also gzipped.
+        The text itself, if it is a `str` with a brace or a line break, or begins as one. Else the path of a ``.bif``
+        file, also gzipped.
     encoding : str
         Of a file.
     max_entries : int
@@ -59,16 +69,27 @@ def read_bif(source: Any, encoding: str = "utf-8", max_entries: int = MAX_ENTRIE
         raise TypeError(f"source must be the path or the text of a BIF network, got {type(source).__name__}")
     if isinstance(source, str) and not source.strip():
         raise ValueError("source must be the path or the text of a BIF network, got an empty text")
-    if isinstance(source, str) and ("{" in source or "\n" in source):
+    if isinstance(source, str) and (re.search("[{\n]", source) or _begins_as_text(source)):
         return "text", parse_bif(source, "text", int(max_entries))
     path = Path(source)
+    if not os.path.exists(path):
+        raise FileNotFoundError(errno.ENOENT, "No such file, and no text of a network (with braces)", str(path))
     text = _decoded(_content(path, 2**20 + BYTES_AN_ENTRY * int(max_entries)), encoding, path)
     return str(path), parse_bif(text, str(path), int(max_entries))
 
 
 def parse_bif(text: str, place: str = "text", max_entries: int = MAX_ENTRIES) -> Network:
     """`read_bif` of a text; ``place`` names it in messages."""
+    for other, begin in OTHERS.items():
+        if begin.match(text):
+            raise ValueError(f"{place}: this is {other}, and only BIF, the Bayesian Interchange Format, is read")
     return BifReader(text, place, max_entries).network()
+
+
+def _begins_as_text(source: str) -> bool:
+    """Whether a line begins as a text does, in whatever format, and is not the path of a file."""
+    begins = any(begin.match(source) for begin in (BEGIN, OTHERS["UAI"], OTHERS["XMLBIF"]))
+    return begins and not os.path.exists(source)
 
 
 def _content(path: Path, most: int) -> bytes:
@@ -150,6 +171,8 @@ class BifReader:
 
     def refuse(self, rule: str, at: int | None = None) -> NoReturn:
         """Raise for the token, or another place."""
+        if FUNCTIONS.match(self.word):
+            rule += "; a distribution must be a table here, and not a function as noisy-or is"
         raise ValueError(f"{self.place}, line {self.line(at)}: {rule}")
 
     def take(self, marks: str, rule: str) -> str:

@@ -214,7 +214,8 @@ class Builders:
         Parameters
         ----------
         source : str or path-like
-            Path of a ``.bif`` file, also gzipped. A `str` with a brace or a line break is the text itself.
+            Path of a ``.bif`` file, also gzipped. A `str` with a brace or a line break, or that begins
+            as one and is no file, is the text itself.
         encoding : str
             Of the file; older files often need ``"latin-1"``.
         max_entries : int

@@ -383,3 +383,37 @@ def test_what_is_no_source_is_refused():
     for source in (None, BIF.encode(), 3):
         with pytest.raises(TypeError, match=f"got {type(source).__name__}"):
             FactorGraph.from_bif(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        ("MARKOV\n2\n2 2\n1\n2 0 1\n4\n1 2 3 4\n", "UAI"),
+        ("BAYES 1 2 1 1 0 2 .5 .5", "UAI"),
+        ('<?xml version="1.0"?>\n<BIF VERSION="0.3"></BIF>', "XMLBIF"),
+        ('<BIF VERSION="0.3"></BIF>', "XMLBIF"),
+        ("% of Hugin\nnet\n{ node_size = (80 40); }\nnode a\n{ }\n", "the NET format of Hugin"),
+    ],
+)
+def test_other_formats_are_named(text, format, tmp_path):
+    path = tmp_path / "a.bif"
+    path.write_text(text)
+    for source, place in ((text, "text"), (path, str(path))):
+        with pytest.raises(ValueError, match=f"{place}: this is {format}, and only BIF"):
+            FactorGraph.from_bif(source)
+
+
+def test_a_text_in_one_line_is_no_path(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="text, line 1: the network block must have"):
+        FactorGraph.from_bif("network unknown")
+    with pytest.raises(FileNotFoundError, match=r"No such file, and no text of a network .*: '.*none\.bif'"):
+        FactorGraph.from_bif(str(tmp_path / "none.bif"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "network a").write_text(BIF)
+    assert FactorGraph.from_bif("network a").names == ("rain", "wet", "cold")
+
+
+@pytest.mark.parametrize("edit", [("default", "function noisy-or"), ("type discrete [ 3 ]", "type noisy-max [ 3 ]")])
+def test_functions_in_place_of_tables_are_named(edit):
+    with pytest.raises(ValueError, match="a distribution must be a table here, and not a function as noisy-or is"):
+        FactorGraph.from_bif(BIF.replace(*edit))
