@@ -41,10 +41,10 @@ TOPICS = {
         "What the posterior is made of": "names engine lattice tree",
     },
     "DagDraws": {
-        "Make and save": "from_idata save to_group",
+        "Make and save": "from_idata save load to_group",
         "Edges": "edge_probabilities edge_table edges_given_order consensus",
         "Graphs": "names graphs",
-        "Trust": "edge_diagnostics check_scores",
+        "Trust": "edge_diagnostics diagnose check_scores",
     },
     "TreePosterior": {
         "Make and save": "from_idata save load",
@@ -65,7 +65,8 @@ TOPICS = {
         "Labels": "labels numbers",
     },
     "GraphDraws": {
-        "Make and save": "from_idata save to_group",
+        "Make and save": "from_idata save load to_group",
+        "Trust": "diagnose",
         "Graphs": "graphs to_networkx n_nodes reputations",
         "Answers": """
             summary edge_probabilities path_probabilities common_ancestor_probabilities node_count_probabilities

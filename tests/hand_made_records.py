@@ -16,7 +16,7 @@ from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits
-from pymc_spn.networks.records.record import read_record, write_schema
+from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
@@ -121,7 +121,7 @@ def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, ex
     stats = {
         f"{name}_digits": (("chain", "draw", f"{name}_digits_dim_0"), chunks),
         f"{name}_moved": (("chain", "draw"), np.zeros(chunks.shape[:2])),
-        f"{name}_fingerprint": (("chain", "draw"), np.full(chunks.shape[:2], fingerprint(0, write_schema(schema), ""))),
+        f"{name}_fingerprint": (("chain", "draw"), np.full(chunks.shape[:2], fingerprint(0, schema.to_vector(), ""))),
     }
     if exact is not None:
         codes = np.asarray(exact, np.uint16).reshape(n_chains, n_records, -1)
@@ -133,7 +133,7 @@ def tree_of(schema, table, digits, concentration, leaf_scale, record_every=1, ex
     observed = {name: ((f"{name}_row", f"{name}_column"), table)}
     return xr.DataTree.from_dict(
         {
-            "constant_data": xr.Dataset({f"{name}_schema": (f"{name}_schema_dim_0", write_schema(schema))}),
+            "constant_data": xr.Dataset({f"{name}_schema": (f"{name}_schema_dim_0", schema.to_vector())}),
             "observed_data": xr.Dataset(observed, coords=coords),
             "posterior": xr.Dataset(posterior, coords=draws),
             "sample_stats": xr.Dataset(stats, coords=draws),

@@ -107,7 +107,7 @@ def rounded():
         idata = pm.sample(
             draws=10, tune=30, chains=2, random_seed=1, progressbar=False, compute_convergence_checks=False
         )
-    return NetworkSchema.from_json(x.owner.op.schema), idata
+    return NetworkSchema.from_vector(x.owner.op.schema), idata
 
 
 def densities_of_cells(cells, net, held=None):

@@ -66,4 +66,4 @@ def model_of(structure=None, *, name="x", **arguments):
 def schema_of_model(model):
     """The schema of the one network of a model."""
     (rv,) = (rv for rv in model.observed_RVs if hasattr(rv.owner.op, "schema"))
-    return NetworkSchema.from_json(rv.owner.op.schema)
+    return NetworkSchema.from_vector(rv.owner.op.schema)

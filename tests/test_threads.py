@@ -145,7 +145,7 @@ def dag_draws() -> Any:
     schema = DagSchema("g", "order", tuple("abc"), "bge", "uniform", (), "", (0.0,) * 6)
     order = np.argsort(rng.random((2, 30, 3)), axis=-1)
     earlier = (order[..., None] > order[..., None, :]) & (rng.random((2, 30, 3, 3)) < 0.6)  # (child, parent)
-    return ps.DagDraws(schema, (earlier << np.arange(3)).sum(axis=-1), order, np.arange(2), np.arange(30))
+    return ps.DagDraws(schema, earlier.swapaxes(-1, -2), order, np.arange(2), np.arange(30))
 
 
 def graph_draws() -> Any:
@@ -163,7 +163,7 @@ def network() -> Any:
     schema = BeliefNetworkSchema("data", "g", NONLINEAR, ("x", "y"), {}, None, 5)
     packed = pack_parameters(weights, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 4.0]), 5)[None, None]
     labels: Any = SimpleNamespace(chains=np.arange(1), draws=np.arange(1), _mixing=None, _picture=lambda: "")
-    return BeliefNetworkPosterior(schema, packed, labels, xr.DataTree())
+    return BeliefNetworkPosterior(schema, packed, labels)
 
 
 @cache

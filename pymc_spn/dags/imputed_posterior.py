@@ -1,7 +1,6 @@
 """`ImputedDagPosterior`: a posterior over graphs where cells are missing, averaged over imputed tables."""
 
 from collections.abc import Callable, Mapping, Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
@@ -34,9 +33,7 @@ from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
-from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import distributed
@@ -227,51 +224,27 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
 
     # ---- files
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the posteriors of all tables to one netCDF file, which `load` and `ps.load` read.
-
-        Examples
-        --------
-        >>> imputed.save(folder / "imputed.nc")
-        >>> ps.load(folder / "imputed.nc").engine
-        'exact'
-        """
+    def _saved(self) -> "xr.DataTree":
         import xarray as xr
 
         logs = np.where(np.isneginf(self.log_shares), np.nan, self.log_shares)
         parts = {"/": xr.Dataset({"log_shares": ("table", logs)}, attrs={IMPUTED: FORMAT})}
         parts |= {f"/table_{m}": to_tree(post).to_dataset() for m, post in enumerate(self.posteriors)}
-        save_tree(xr.DataTree.from_dict(parts), path)
+        return xr.DataTree.from_dict(parts)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what `save` wrote; every query gives the same bits as before.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it holds no such posterior, or is damaged.
-
-        Examples
-        --------
-        >>> imputed.save(folder / "imputed.nc")
-        >>> ps.dags.ImputedDagPosterior.load(folder / "imputed.nc").names
-        ('age', 'income', 'debt')
-        """
-        with reading(path) as tree:
-            if IMPUTED not in tree.attrs:
-                raise ValueError("this does not hold an ImputedDagPosterior")
-            if tree.attrs[IMPUTED] > FORMAT:
-                raise ValueError(f"the file has format {tree.attrs[IMPUTED]}, this version reads up to {FORMAT}")
-            logs = checked("log_shares", tree["log_shares"].values, (len(tree.children),), gaps=True)
-            if np.isnan(logs).all():
-                refuse("log_shares", "hold a number", "NaN alone")
-            posts: list[Any] = [from_tree(tree.children[f"table_{m}"]) for m in range(logs.size)]
-            if not all(isinstance(post, DagPosterior) for post in posts):
-                refuse("the tables", "each have a DagPosterior", [type(post).__name__ for post in posts])
-            return cls(posts, np.where(np.isnan(logs), -np.inf, logs))
+    def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Self:
+        if IMPUTED not in tree.attrs:
+            raise ValueError("this does not hold an ImputedDagPosterior")
+        if tree.attrs[IMPUTED] > FORMAT:
+            raise ValueError(f"the file has format {tree.attrs[IMPUTED]}, this version reads up to {FORMAT}")
+        logs = checked("log_shares", tree["log_shares"].values, (len(tree.children),), gaps=True)
+        if np.isnan(logs).all():
+            refuse("log_shares", "hold a number", "NaN alone")
+        posts: list[Any] = [from_tree(tree.children[f"table_{m}"]) for m in range(logs.size)]
+        if not all(isinstance(post, DagPosterior) for post in posts):
+            refuse("the tables", "each have a DagPosterior", [type(post).__name__ for post in posts])
+        return cls(posts, np.where(np.isnan(logs), -np.inf, logs))
 
     # ---- questions whose parts are those of one table each
 

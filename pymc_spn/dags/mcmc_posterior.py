@@ -2,33 +2,23 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
-from pymc_spn.dags.schema import (
-    FORMAT,
-    PARENTS,
-    SCHEMA,
-    DagSchema,
-    find_schema,
-    is_unpacked,
-    summary_of_scores,
-)
+from pymc_spn.dags.schema import PARENTS, SCHEMA, DagSchema, summary_of_scores
 from pymc_spn.numerics.chain_mixing import Mixing, r_hat_and_size
-from pymc_spn.numerics.effective_sizes import mean_errors
 from pymc_spn.numerics.graph_pictures import svg_of_edges
-from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.records.posterior_of_draws import PosteriorOfDraws, errors_of_means
+from pymc_spn.records.structure_records import Field, Recorded, StructureRecord, label_of, refuse_other_order
 from pymc_spn.tables.column import list_of_columns
-from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
-from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.stored_arrays import checked, refuse
-from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
+from pymc_spn.tables.stored_arrays import refuse
+from pymc_spn.tables.tree_files import draws_of_record, read_record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,71 +26,73 @@ if TYPE_CHECKING:
 
     from pymc_spn.dags.dag import DAG
 
-DIMS = "chain", "draw", "parent", "child"
-
-
 SCORE = "_log_score"  # statistic of the steps
 SAVED = "dag_draws"  # attribute that marks a file of `DagDraws.save`
 
 
-def unpack_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
-    """A tree with the graphs of a `DagOrder` or `DagPartition` as labelled arrays.
+class DagRecord(StructureRecord):
+    """Graphs, and the places (order or blocks of an ordered partition) that they were drawn given."""
 
-    Parameters
-    ----------
-    idata : DataTree
-        Result of ``pm.sample``; not changed.
-    name : str, optional
-        The variable's name in the model, where there are several.
+    kinds, made_by = "sampled graphs", "ps.DagOrder or ps.DagPartition"
+    suffix, raw, raw_dtypes, mark = SCHEMA, PARENTS, "iu", "graphs"
+    schema = DagSchema
+    posterior = "pymc_spn.dags.mcmc_posterior:DagDraws"
 
-    Returns
-    -------
-    DataTree
-        With the group ``<name>`` in place of the raw record: ``graphs`` (chain, draw, parent, child) bool, and
-        ``order`` or ``partition`` (chain, draw, variable), the places that they were drawn given.
+    def fields(self, schema: DagSchema) -> dict[str, Field]:
+        """Edges, places, and the log score of these."""
+        return {
+            "graphs": Field(("parent", "child"), bool, 0, 1),
+            schema.state: Field(("variable",), np.int64, 0, len(schema.variables) - 1),
+            "log_score": Field((), np.float64, is_optional=True),
+        }
 
-    Raises
-    ------
-    ValueError
-        If the tree holds no such draws, or several and no name is given.
-    """
-    import xarray as xr
+    def labels(self, schema: DagSchema) -> dict[str, Any]:
+        """The variables."""
+        return dict.fromkeys(("parent", "child", "variable"), schema.variables)
 
-    schema = find_schema(idata, name)
-    tree = idata.copy()
-    if is_unpacked(idata, schema.name):
-        return tree
-    for group, variable in (("sample_stats", schema.name + PARENTS), ("posterior", schema.name)):
-        if group not in idata.children or variable not in idata[group].data_vars:
-            raise ValueError(f"the tree lacks {variable!r} in its group {group!r}")
-    stats = idata["sample_stats"].to_dataset()
-    parents = read_record(stats[schema.name + PARENTS], "iu")
-    labels = [
-        np.asarray(parents[c].values) if c in parents.coords else np.arange(parents.sizes[c]) for c in ("chain", "draw")
-    ]
-    state = draws_of_record(idata["posterior"].dataset[schema.name], *labels)
-    has_score = schema.name + SCORE in stats
-    score = read_record(stats[schema.name + SCORE], "f").values if has_score else None
-    marks = fingerprints(stats, schema.name + FINGERPRINT)
-    digest = model_digest_of(marks, f"{schema.name!r} of sample_stats", schema.to_vector())
-    numbers = parents.values.astype(np.int64), state.values.astype(np.int64)
-    draws = DagDraws(schema, *numbers, labels[0], labels[1], score, digest)
-    left = stats.drop_vars([schema.name + PARENTS, schema.name + FINGERPRINT])
-    left = left.drop_dims(str(parents.dims[2]), errors="ignore")
-    tree["sample_stats"] = xr.DataTree(left)
-    tree[schema.name] = xr.DataTree(draws.to_group())
-    return tree
+    def attrs(self, schema: DagSchema) -> dict[str, Any]:
+        """Which of the two posteriors over graphs it is."""
+        return {"target": schema.target}
+
+    def arrays(self, idata: "xr.DataTree", schema: DagSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
+        """Graphs of sets of parents (chain, draw, d) as bits; the rest stands next to them."""
+        stats, posterior = idata["sample_stats"].dataset, idata.children.get("posterior")
+        if posterior is None or schema.name not in posterior.data_vars:
+            raise ValueError(f"the tree lacks {schema.name!r} in its group 'posterior'")
+        labels = [label_of(stats[schema.name + PARENTS], d) for d in ("chain", "draw")]
+        found = {
+            "graphs": edges_of_sets(schema, raw.astype(np.int64)),
+            schema.state: draws_of_record(posterior.dataset[schema.name], *labels).values,
+        }
+        if schema.name + SCORE in stats:
+            found["log_score"] = read_record(stats[schema.name + SCORE], "f").values
+        return found
+
+    def check_order(self, recorded: Recorded) -> None:
+        """By the numbers of edges, of all draws."""
+        n_edges = recorded.arrays["graphs"].sum(axis=(2, 3))
+        refuse_other_order(recorded, "n_edges", n_edges, recorded.of_posterior(f"{recorded.schema.name}_n_edges"))
+
+
+def edges_of_sets(schema: DagSchema, parents: np.ndarray) -> np.ndarray:
+    """(..., parent, child) bool of parents (..., d) int64 of each variable as bits; ValueError if there are others."""
+    d = len(schema.variables)
+    if parents.shape[-1] != d or (parents & ~np.int64(whole_set(d))).any():
+        refuse(f"{schema.name!r}: the drawn graphs", f"be sets of {d} variables for each", parents.shape)
+    return (parents[..., None, :] >> np.arange(d)[:, None] & 1).astype(bool)
+
+
+DAGS = DagRecord()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DagDraws(NotebookRepr):
+class DagDraws(PosteriorOfDraws):
     """Draws of graphs from a posterior; made by `from_idata`.
 
     Parameters
     ----------
     schema : DagSchema
-    parents : (chain, draw, d) int64
-        Parents of each variable as bits.
+    edges : (chain, draw, parent, child) bool
     state : (chain, draw, d) int64
         Positions in an order, or block numbers of an ordered partition.
     chains, draws : (n_chains,) and (n_draws,)
@@ -119,8 +111,10 @@ class DagDraws(NotebookRepr):
     ('parent', 'child')
     """
 
+    record = DAGS
+
     schema: DagSchema
-    parents: np.ndarray
+    edges: np.ndarray
     state: np.ndarray
     chains: np.ndarray
     draws: np.ndarray
@@ -129,72 +123,24 @@ class DagDraws(NotebookRepr):
 
     def __post_init__(self) -> None:
         d, place = len(self.schema.variables), f"{self.schema.name!r}"
-        shape = len(self.chains), len(self.draws), d
-        if self.parents.shape != shape or (self.parents & ~np.int64(whole_set(d))).any():
-            refuse(f"{place}: the drawn graphs", f"have sets of {d} variables for each, {shape}", self.parents.shape)
-        state = checked(f"{place}: {self.schema.state}", self.state, shape, 0, d - 1, whole=True)
-        if self.schema.state == "order" and (np.sort(state, axis=-1) != np.arange(d)).any():
+        if self.schema.state == "order" and (np.sort(self.state, axis=-1) != np.arange(d)).any():
             refuse(f"{place}: order", f"be an order of {d} variables in each draw", "another")
-        if (self._graphs & (state[..., :, None] >= state[..., None, :])).any():
+        if (self.edges & (self.state[..., :, None] >= self.state[..., None, :])).any():
             refuse(f"{place}: the drawn graphs", f"have their edges by the {self.schema.state} of each draw", "others")
 
     @classmethod
-    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "DagDraws":
-        """Read the draws from what ``pm.sample`` returned, or from a file that it was saved to.
+    def _of(cls, recorded: Recorded) -> Self:
+        schema, arrays = recorded.schema, recorded.arrays
+        parts = arrays["graphs"], arrays[schema.state], recorded.chains, recorded.draws
+        return cls(schema, *parts, arrays.get("log_score"), recorded.model_digest)
 
-        Parameters
-        ----------
-        idata : DataTree or path
-        name : str, optional
-            The variable's name in the model, where there are several.
-
-        Raises
-        ------
-        ValueError
-            If the tree holds no such draws, or several and no name is given.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If R-hat of the log score is above 1.1 or its effective size below 50, over 100 draws of two chains or more.
-
-        Examples
-        --------
-        >>> ps.DagDraws.from_idata(dag_idata).names
-        ('age', 'income', 'debt')
-        """
-        with reading(idata) as idata:
-            schema = find_schema(idata, name)
-            group = unpack_graphs(idata, schema.name)[schema.name].dataset
-            marks = fingerprints(group, UNPACKED)
-            digest = model_digest_of(marks, f"the group {schema.name!r}", schema.to_vector())
-            drawn = read_record(group["graphs"], "biu")
-            bits = np.left_shift(np.uint64(1), np.arange(len(schema.variables), dtype=np.uint64))
-            graphs = drawn.transpose(*DIMS).values.astype(bool)
-            checked(f"the graphs of {schema.name!r}", graphs, (None, None, bits.size, bits.size))
-            parents = (graphs * bits[:, None]).sum(axis=2, dtype=np.uint64).view(np.int64)
-            state = group[schema.state].transpose("chain", "draw", "variable").values.astype(np.int64)
-            score = group["log_score"].transpose("chain", "draw").values if "log_score" in group else None
-            post = cls(schema, parents, state, group["chain"].values, group["draw"].values, score, digest)
-        if post._mixing is not None:
-            post._mixing.warn(schema.name)
-        return post
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
-
-        Examples
-        --------
-        >>> dag_draws.save(folder / "draws.nc")
-        >>> ps.load(folder / "draws.nc").names
-        ('age', 'income', 'debt')
-        """
+    def _saved(self) -> "xr.DataTree":
         import xarray as xr
 
         name = self.schema.name
         schema = xr.Dataset({name + SCHEMA: (f"{name}{SCHEMA}_dim_0", self.schema.to_vector())})
-        parts = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "/constant_data": schema, f"/{name}": self.to_group()}
-        save_tree(xr.DataTree.from_dict(parts), path)
+        parts = {"/": xr.Dataset(attrs={SAVED: DagSchema.form}), "/constant_data": schema, f"/{name}": self.to_group()}
+        return xr.DataTree.from_dict(parts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -208,7 +154,7 @@ class DagDraws(NotebookRepr):
         return self.schema.variables
 
     def _facts(self) -> Facts:
-        n, m, d = self.parents.shape
+        n, m, d = self.state.shape
         facts = {"variables": f"{d} variables", "draws": f"{n} chains of {m} draws", "target": self.schema.target}
         return Facts("DagDraws", facts | {LATER: str(self._mixing or "")})
 
@@ -216,15 +162,16 @@ class DagDraws(NotebookRepr):
         return list_of_columns(self.names)
 
     def _picture(self) -> str:
-        return svg_of_edges(self.names, self._graphs.mean(axis=(0, 1)))
+        return svg_of_edges(self.names, self.edges.mean(axis=(0, 1)))
 
     @cached_property
     def _mixing(self) -> Mixing | None:
         return None if self.log_score is None else Mixing.of(self.log_score, "log score")
 
-    @cached_property
-    def _graphs(self) -> np.ndarray:
-        return (self.parents[..., None, :] >> np.arange(len(self.names))[:, None] & 1).astype(bool)
+    def _own_numbers(self) -> "dict[str, xr.DataArray]":
+        found = {} if self.log_score is None else {"log_score": self.log_score}
+        found["n_edges"] = self.edges.sum(axis=(2, 3))
+        return {name: self._of_draws(name, values, {}) for name, values in found.items()}
 
     def graphs(self) -> "xr.DataArray":
         """(chain, draw, parent, child) bool: the drawn graphs.
@@ -234,9 +181,9 @@ class DagDraws(NotebookRepr):
         >>> dag_draws.graphs().sizes["draw"]
         50
         """
-        return self._labelled(self._graphs, "graphs", exactness="monte-carlo")
+        return self._of_edges("graphs", self.edges, True)
 
-    def edge_probabilities(self, scores: LocalScores | None = None) -> "xr.DataArray":
+    def edge_probabilities(self, scores: LocalScores | None = None, per_draw: bool = False) -> "xr.DataArray":
         """Posterior probability of every edge.
 
         Parameters
@@ -244,6 +191,8 @@ class DagDraws(NotebookRepr):
         scores : LocalScores, optional
             Those of the model. Averages the exact probabilities given each order in place of the drawn edges: less
             noise. Draws of `DagOrder` only.
+        per_draw : bool
+            Whether the answer is that of each draw, (chain, draw, parent, child).
 
         Returns
         -------
@@ -257,16 +206,7 @@ class DagDraws(NotebookRepr):
         >>> bool(edges.sel(parent="income", child="debt") + edges.sel(parent="debt", child="income") > 0.99)
         True
         """
-        import xarray as xr
-
-        probability, errors = self._edge_errors(self._edge_draws(scores))
-        worst = float(np.nanmax(errors)) if np.isfinite(errors).any() else 0.0
-        if self.draws.size < 4:
-            worst = float("nan")
-        names = list(self.names)
-        marks = {"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates}
-        coords = {"parent": names, "child": names}
-        return xr.DataArray(probability, coords, list(coords), "edge_probabilities", marks | {"mcse": worst})
+        return self._of_edges("edge_probabilities", self._edge_draws(scores), per_draw)
 
     def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":
         """Probability, Monte Carlo standard error, bulk effective draws and R-hat of every edge.
@@ -289,7 +229,7 @@ class DagDraws(NotebookRepr):
         import xarray as xr
 
         draws = self._edge_draws(scores)
-        probability, errors = self._edge_errors(draws)
+        probability, errors = draws.mean(axis=(0, 1)), errors_of_means(draws)
         d = len(self.names)
         r_hat, size = r_hat_and_size(draws.reshape(*draws.shape[:2], -1).astype(np.float64))
         found = {"mcse": errors, "ess": size.reshape(d, d), "r_hat": r_hat.reshape(d, d)}
@@ -298,7 +238,7 @@ class DagDraws(NotebookRepr):
         return xr.Dataset(
             {name: (("parent", "child"), v) for name, v in values.items()},
             coords=coords,
-            attrs={"exactness": "monte-carlo", "target": self.schema.target, "candidates": self._candidates},
+            attrs={"exactness": "monte-carlo", **self._limits},
         )
 
     def edge_table(self, least: float = 0.0, scores: LocalScores | None = None) -> "pd.DataFrame":
@@ -326,7 +266,8 @@ class DagDraws(NotebookRepr):
         >>> dag_draws.edge_table(least=0.5).columns.tolist()
         ['parent', 'child', 'probability', 'mcse', 'reversed']
         """
-        return table_of_edges(self.names, *self._edge_errors(self._edge_draws(scores)), least, self.schema.frame)
+        draws = self._edge_draws(scores)
+        return table_of_edges(self.names, draws.mean(axis=(0, 1)), errors_of_means(draws), least, self.schema.frame)
 
     def consensus(self, threshold: float = 0.5, scores: LocalScores | None = None) -> "DAG":
         """One graph: the edges above a threshold, without those that would close a cycle.
@@ -356,15 +297,7 @@ class DagDraws(NotebookRepr):
 
     def _edge_draws(self, scores: LocalScores | None) -> np.ndarray:
         """(chain, draw, parent, child) whether each edge is drawn, or its probability given the drawn order."""
-        return self._graphs if scores is None else self.edges_given_order(scores).values
-
-    def _edge_errors(self, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (parent, child) of what `_edge_draws` gives, and its error: NaN where it does not vary."""
-        errors = np.full(draws.shape[2:], np.nan)
-        varies = (draws != draws[:1, :1]).any(axis=(0, 1))
-        if draws.shape[1] > 3:
-            errors[varies] = mean_errors(draws[:, :, varies])
-        return draws.mean(axis=(0, 1)), errors
+        return self.edges if scores is None else self.edges_given_order(scores).values
 
     def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
         """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order.
@@ -381,7 +314,7 @@ class DagDraws(NotebookRepr):
         n, m, d = self.state.shape
         orders = np.argsort(self.state.reshape(n * m, d), axis=1)
         out = pair_matrix(scores, edges_given_orders(scores, scores.log_sums, orders))
-        return self._labelled(out.reshape(n, m, d, d), "edges_given_order", exactness="monte-carlo")
+        return self._of_edges("edges_given_order", out.reshape(n, m, d, d), True)
 
     def check_scores(self, scores: LocalScores) -> None:
         """Check that the draws are orders, and that these are the scores of their model.
@@ -406,30 +339,16 @@ class DagDraws(NotebookRepr):
         Examples
         --------
         >>> list(dag_draws.to_group())
-        ['graphs', 'partition', 'fingerprint', 'log_score']
+        ['graphs', 'partition', 'log_score', 'fingerprint']
         """
-        import xarray as xr
-
-        state = xr.DataArray(
-            self.state,
-            {"chain": self.chains, "draw": self.draws, "variable": list(self.names)},
-            ("chain", "draw", "variable"),
-        )
-        mark = np.full(self.parents.shape[:2], fingerprint(self.model_digest, self.schema.to_vector()))
-        parts = {"graphs": self.graphs(), self.schema.state: state, UNPACKED: (("chain", "draw"), mark)}
-        if self.log_score is not None:
-            parts["log_score"] = state.isel(variable=0, drop=True).copy(data=self.log_score)
-        return xr.Dataset(parts, attrs={"target": self.schema.target})
+        arrays = {"graphs": self.edges, self.schema.state: self.state, "log_score": self.log_score}
+        return self.record.marked(self, {name: array for name, array in arrays.items() if array is not None})
 
     @property
-    def _candidates(self) -> str:
-        return f"restricted for {', '.join(self.schema.restricted)}" if self.schema.restricted else "all"
+    def _limits(self) -> dict[str, Any]:
+        restricted = f"restricted for {', '.join(self.schema.restricted)}" if self.schema.restricted else "all"
+        return {"target": self.schema.target, "candidates": restricted}
 
-    def _labelled(self, values: np.ndarray, name: str, **attrs: Any) -> "xr.DataArray":
-        import xarray as xr
-
-        labels = list(self.names)
-        coords = {"chain": self.chains, "draw": self.draws, "parent": labels, "child": labels}
-        return xr.DataArray(
-            values, coords, DIMS, name, attrs | {"target": self.schema.target, "candidates": self._candidates}
-        )
+    def _of_edges(self, name: str, draws: np.ndarray, per_draw: bool) -> "xr.DataArray":
+        names = list(self.names)
+        return self._average(name, draws, {"parent": names, "child": names}, per_draw, **self._limits)

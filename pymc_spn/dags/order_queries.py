@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pymc_spn.dags.labelled_answers import Evidence, Given
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.numerics.html_repr import NotebookRepr
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.records.posterior_of_draws import StoredPosterior
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ASKING = "Asking the posterior over graphs"  # what its bar says
 
 
-class OrderQueries(NotebookRepr):
+class OrderQueries(StoredPosterior):
     """Contract of `OrderSPN` and of averages over several."""
 
     scores: LocalScores

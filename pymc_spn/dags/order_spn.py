@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -27,8 +26,6 @@ from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import ON_SUPPORT, limited
 from pymc_spn.numerics.progress_bars import ProgressBar, counted
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -281,59 +278,16 @@ class OrderSPN(ExactQueries, EffectQueries):
 
     # ---- files
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything to one netCDF file, which `load` and `ps.load` read: scores, support and evidence.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such folder.
-
-        Examples
-        --------
-        >>> dags.save(folder / "dags.nc")
-        >>> ps.load(folder / "dags.nc").engine
-        'exact'
-        """
+    def _saved(self) -> "xr.DataTree":
         from pymc_spn.dags.storage import to_tree
 
-        save_tree(to_tree(self), path)
+        return to_tree(self)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "OrderSPN":
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-
-        Returns
-        -------
-        OrderSPN
-            Every query gives the same bits as before.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it holds no `OrderSPN`.
-
-        Examples
-        --------
-        >>> dags.save(folder / "dags.nc")
-        >>> ps.DagPosterior.load(folder / "dags.nc").engine
-        'exact'
-        """
+    def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Any:
         from pymc_spn.dags.storage import from_tree
 
-        with reading(path) as tree:
-            return from_tree(tree)
+        return from_tree(tree)
 
     # ---- below the surface
 

@@ -1,5 +1,6 @@
 """Local scores as arrays and fields of a file, and back."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,9 +9,10 @@ from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mixed_rows import MixedRows
 from pymc_spn.dags.prefix_lattice import whole_set
-from pymc_spn.dags.schema import SCORES, bytes_of_json
+from pymc_spn.dags.schema import SCORES
 from pymc_spn.dags.score_sizes import MOST_SCORED
 from pymc_spn.dags.scores import GaussianMoments
+from pymc_spn.records.stored_schema import bytes_of_text
 from pymc_spn.steps.kept_data import keep_data
 from pymc_spn.tables.stored_arrays import checked, checked_kind, json_of, refuse
 
@@ -63,7 +65,9 @@ def keep_scores(model: Any, name: str, scores: LocalScores) -> None:
     """Keep the scores of a `DagOrder` with its results, from which `kept_scores` reads them, unless they are large."""
     data, fields = parts_of_scores(scores)
     if sum(np.size(values) for _, values in data.values()) <= MOST_KEPT:
-        arrays = {key: np.asarray(values) for key, (_, values) in data.items()} | {"fields": bytes_of_json(fields)}
+        arrays = {key: np.asarray(values) for key, (_, values) in data.items()} | {
+            "fields": bytes_of_text(json.dumps(fields))
+        }
         for key, values in arrays.items():
             keep_data(model, f"{name}{SCORES}{key}", values, described=True)
 

@@ -2,33 +2,27 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_spn.indian_chefs.belief_network_schema import (
-    NETWORK_SCHEMA,
-    NONLINEAR,
-    BeliefNetworkSchema,
-)
-from pymc_spn.indian_chefs.draw_checks import check_parameters, check_scalar
+from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, NONLINEAR, BeliefNetworkSchema
+from pymc_spn.indian_chefs.draw_checks import check_parameters
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
+from pymc_spn.indian_chefs.graph_records import GRAPHS, NETWORKS, table_of_network
 from pymc_spn.indian_chefs.known_cells import Known
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
 from pymc_spn.indian_chefs.network_questions import ASKING, RowQuestions
-from pymc_spn.indian_chefs.network_record import find_network, network_records
-from pymc_spn.indian_chefs.process import SCHEMA as GRAPH_SCHEMA
-from pymc_spn.indian_chefs.process import GraphSchema, check_count
+from pymc_spn.indian_chefs.process import check_count
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
-from pymc_spn.numerics.html_repr import LATER, Facts, NotebookRepr
+from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.records.posterior_of_draws import PosteriorOfDraws
+from pymc_spn.records.structure_records import Recorded
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
-from pymc_spn.tables.saved_files import save_tree
-from pymc_spn.tables.tree_files import draws_of_record, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +33,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
+class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
     """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
 
     Parameters
@@ -49,12 +43,14 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         Weights, biases and precisions as recorded.
     graphs : GraphDraws
         The graphs, with their own questions.
-    tree : DataTree
-        What is saved.
+    table : DataArray, optional
+        The training table.
     log_data : (chain, draw) DataArray, optional
         Log density of the training table given each network, hidden nodes integrated out, in nats; by a pool of each
         draw's own, exact for linear networks. None where it was not recorded: for sigmoid networks, and where an
         observed node was a parent.
+    model_digest : int
+        Of the data and constants of the model.
 
     Notes
     -----
@@ -68,98 +64,51 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
     (3, 2)
     """
 
+    record = NETWORKS
+
     schema: BeliefNetworkSchema
     parameters: np.ndarray
     graphs: GraphDraws
-    tree: "xr.DataTree"
+    table: "xr.DataArray | None" = None
     log_data: "xr.DataArray | None" = None
+    model_digest: int = 0
 
     @classmethod
-    def from_idata(
-        cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None
-    ) -> "BeliefNetworkPosterior":
-        """Read the draws from what ``pm.sample`` returned, or from a file that it was saved to.
+    def _of(cls, recorded: Recorded) -> Self:
+        schema = recorded.schema
+        family: Any = cls
+        if schema.kind == NONLINEAR and cls is BeliefNetworkPosterior:
+            family = NLGBNPosterior
+        elif schema.kind != NONLINEAR and issubclass(cls, NLGBNPosterior):
+            raise ValueError(f"{schema.name!r} is a {schema.kind} network; read it by ps.BeliefNetworkPosterior")
+        graphs = GraphDraws._of(GRAPHS.read(recorded.tree, schema.graph))
+        weights, *rest = (recorded.arrays[key] for key in ("weights", "biases", "precisions"))
+        parameters = np.nan_to_num(np.concatenate([weights, *(part[..., None, :] for part in rest)], axis=2), nan=0.0)
+        parameters = parameters.reshape(*weights.shape[:2], -1)
+        check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
+        logs = recorded.statistics().get("log_density")
+        logs = None if logs is None or not np.isfinite(logs).all() else logs
+        return family(schema, parameters, graphs, table_of_network(recorded), logs, recorded.model_digest)
 
-        Parameters
-        ----------
-        idata : DataTree or path
-        name : str, optional
-            The observed variable's name in the model, where there are several.
+    def _saved(self) -> "xr.DataTree":
+        import xarray as xr
 
-        Returns
-        -------
-        BeliefNetworkPosterior
-            A `NLGBNPosterior` where the network is nonlinear.
+        name, tree = self.schema.name, self.graphs._saved()
+        tree.attrs = {SAVED: FORMAT}
+        schema = (f"{name}{NETWORK_SCHEMA}_dim_0", self.schema.to_vector())
+        tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign({name + NETWORK_SCHEMA: schema}))
+        arrays = NETWORKS.arrays(tree, self.schema, self.parameters)
+        tree[name] = xr.DataTree(self.record.marked(self, arrays))
+        if self.log_data is not None:
+            stats = tree["sample_stats"].to_dataset().assign({f"{name}_log_density": self.log_data})
+            tree["sample_stats"] = xr.DataTree(stats)
+        if self.table is not None:
+            tree["observed_data"] = xr.DataTree(xr.Dataset({name: self.table}))
+        return tree
 
-        Raises
-        ------
-        ValueError
-            If there is no belief network, several and no name is given, or draws are missing.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If there are 100 draws of two chains or more, and R-hat of the log density of the data is above 1.1 or its
-            effective size below 50. Where that density is not recorded, the log joint takes its place.
-
-        Examples
-        --------
-        >>> ps.BeliefNetworkPosterior.from_idata(chefs).graphs.edge_probabilities().dims
-        ('parent', 'child')
-        """
-        with reading(idata) as idata:
-            schema = find_network(idata, name)
-            cls._check(schema)
-            if cls is BeliefNetworkPosterior and schema.kind == NONLINEAR:
-                cls = NLGBNPosterior
-            graphs = GraphDraws._read(idata, schema.graph)
-            parameters = network_records(idata, schema)
-            check_parameters(parameters, graphs, len(schema.columns), schema.max_nodes)
-            post = cls(schema, parameters, graphs, _kept(idata, schema), _log_data(idata, schema, graphs))
-        if post._mixing is not None:
-            post._mixing.warn(schema.name)
-        return post
-
-    @classmethod
-    def _check(cls, schema):
-        pass
-
-    def save(self, path: "str | PathLike[str]") -> None:
-        """Write everything that the questions need to one netCDF file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced.
-
-        Examples
-        --------
-        >>> network.save(folder / "network.nc")
-        >>> reloaded = ps.load(folder / "network.nc").graphs.edge_probabilities()
-        >>> reloaded.equals(network.graphs.edge_probabilities())
-        True
-        """
-        save_tree(self.tree, path)
-
-    @classmethod
-    def load(cls, path: "str | PathLike[str]") -> "BeliefNetworkPosterior":
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-
-        Returns
-        -------
-        BeliefNetworkPosterior
-
-        Examples
-        --------
-        >>> network.save(folder / "network.nc")
-        >>> ps.BeliefNetworkPosterior.load(folder / "network.nc").graphs.edge_probabilities().dims
-        ('parent', 'child')
-        """
-        return cls.from_idata(path)
+    @property
+    def _labels(self) -> dict[str, np.ndarray]:
+        return {"chain": self.graphs.chains, "draw": self.graphs.draws}
 
     def _facts(self) -> Facts:
         n, m, _ = self.parameters.shape
@@ -216,15 +165,14 @@ class BeliefNetworkPosterior(RowQuestions, NotebookRepr):
         >>> list(network.diagnose(n_pool=100, max_draws=10, random_seed=1).columns)
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
-        joint = self.graphs._log_joint
         own = {} if self.log_data is None else {"log density of the data": self.log_data}
-        own |= {} if joint is None else {"log_joint": joint}
+        own |= PosteriorOfDraws._own_numbers(self.graphs)
         with counted(ASKING, progressbar):
             if X is not None:
                 logs = self.log_density(X, n_pool=n_pool, max_draws=max_draws, per_draw=True, random_seed=random_seed)
                 own |= {"log_density, mean of rows": logs.mean("row"), "log_density": logs}
             found = diagnosis(self, questions, own)
-        return labelled_frame_of_kind(found, self.schema.frame, "quantity")
+        return labelled_frame_of_kind(found, self._frame, "quantity")
 
     # ---- data
 
@@ -304,46 +252,3 @@ class NLGBNPosterior(BeliefNetworkPosterior):
     >>> type(ps.NLGBNPosterior.from_idata(chefs)).__name__
     'NLGBNPosterior'
     """
-
-    @classmethod
-    def _check(cls, schema):
-        if schema.kind != NONLINEAR:
-            raise ValueError(f"{schema.name!r} is a {schema.kind} network; read it by ps.BeliefNetworkPosterior")
-
-
-def _log_data(idata, schema, graphs):
-    """(chain, draw) log density of the data as recorded, None where a draw lacks it."""
-    stats, name = idata["sample_stats"].to_dataset(), f"{schema.name}_log_density"
-    if name not in stats.data_vars:
-        return None
-    found = draws_of_record(stats[name], graphs.chains, graphs.draws)
-    check_scalar(found)
-    found = found.transpose("chain", "draw")
-    return found if np.isfinite(found).all() else None
-
-
-def _kept(idata, schema):
-    """The parts of a DataTree that the object reads."""
-    import xarray as xr
-
-    constants = idata["constant_data"].to_dataset()[[schema.name + NETWORK_SCHEMA, schema.graph + GRAPH_SCHEMA]]
-    stats = idata["sample_stats"].to_dataset()
-    mine = [str(v) for v in stats.data_vars if str(v).startswith((f"{schema.graph}_", f"{schema.name}_"))]
-    sources = GraphSchema.from_vector(constants[schema.graph + GRAPH_SCHEMA].values).hyperparameters
-    variables = [s["variable"] for s in sources.values() if "variable" in s]
-    for group in ("constant_data", "observed_data"):  # where `pm.do` or `pm.observe` fixed them
-        if group in idata.children:
-            data = idata[group].dataset
-            constants = constants.assign({v: data[v] for v in variables if v in data.data_vars})
-    groups = {"/": xr.Dataset(attrs={SAVED: FORMAT}), "constant_data": constants, "sample_stats": stats[mine]}
-    posterior = idata.children.get("posterior")
-    if posterior is not None:
-        kept = [v for v in [*variables, f"{schema.graph}_log_joint"] if v in posterior.data_vars]
-        groups["posterior"] = posterior.to_dataset()[kept]
-    observed = idata.children.get("observed_data")
-    if observed is not None and schema.name in observed.data_vars:
-        groups["observed_data"] = observed.to_dataset()[[schema.name]]
-    for name in (schema.name, schema.graph):  # where they are unpacked
-        if name in idata.children:
-            groups[name] = idata[name].to_dataset()
-    return xr.DataTree.from_dict(groups)

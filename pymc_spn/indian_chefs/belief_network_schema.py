@@ -1,22 +1,21 @@
 """What a belief network needs to be read again from a DataTree: names, kind, priors, scaling; as JSON bytes."""
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import check_scaling, checked_room
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
-from pymc_spn.tables.stored_arrays import checked_kind, refuse, schema_fields, without_pandas
+from pymc_spn.records.stored_schema import StoredSchema
+from pymc_spn.tables.stored_arrays import refuse
 
-FORMAT = 2
 NETWORK_SCHEMA, PARAMETERS = "_network_schema", "_parameters"
 NONLINEAR, LINEAR, SIGMOID = "nonlinear gaussian", "linear gaussian", "sigmoid"
 
 
 @dataclass(frozen=True)
-class BeliefNetworkSchema:
+class BeliefNetworkSchema(StoredSchema):
     """A belief network on a graph of a model.
 
     Parameters
@@ -35,7 +34,8 @@ class BeliefNetworkSchema:
         What the observed table was, None for pandas and arrays.
     """
 
-    name: str
+    form: ClassVar[int] = 2
+    place: ClassVar[str] = "the schema of a belief network"
     graph: str
     kind: str
     columns: tuple[str, ...]
@@ -45,34 +45,18 @@ class BeliefNetworkSchema:
     data: str | None = None
     frame: str | None = None
 
-    def to_vector(self) -> np.ndarray:
-        """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps(without_pandas({"format": FORMAT, **asdict(self)}))
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
-
     @classmethod
-    def from_vector(cls, vector: Any) -> "BeliefNetworkSchema":
-        """Read back what `to_vector` wrote.
-
-        Raises
-        ------
-        ValueError
-            If it is of another format version.
-        """
-        place = "the schema of a belief network"
-        fields = schema_fields(vector, place, FORMAT)
-        fields["frame"] = checked_kind(fields.get("frame"))
-        if fields.keys() != cls.__dataclass_fields__.keys():
-            refuse(place, f"have {list(cls.__dataclass_fields__)}", list(fields))
-        if fields["kind"] not in (NONLINEAR, LINEAR, SIGMOID):
-            refuse(f"kind in {place}", f"be {NONLINEAR}, {LINEAR} or {SIGMOID}", fields["kind"])
-        fields["columns"] = tuple(fields["columns"])
-        fields["max_nodes"] = checked_room(fields["max_nodes"], fields["columns"])
-        if fields["scaling"] is not None:
-            scaling: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
-            fields["scaling"] = UnitScaling(**scaling)
+    def of_fields(cls, fields: dict[str, Any], place: str) -> "BeliefNetworkSchema":
+        """There is room for the columns, and a scaling is one of theirs."""
+        if isinstance(fields.get("scaling"), dict):
+            own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields["scaling"].items()}
+            fields["scaling"] = UnitScaling(**own)
             check_scaling(fields["scaling"], fields["columns"])
-        return cls(**fields)
+        schema = super().of_fields(fields, place)
+        if schema.kind not in (NONLINEAR, LINEAR, SIGMOID):
+            refuse(f"kind in {place}", f"be {NONLINEAR}, {LINEAR} or {SIGMOID}", schema.kind)
+        checked_room(schema.max_nodes, schema.columns)
+        return schema
 
 
 def pack_parameters(weights: np.ndarray, biases: np.ndarray, precisions: np.ndarray, max_nodes: int) -> np.ndarray:

@@ -16,12 +16,6 @@ def checked_room(max_nodes: Any, observed_nodes: tuple[Any, ...]) -> int:
     return int(checked("max_nodes", max_nodes, (), len(observed_nodes), np.iinfo(np.int32).max, whole=True))
 
 
-def check_scalar(values: Any) -> None:
-    """Refuse a function of the graph that is not one number for each draw."""
-    if values.ndim != 2:
-        refuse(f"variable {values.name!r} of sample_stats", "have chains and draws alone", values.dims)
-
-
 def check_packed(record: np.ndarray, length: int, bits: int, room: int) -> None:
     """Refuse packed graphs (chain, draw, 1 + K + K W) that hold something else than numbers of nodes and sets."""
     checked("packed graphs", record, (None, None, length))

@@ -11,8 +11,8 @@ from pymc_spn.indian_chefs.packed_graphs import pack, unpack_graph
 from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, make_prior
 from pymc_spn.indian_chefs.process import GRAPH, HYPERPARAMETERS, SCHEMA, TICKET, GraphSchema
 from pymc_spn.steps.kept_data import kept_data
-from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest
-from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
+from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest, named
+from pymc_spn.tables.fingerprints import fingerprint
 
 MOST_STARTS = 100
 
@@ -106,21 +106,16 @@ class GraphAccess:
         self.shared.set_value(np.append(ticket, self.packed)[None], borrow=True)
         return self.packed.copy()
 
-    def statistic_types(self) -> dict[str, tuple[Any, list]]:
-        """Types and shapes of `statistics` for PyMC."""
-        g = self.name
-        types: dict[str, tuple[Any, list]] = {f"{g}{GRAPH}": (np.dtype((np.float64, (len(self.first),))), [])}
-        types[g + FINGERPRINT] = (np.int64, [])
-        for key in ("n_nodes", "n_edges", "depth", "width", "n_orphans", "max_out_degree"):
-            types[f"{g}_{key}"] = (np.int64, [])
-        for key in ("births_tried", "births_accepted", "births_refused"):
-            types[f"{g}_{key}"] = (np.int64, [])
-        for key in ("hidden_reputation", "log_prior", "log_likelihood", "seconds"):
-            types[f"{g}_{key}"] = (np.float64, [])
-        return types
+    def statistic_types(self) -> dict[str, Any]:
+        """Types of `statistics`."""
+        whole = "n_nodes", "n_edges", "depth", "width", "n_orphans", "max_out_degree"
+        births = "births_tried", "births_accepted", "births_refused"
+        types = {GRAPH[1:]: np.dtype((np.float64, (len(self.first),))), **dict.fromkeys((*whole, *births), np.int64)}
+        types |= dict.fromkeys(("hidden_reputation", "log_prior", "log_likelihood"), np.float64)
+        return named(self.name, types)
 
     def statistics(
-        self, state: GraphState, packed: np.ndarray, log_prior: float, log_likelihood: float, tally: Any, seconds: float
+        self, state: GraphState, packed: np.ndarray, log_prior: float, log_likelihood: float, tally: Any
     ) -> dict[str, Any]:
         """Functions of the graph that no relabelling of hidden nodes changes, and the births of this draw.
 
@@ -129,25 +124,24 @@ class GraphAccess:
         tally : (>= 2 M, 3) int64
             Of `graph_moves.new_tally`, since the last draw.
         """
-        g, n = self.name, int(state.count[0])
+        n = int(state.count[0])
         hidden = np.arange(state.fixed.size, n)
         longest = np.zeros(state.order.size, np.int64)
         deepest = int(depth(state, longest))
         births = births_of(tally)
-        return {
-            f"{g}{GRAPH}": packed,
-            g + FINGERPRINT: self.fingerprint,
-            f"{g}_n_nodes": n,
-            f"{g}_n_edges": int(count_edges(state)),
-            f"{g}_depth": deepest,
-            f"{g}_width": int(np.bincount(longest[:n]).max()),
-            f"{g}_n_orphans": int((state.n_parents[hidden] == 0).sum()),
-            f"{g}_max_out_degree": int(state.n_children[:n].max()),
-            f"{g}_hidden_reputation": float(state.reputations[hidden].sum()),
-            f"{g}_log_prior": log_prior,
-            f"{g}_log_likelihood": log_likelihood,
-            f"{g}_births_tried": int(births[0]),
-            f"{g}_births_accepted": int(births[1]),
-            f"{g}_births_refused": int(births[2]),
-            f"{g}_seconds": seconds,
+        numbers = {
+            GRAPH[1:]: packed,
+            "n_nodes": n,
+            "n_edges": int(count_edges(state)),
+            "depth": deepest,
+            "width": int(np.bincount(longest[:n]).max()),
+            "n_orphans": int((state.n_parents[hidden] == 0).sum()),
+            "max_out_degree": int(state.n_children[:n].max()),
+            "hidden_reputation": float(state.reputations[hidden].sum()),
+            "log_prior": log_prior,
+            "log_likelihood": log_likelihood,
+            "births_tried": int(births[0]),
+            "births_accepted": int(births[1]),
+            "births_refused": int(births[2]),
         }
+        return named(self.name, numbers)

@@ -3,31 +3,21 @@
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from pymc_spn.indian_chefs.draw_checks import check_graphs, check_packed, check_scalar
-from pymc_spn.indian_chefs.process import CHEFS, FORMAT, GRAPH, SCHEMA, GraphSchema
-from pymc_spn.indian_chefs.recorded_graphs import (
-    fixed_later,
-    graphs_of_prior,
-    is_unpacked,
-    name_of_graph,
-    without_record,
-)
-from pymc_spn.numerics.chain_mixing import Mixing
-from pymc_spn.numerics.effective_sizes import mean_errors
+from pymc_spn.indian_chefs.draw_checks import check_graphs
+from pymc_spn.indian_chefs.graph_records import GRAPHS, arrays_of_packed, graphs_of_prior
+from pymc_spn.indian_chefs.process import CHEFS, SCHEMA, GraphSchema
 from pymc_spn.numerics.graph_pictures import svg_of_edges
-from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed
 from pymc_spn.numerics.trust_warnings import OWN_FILES
+from pymc_spn.records.posterior_of_draws import PosteriorOfDraws
+from pymc_spn.records.structure_records import Recorded
 from pymc_spn.tables.column import list_of_columns
-from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.inputs import Seed
-from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked
-from pymc_spn.tables.tree_files import draws_of_record, read_record, reading
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -49,7 +39,7 @@ SCALARS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphDraws(NotebookRepr):
+class GraphDraws(PosteriorOfDraws):
     """Draws of a graph of unknown size; made by `from_idata`.
 
     Parameters
@@ -81,6 +71,8 @@ class GraphDraws(NotebookRepr):
     ('n_nodes',)
     """
 
+    record = GRAPHS
+
     schema: GraphSchema
     counts: np.ndarray
     places: np.ndarray
@@ -95,41 +87,6 @@ class GraphDraws(NotebookRepr):
         check_graphs(self.counts, self.places, self.parents, len(self.schema.observed_nodes), self.schema.max_nodes)
         for argument, values in self.hyperparameters.items():
             checked(argument, values, self.counts.shape, 0.0)
-
-    @classmethod
-    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "GraphDraws":
-        """Read the graphs from what ``pm.sample`` returned, or from a file that it was saved to.
-
-        Parameters
-        ----------
-        idata : DataTree or path
-        name : str, optional
-            The graph's name in the model, where there are several.
-
-        Returns
-        -------
-        GraphDraws
-
-        Raises
-        ------
-        ValueError
-            If there is no graph, several and no name is given, or draws are missing from the tree.
-
-        Warns
-        -----
-        UserWarning
-            If births were refused because a graph was full.
-        ConvergenceWarning
-            If R-hat of the log joint is above 1.1 or its effective size below 50, over 100 draws of two chains or more.
-
-        Examples
-        --------
-        >>> ps.GraphDraws.from_idata(chefs).n_nodes().dims
-        ('chain', 'draw')
-        """
-        draws = cls._read(idata, name)
-        draws._warn_of_chains(draws.schema.name)
-        return draws
 
     @classmethod
     def from_prior(cls, idata: "xr.DataTree", name: str | None = None) -> "GraphDraws":
@@ -161,65 +118,28 @@ class GraphDraws(NotebookRepr):
         """
         import xarray as xr
 
-        from pymc_spn.indian_chefs.packed_graphs import BITS, packed_length, unpack_arrays
-
         schema, packed, labels, numbers = graphs_of_prior(idata, name)
-        check_packed(packed, packed_length(schema.max_nodes), BITS, schema.max_nodes)
-        return cls(schema, *unpack_arrays(packed, schema.max_nodes), xr.Dataset(), numbers, *labels)
+        counts, parents, places = arrays_of_packed(schema, packed).values()
+        return cls(schema, counts, places, parents, xr.Dataset(), numbers, *labels)
 
     @classmethod
-    def _read(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None) -> "GraphDraws":
-        with reading(idata) as idata:
-            name = name_of_graph(idata, name)
-            schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
-            group = unpack_reputed_graphs(idata, name)[name].dataset
-            digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", schema.to_vector())
-            read_record(group["graphs"], "biu")
-            arrays = [
-                group[part].transpose("chain", "draw", *dims).values
-                for part, dims in (("n_nodes", ()), ("reputations", ("node",)), ("graphs", ("parent", "child")))
-            ]
-            stats = idata["sample_stats"].to_dataset()
-            raw = name + GRAPH, name + FINGERPRINT
-            mine = [str(v) for v in stats.data_vars if str(v).startswith(f"{name}_") and v not in raw]
-            for variable in mine:
-                check_scalar(draws_of_record(stats[variable], group["chain"].values, group["draw"].values))
-            scalars = stats[mine].rename({v: v.removeprefix(f"{name}_") for v in mine})
-            refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
-            if refused:
-                warnings.warn(
-                    f"{name}: {refused:,} births were refused, since there was room for max_nodes = {schema.max_nodes} "
-                    "nodes; the draws are those given no more nodes. Raise max_nodes",
-                    UserWarning,
-                    skip_file_prefixes=OWN_FILES,
-                )
-            numbers = {}
-            for argument, source in schema.hyperparameters.items():
-                if "fixed" in source:
-                    numbers[argument] = np.full(arrays[0].shape, source["fixed"])
-                elif (fixed := fixed_later(idata, source["variable"])) is not None:
-                    numbers[argument] = np.full(arrays[0].shape, fixed)
-                elif "posterior" in idata.children and source["variable"] in idata["posterior"].data_vars:
-                    values = idata["posterior"].dataset[source["variable"]]
-                    numbers[argument] = draws_of_record(values, group["chain"].values, group["draw"].values).values
-            counts, places, parents = arrays
-            labels = group["chain"].values, group["draw"].values
-            return cls(schema, counts.astype(np.int64), places, parents.astype(bool), scalars, numbers, *labels, digest)
+    def _of(cls, recorded: Recorded) -> Self:
+        schema, scalars = recorded.schema, recorded.statistics()
+        refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
+        if refused:
+            warnings.warn(
+                f"{schema.name}: {refused:,} births were refused, since there was room for max_nodes = "
+                f"{schema.max_nodes} nodes; the draws are those given no more nodes. Raise max_nodes",
+                UserWarning,
+                skip_file_prefixes=OWN_FILES,
+            )
+        found = {argument: recorded.numbers_of(source) for argument, source in schema.hyperparameters.items()}
+        numbers = {argument: values for argument, values in found.items() if values is not None}
+        counts, parents, places = recorded.arrays.values()
+        labels = recorded.chains, recorded.draws, recorded.model_digest
+        return cls(schema, counts, places, parents, scalars, numbers, *labels)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the draws to one netCDF file, which `ps.load` and `from_idata` read.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced.
-
-        Examples
-        --------
-        >>> graphs.save(folder / "graphs.nc")
-        >>> ps.load(folder / "graphs.nc").n_nodes().equals(graphs.n_nodes())
-        True
-        """
+    def _saved(self) -> "xr.DataTree":
         import xarray as xr
 
         name = self.schema.name
@@ -231,13 +151,13 @@ class GraphDraws(NotebookRepr):
             if "variable" in source and argument in self.hyperparameters
         }
         parts = {
-            "/": xr.Dataset(attrs={SAVED: FORMAT}),
+            "/": xr.Dataset(attrs={SAVED: GraphSchema.form}),
             "/posterior": xr.Dataset(numbers, labels),
             "/sample_stats": self.scalars.rename({v: f"{name}_{v}" for v in self.scalars.data_vars}),
             "/constant_data": schema,
             f"/{name}": self.to_group(),
         }
-        save_tree(xr.DataTree.from_dict(parts), path)
+        return xr.DataTree.from_dict(parts)
 
     def _facts(self) -> Facts:
         n, m = self.counts.shape
@@ -251,21 +171,15 @@ class GraphDraws(NotebookRepr):
         d = len(self.schema.observed_nodes)
         return svg_of_edges(self.schema.observed_nodes, self.parents[..., :d, :d].mean(axis=(0, 1)))
 
-    @property
-    def _log_joint(self) -> "xr.DataArray | None":
+    @cached_property
+    def _log_joint(self) -> np.ndarray | None:
         """(chain, draw) log density of the graph and of the terms that depend on it."""
         if not {"log_prior", "log_likelihood"} <= set(self.scalars.data_vars):
             return None
-        return (self.scalars["log_prior"] + self.scalars["log_likelihood"]).transpose("chain", "draw")
+        return (self.scalars["log_prior"] + self.scalars["log_likelihood"]).transpose("chain", "draw").values
 
-    @cached_property
-    def _mixing(self) -> Mixing | None:
-        joint = self._log_joint
-        return None if joint is None else Mixing.of(joint.values)
-
-    def _warn_of_chains(self, name: str) -> None:
-        if self._mixing is not None:
-            self._mixing.warn(name)
+    def _own_numbers(self) -> "dict[str, xr.DataArray]":
+        return super()._own_numbers() | {name: self.scalars[name] for name in SCALARS if name in self.scalars}
 
     @cached_property
     def _paths(self) -> np.ndarray:
@@ -286,7 +200,7 @@ class GraphDraws(NotebookRepr):
         >>> graphs.graphs().dims
         ('chain', 'draw', 'parent', 'child')
         """
-        return self._labelled(self.parents, "graphs", "parent", "child")
+        return self._of_nodes("graphs", self.parents, "parent", "child")
 
     def reputations(self) -> "xr.DataArray":
         """(chain, draw, node) float64, NaN where there is no node.
@@ -296,7 +210,7 @@ class GraphDraws(NotebookRepr):
         >>> graphs.reputations().dims
         ('chain', 'draw', 'node')
         """
-        return self._labelled(self.places, "reputations", "node")
+        return self._of_nodes("reputations", self.places, "node")
 
     def n_nodes(self) -> "xr.DataArray":
         """(chain, draw) int64.
@@ -306,10 +220,15 @@ class GraphDraws(NotebookRepr):
         >>> int(graphs.n_nodes().min()) >= 2
         True
         """
-        return self._labelled(self.counts, "n_nodes")
+        return self._of_nodes("n_nodes", self.counts)
 
-    def node_count_probabilities(self) -> "xr.DataArray":
+    def node_count_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
         """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error.
+
+        Parameters
+        ----------
+        per_draw : bool
+            Whether the answer is that of each draw, with the dimensions chain and draw in front.
 
         Examples
         --------
@@ -317,13 +236,19 @@ class GraphDraws(NotebookRepr):
         1.0
         """
         values = np.arange(len(self.schema.observed_nodes), self.schema.max_nodes + 1)
-        return self._probabilities(self.counts[..., None] == values, "node_count_probabilities", {"n_nodes": values})
+        events = self.counts[..., None] == values
+        return self._average("node_count_probabilities", events, {"n_nodes": values}, per_draw, prior=CHEFS)
 
-    def edge_probabilities(self) -> "xr.DataArray":
+    def edge_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
         """(parent, child) posterior probability of an edge between two observed nodes.
 
         What observed nodes share through hidden ones is no such edge. Where observed nodes are no parents, as is usual
         in belief networks, all of these are 0: ask `common_ancestor_probabilities`. ``attrs["links"]`` says so.
+
+        Parameters
+        ----------
+        per_draw : bool
+            Whether the answer is that of each draw, with the dimensions chain and draw in front.
 
         Examples
         --------
@@ -331,13 +256,16 @@ class GraphDraws(NotebookRepr):
         ('parent', 'child')
         """
         d = len(self.schema.observed_nodes)
-        names = list(self.schema.observed_nodes)
-        edges = self.parents[..., :d, :d]
-        found = self._probabilities(edges, "edge_probabilities", {"parent": names, "child": names})
+        found = self._of_pairs("edge_probabilities", self.parents[..., :d, :d], ("parent", "child"), per_draw)
         return found.assign_attrs(links="direct; those through hidden nodes are in common_ancestor_probabilities")
 
-    def path_probabilities(self) -> "xr.DataArray":
+    def path_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
         """(ancestor, descendant) posterior probability of a directed path between two observed nodes.
+
+        Parameters
+        ----------
+        per_draw : bool
+            Whether the answer is that of each draw, with the dimensions chain and draw in front.
 
         Examples
         --------
@@ -345,12 +273,16 @@ class GraphDraws(NotebookRepr):
         ('ancestor', 'descendant')
         """
         d = len(self.schema.observed_nodes)
-        names = list(self.schema.observed_nodes)
         paths = self._paths[..., :d, :d] > 0.0
-        return self._probabilities(paths, "path_probabilities", {"ancestor": names, "descendant": names})
+        return self._of_pairs("path_probabilities", paths, ("ancestor", "descendant"), per_draw)
 
-    def common_ancestor_probabilities(self) -> "xr.DataArray":
+    def common_ancestor_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
         """(node, other) posterior probability that two observed nodes descend from one hidden node.
+
+        Parameters
+        ----------
+        per_draw : bool
+            Whether the answer is that of each draw, with the dimensions chain and draw in front.
 
         Examples
         --------
@@ -358,10 +290,9 @@ class GraphDraws(NotebookRepr):
         ('node', 'other')
         """
         d = len(self.schema.observed_nodes)
-        names = list(self.schema.observed_nodes)
         below = self._paths[..., d:, :d]
         shared = np.swapaxes(below, -1, -2) @ below > 0.0
-        return self._probabilities(shared, "common_ancestor_probabilities", {"node": names, "other": names})
+        return self._of_pairs("common_ancestor_probabilities", shared, ("node", "other"), per_draw)
 
     def popularities(self, random_seed: Seed | None = None) -> "xr.DataArray":
         """Outgoing connection probabilities of the nodes, one draw for each graph.
@@ -400,7 +331,7 @@ class GraphDraws(NotebookRepr):
         active = np.arange(self.schema.max_nodes) < counts[..., None]
         shape = np.where(active, m + np.where(is_observed, phi, 0.0), 1.0)
         values = rng.beta(shape, np.where(active, alpha + below - m, 1.0))
-        return self._labelled(np.where(active, values, np.nan), "popularities", "node")
+        return self._of_nodes("popularities", np.where(active, values, np.nan), "node")
 
     def summary(self) -> "pd.DataFrame":
         """ArviZ's summary of the scalar functions of the graph.
@@ -459,78 +390,13 @@ class GraphDraws(NotebookRepr):
         >>> graphs.to_group()["n_nodes"].dims
         ('chain', 'draw')
         """
-        import xarray as xr
+        return self.record.marked(self, {"n_nodes": self.counts, "graphs": self.parents, "reputations": self.places})
 
-        parts = {str(p.name): p for p in (self.n_nodes(), self.graphs(), self.reputations())}
-        mark = np.full(self.counts.shape, fingerprint(self.model_digest, self.schema.to_vector()))
-        parts[UNPACKED] = self._labelled(mark, UNPACKED)
-        return xr.Dataset(parts, attrs={"prior": CHEFS})
+    def _of_pairs(self, name: str, events: np.ndarray, dims: tuple[str, str], per_draw: bool) -> "xr.DataArray":
+        """Events (chain, draw, D, D) of pairs of observed nodes, or their averages."""
+        coords = {dim: list(self.schema.observed_nodes) for dim in dims}
+        return self._average(name, events, coords, per_draw, prior=CHEFS)
 
-    def _probabilities(self, events: np.ndarray, name: str, coords: dict[str, Any]) -> "xr.DataArray":
-        """Averages over draws, with their largest Monte Carlo standard error."""
-        import xarray as xr
-
-        out = xr.DataArray(events.mean(axis=(0, 1)), coords, tuple(coords), name)
-        return out.assign_attrs(exactness="monte-carlo", mcse=largest_mcse(events), prior=CHEFS)
-
-    def _labelled(self, values: np.ndarray, name: str, *dims: str) -> "xr.DataArray":
-        import xarray as xr
-
-        labels = self.schema.node_labels
-        coords = {"chain": self.chains, "draw": self.draws} | {d: labels for d in dims}
-        return xr.DataArray(values, coords, ("chain", "draw", *dims), name, {"prior": CHEFS})
-
-
-def largest_mcse(events: np.ndarray) -> float:
-    """Largest Monte Carlo standard error of means over (chain, draw): 0 where nothing varies, NaN below four draws."""
-    flat = events.reshape(*events.shape[:2], -1)
-    varies = np.flatnonzero((flat != flat[:1, :1]).any(axis=(0, 1)))
-    if flat.shape[1] < 4:
-        return float("nan")
-    return float(np.nanmax(mean_errors(flat[..., varies]), initial=0.0))
-
-
-def unpack_reputed_graphs(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
-    """A tree with the graphs of an `IndianChefsProcess` as labelled arrays.
-
-    Parameters
-    ----------
-    idata : DataTree
-        Result of ``pm.sample``; not changed.
-    name : str, optional
-        The graph's name in the model, where there are several.
-
-    Returns
-    -------
-    DataTree
-        With the group ``<name>`` in place of the raw record: ``n_nodes`` (chain, draw), ``graphs`` (chain, draw,
-        parent, child) bool and ``reputations`` (chain, draw, node), NaN where there is no node. Observed nodes come
-        first, then hidden ones by their rank, a label within one draw.
-
-    Raises
-    ------
-    ValueError
-        If the tree holds no such draws, or several and no name is given.
-    """
-    import xarray as xr
-
-    from pymc_spn.indian_chefs.packed_graphs import BITS, packed_length, unpack_arrays
-
-    name = name_of_graph(idata, name)
-    out = idata.copy()
-    if is_unpacked(idata, name):
-        return out
-    schema = GraphSchema.from_vector(idata["constant_data"].dataset[name + SCHEMA].values)
-    stats = idata["sample_stats"].to_dataset()
-    record = read_record(stats[name + GRAPH], "f")
-    labels = [
-        np.asarray(record[c].values) if c in record.coords else np.arange(record.sizes[c]) for c in ("chain", "draw")
-    ]
-    marks = fingerprints(stats, name + FINGERPRINT)
-    digest = model_digest_of(marks, f"{name!r} of sample_stats", schema.to_vector())
-    check_packed(record.values, packed_length(schema.max_nodes), BITS, schema.max_nodes)
-    arrays = unpack_arrays(record.values, schema.max_nodes)
-    out["sample_stats"] = xr.DataTree(without_record(stats, name + GRAPH).drop_vars(name + FINGERPRINT))
-    draws = GraphDraws(schema, *arrays, xr.Dataset(), {}, labels[0], labels[1], digest)
-    out[name] = xr.DataTree(draws.to_group())
-    return out
+    def _of_nodes(self, name: str, values: np.ndarray, *dims: str) -> "xr.DataArray":
+        """Numbers (chain, draw, ...) of padded nodes."""
+        return self._of_draws(name, values, dict.fromkeys(dims, self.schema.node_labels), prior=CHEFS)

@@ -39,7 +39,7 @@ class RowQuestions:
     schema: BeliefNetworkSchema
     parameters: np.ndarray
     graphs: "GraphDraws"
-    tree: "xr.DataTree"
+    table: "xr.DataArray | None"
 
     def log_density(
         self,
@@ -315,11 +315,10 @@ class RowQuestions:
     # ---- parts
 
     def _training_rows(self) -> pd.DataFrame:
-        observed, name = self.tree.children.get("observed_data"), self.schema.name
-        if observed is None or name not in observed.data_vars:
+        values, name = self.table, self.schema.name
+        if values is None:
             raise ValueError(f"X must be given: the results do not hold the training rows, {name!r} of observed_data")
-        values = observed.dataset[name]
-        if values.shape[-1] != len(self.schema.columns):  # as `network_records` reads it
+        if values.shape[-1] != len(self.schema.columns):  # as its record reads it
             values = values.T
         rows = values.dims[0]
         index = values.coords[rows].to_index() if rows in values.coords else None

@@ -3,29 +3,26 @@
 This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
-import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
+from typing import Any, Unpack
 
 import numpy as np
-import pymc as pm
-from pymc.blocking import PointType, StatsType
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence, StepMethodState
-from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.indian_chefs.step_methods import SHOWN, check_integer, group_by_graph
+from pymc_spn.indian_chefs.step_methods import GraphStep
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
-from pymc_spn.steps.owned_variables import OwnerStep, Variables, variable_with_parameters
+from pymc_spn.steps.owned_variables import (
+    StepArguments,
+    Variables,
+    asked_integer,
+    asked_option,
+    named,
+    offer,
+    variable_with_parameters,
+)
 from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
-from pymc_spn.tables.inputs import Seed
-
-_log = logging.getLogger("pymc")
 
 
 def network_kind(rv):
@@ -33,72 +30,41 @@ def network_kind(rv):
     return getattr(rv.tag, "network_kind", None)
 
 
-@dataclass_state
-class NetworkStepState(StepMethodState):
-    """What PyMC carries from one chain to the next; every chain begins from a start of its own."""
+class _NetworkStep(GraphStep):
+    """What the steps of all kinds of network share; every chain begins from a start of its own."""
 
-    tune: bool
-
-
-class _NetworkStep(OwnerStep):
-    """What the steps of all kinds of network share."""
-
-    _shown = SHOWN
     _likelihood = "and add post.log_likelihood() of the network's posterior object: idata['log_likelihood'] = ..."
-    _state_class = NetworkStepState
     kind = ""
+    rates: tuple[str, ...] = ("moved",)
+    diagnostics: tuple[str, ...] = ("log_density",)
 
     @classmethod
-    def _grouped(cls, vars, model):
-        if vars is None:
-            vars = [v for v, rv in model.values_to_rvs.items() if network_kind(rv) == cls.kind]
-        return group_by_graph(vars, model)
+    def _moves(cls, rv):
+        return network_kind(rv) == cls.kind
 
-    def _set_up(self, vars, model, compile_kwargs, rng, sweeps):
+    def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
         from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
-        from pymc_spn.indian_chefs.graph_access import GraphAccess
-        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
         from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
 
-        model = pm.modelcontext(model)
-        if vars is None:
-            vars = [v for v, rv in model.values_to_rvs.items() if network_kind(rv) == self.kind]
-        ((graph, self.vars),) = group_by_graph(vars, model).items()
+        graph = self.structure
         likelihood = getattr(model[graph].tag, "graph_likelihood", None)
         if likelihood is None or network_kind(model.values_to_rvs[self.vars[0]]) != self.kind:
             raise ValueError(f"vars: the graph {graph!r} has no likelihood of the kind {self.kind!r}")
-        check_integer("sweeps", sweeps, 1)
-        self.sweeps = int(sweeps)
-        self.access = access = GraphAccess(model, graph, compile_kwargs)
-        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
+        self._reach(model, compile_kwargs)
         vector = kept_data(model, f"{likelihood}{NETWORK_SCHEMA}")
         self.schema = BeliefNetworkSchema.from_vector(vector)
-        self.fingerprint = fingerprint(access.model_digest, vector)
+        self.fingerprint_of_network = fingerprint(self.access.model_digest, vector)
         rv, parameters = variable_with_parameters(likelihood, model)
         self.head = parameters[4]  # found through the variable: a copied model has its own
         self.data = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
         self.prior = NetworkPrior(**self.schema.prior)
         self._refuse_other_terms(model, graph, likelihood)
-        self.stats_dtypes_shapes = access.statistic_types() | {
-            f"{likelihood}{PARAMETERS}": (
-                np.dtype((np.float32, ((access.schema.max_nodes + 2) * len(self.first),))),
-                [],
-            ),
-            likelihood + FINGERPRINT: (np.int64, []),
-        }
-        for name in (*self.rates, *self.diagnostics):
-            self.stats_dtypes_shapes[f"{likelihood}_{name}"] = (np.float64, [])
-        self.stats_dtypes = [{k: d for k, (d, _) in self.stats_dtypes_shapes.items()}]
-        self.rng = get_random_generator(rng)
-        self.tune, self.chain, self.warned = True, None, False
-
-    rates: tuple[str, ...] = ("moved",)
-    diagnostics: tuple[str, ...] = ("log_density",)
-
-    @property
-    def first(self) -> range:
-        """(K,) slots."""
-        return range(self.access.schema.max_nodes)
+        room = self.access.schema.max_nodes
+        numbers = dict.fromkeys((*self.rates, *self.diagnostics), np.float64)
+        types = {likelihood + PARAMETERS: np.dtype((np.float32, ((room + 2) * room,)))}
+        types |= {likelihood + FINGERPRINT: np.int64}
+        self.chain: Any = None
+        return self.access.statistic_types() | types | named(likelihood, numbers)
 
     def _refuse_other_terms(self, model, graph, likelihood):
         for variable in [*model.basic_RVs, *model.potentials]:
@@ -111,61 +77,49 @@ class _NetworkStep(OwnerStep):
                     "its own that would ignore it; give it a graph of its own"
                 )
 
-    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
-        """Per-chain state: PyMC may run several chains through one object."""
-        super().setup_chain(rng, tune, draws)
-        self.tune, self.n_tune, self.n_steps = tune > 0, int(tune), 0
-        self.chain, self.warned = None, False
+    def _reset(self, tune, draws):
+        self.n_tune, self.n_steps, self.chain = int(tune), 0, None
         self.access.reset()
         self.head.set_value(np.zeros(2))
 
-    def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """One draw: sweeps over graph, hidden units and parameters, then the graph's own hyperparameters."""
+    def _start(self, point):
+        # of its own, so that a diagnostic changes no draw
+        self.diagnostic_rng = np.random.default_rng(deepcopy(self.rng).integers(2**63))
+        self.chain = self._new_chain(self.access.prior_at(point))
+
+    def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         from pymc_spn.indian_chefs.belief_network_schema import PARAMETERS, pack_parameters
 
-        begin = time.perf_counter()
-        access, new = self.access, point.copy()
+        access, chain, name = self.access, self.chain, self.schema.name
         prior = access.prior_at(point)
-        if self.chain is None:
-            # of its own, so that a diagnostic changes no draw
-            self.diagnostic_rng = np.random.default_rng(deepcopy(self.rng).integers(2**63))
-            self.chain = self._start(prior)
-        chain = self.chain
         before = chain.counts()
         self._before_sweeps()
         for _ in range(self.sweeps):
             chain.sweep(self.rng, prior)
         self.n_steps += 1
         rates, births = chain.rates_since(before)
-        self.hyperparameters.update(self.rng, new, chain.state)
-        log_prior = access.log_prior(chain.state, new)
+        self.hyperparameters.update(self.rng, point, chain.state)
+        log_prior = access.log_prior(chain.state, point)
         rest = chain.log_network()
         ticket = log_prior + rest
         if not np.isfinite(ticket):
             raise ValueError(
-                f"{self.schema.name!r}: the log joint of the network became {ticket}; columns of observed or priors on "
+                f"{name!r}: the log joint of the network became {ticket}; columns of observed or priors on "
                 "scales far from one leave no digits, standardise them"
             )
-        new[access.ticket] = np.asarray(ticket)
+        point[access.ticket] = np.asarray(ticket)
         packed = access.publish(chain.state, ticket)
         self.head.set_value(np.array([ticket, rest]), borrow=True)
-        if births[:, 2].any() and not self.tune and not self.warned:
-            self.warned = True
-            _log.warning(
-                f"{access.name}: births were refused, there is room for max_nodes = {access.schema.max_nodes} only; "
-                f"the posterior is that given no more nodes"
-            )
+        self._warn_of_room(bool(births[:, 2].any()))
         found = chain.parameters()
-        stats = access.statistics(chain.state, packed, log_prior, rest, births, time.perf_counter() - begin)
-        stats[f"{self.schema.name}{PARAMETERS}"] = pack_parameters(
-            found["weights"], found["biases"], found["precisions"], access.schema.max_nodes
-        )
-        stats[self.schema.name + FINGERPRINT] = self.fingerprint
+        record = pack_parameters(found["weights"], found["biases"], found["precisions"], access.schema.max_nodes)
+        numbers = {key: rates[key] for key in self.rates}
         if self.diagnostics:
             # of draws that are kept: it may cost as much as a sweep
-            found = np.nan if self.tune else chain.log_data(self.diagnostic_rng) + self._log_slope()
-            stats[f"{self.schema.name}_log_density"] = found
-        return new, [stats | {f"{self.schema.name}_{k}": rates[k] for k in self.rates}]
+            logs = np.nan if self.tune else chain.log_data(self.diagnostic_rng) + self._log_slope()
+            numbers["log_density"] = logs
+        stats = {name + PARAMETERS: record, name + FINGERPRINT: self.fingerprint_of_network}
+        return access.statistics(chain.state, packed, log_prior, rest, births) | stats | named(name, numbers)
 
     def _before_sweeps(self):
         pass
@@ -173,11 +127,6 @@ class _NetworkStep(OwnerStep):
     def _log_slope(self):
         """Log derivative of the map from the data to what the chain sees, over all observed cells."""
         return 0.0
-
-    @classmethod
-    def competence(cls, var: Variable, has_grad: bool) -> Competence:
-        """The free variables of a graph with a likelihood of this kind."""
-        return Competence.IDEAL if network_kind(var) == cls.kind else Competence.INCOMPATIBLE
 
 
 class NLGBNStep(_NetworkStep):
@@ -237,11 +186,6 @@ class NLGBNStep(_NetworkStep):
         self,
         vars: Variables = None,
         *,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: Mapping[str, object] | None = None,
-        rng: Seed | None = None,
-        blocked: bool = True,
         sweeps: int = 1,
         start: str = "auto",
         hidden_layers: tuple[int, int] | None = None,
@@ -251,13 +195,12 @@ class NLGBNStep(_NetworkStep):
         births: int = 10,
         moves: str = "all",
         tempered: float = 0.0,
+        **made_by: Unpack[StepArguments],
     ) -> None:
-        for argument, value, least in (("strata", strata, 2), ("pool", pool, 1), ("births", births, 1)):
-            check_integer(argument, value, least)
-        if moves not in ("all", "published"):
-            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
-        if start not in ("auto", "warm_up", "process"):
-            raise ValueError(f'start must be "auto", "warm_up" or "process"; got {quoted(start)}')
+        self.sweeps, self.strata = asked_integer("sweeps", sweeps, 1), asked_integer("strata", strata, 2)
+        self.pool, self.births = asked_integer("pool", pool, 1), asked_integer("births", births, 1)
+        self.moves = asked_option("moves", moves, ("all", "published"))
+        asked_option("start", start, ("auto", "warm_up", "process"))
         if not 0.0 <= tempered <= 1.0:
             raise ValueError(f"tempered must be a share between 0 and 1; got {quoted(tempered)}")
         for stage in race or ():
@@ -265,11 +208,10 @@ class NLGBNStep(_NetworkStep):
                 raise ValueError(
                     f"race must hold triples of positive integers (starts, steps, pool); got {quoted(stage)}"
                 )
-        self.race, self.moves = race, moves
-        self.strata, self.pool, self.births, self.tempered = int(strata), int(pool), int(births), float(tempered)
-        self._set_up(vars, model, compile_kwargs, rng, sweeps)
-        if moves == "published" and self.access.schema.base[0] != 1.0:
-            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
+        self.race, self.tempered = race, float(tempered)
+        self._make(vars, made_by)
+        if moves == "published":
+            self._refuse_atoms()
         self.start_kind, self.hidden_layers = self._choose_start(start, hidden_layers)
 
     def _choose_start(self, start, layers):
@@ -299,12 +241,12 @@ class NLGBNStep(_NetworkStep):
             start = "warm_up" if possible and wanted else "process"
         return start, tuple(int(h) for h in layers)
 
-    def _start(self, prior):
+    def _new_chain(self, prior):
         from pymc_spn.indian_chefs.network_gaps import filled_at_random
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
         logits = filled_at_random(self.rng, np.log(self.data) - np.log1p(-self.data))
-        chain = self._new_chain(logits)
+        chain = self._chain_of(logits)
         if self.start_kind == "warm_up":
             stages = tuple(RaceStage(*s) for s in self.race) if self.race else DEFAULT_RACE
             start = race(self.rng, chain.data, *self.hidden_layers, prior=self.prior, stages=stages)
@@ -313,7 +255,7 @@ class NLGBNStep(_NetworkStep):
             chain.start_at(self.rng, self.access.start(self.rng, prior))
         return chain
 
-    def _new_chain(self, logits):
+    def _chain_of(self, logits):
         from pymc_spn.indian_chefs.network_chain import NetworkChain
         from pymc_spn.indian_chefs.network_sweep import sweep_plan
 
@@ -338,10 +280,6 @@ class NLGBNStep(_NetworkStep):
         n = self.tempered * self.n_tune
         power = 1.0 if not self.tune or self.n_steps >= n else 0.02 ** (1.0 - self.n_steps / n)
         self.chain.set_heat(power)
-
-    def stop_tuning(self) -> None:
-        """From here on nothing is tempered."""
-        self.tune = False
 
 
 class LinearGaussianStep(_NetworkStep):
@@ -371,29 +309,15 @@ class LinearGaussianStep(_NetworkStep):
     rates = ("orphans",)
 
     def __init__(
-        self,
-        vars: Variables = None,
-        *,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: Mapping[str, object] | None = None,
-        rng: Seed | None = None,
-        blocked: bool = True,
-        sweeps: int = 1,
-        births: int = 2,
+        self, vars: Variables = None, *, sweeps: int = 1, births: int = 2, **made_by: Unpack[StepArguments]
     ) -> None:
-        self._set_up(vars, model, compile_kwargs, rng, sweeps)
-        check_integer("births", births, 1)
-        self.births = int(births)
+        self.sweeps, self.births = asked_integer("sweeps", sweeps, 1), asked_integer("births", births, 1)
+        self._make(vars, made_by)
 
-    def _start(self, prior):
+    def _new_chain(self, prior):
         from pymc_spn.indian_chefs.network_chain import LinearChain
 
         return LinearChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
-
-    def stop_tuning(self) -> None:
-        """Tuning changes nothing."""
-        self.tune = False
 
 
 class SigmoidNetworkStep(LinearGaussianStep):
@@ -415,12 +339,10 @@ class SigmoidNetworkStep(LinearGaussianStep):
     kind = "sigmoid"
     diagnostics = ()
 
-    def _start(self, prior):
+    def _new_chain(self, prior):
         from pymc_spn.indian_chefs.network_chain import SigmoidChain
 
         return SigmoidChain(self.rng, self.data, self.access.start(self.rng, prior), self.prior, self.births)
 
 
-for _step in (NLGBNStep, LinearGaussianStep, SigmoidNetworkStep):
-    if _step not in STEP_METHODS:
-        STEP_METHODS.insert(0, _step)
+offer(NLGBNStep, LinearGaussianStep, SigmoidNetworkStep)

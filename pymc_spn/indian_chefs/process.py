@@ -1,27 +1,25 @@
 """What a user says of an Indian chefs process, checked: hyperparameters, observed nodes, base measure; its schema."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import checked_room
 from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.records.stored_schema import StoredSchema
 from pymc_spn.tables.column import as_name, by_name
-from pymc_spn.tables.stored_arrays import schema_fields
 
-FORMAT = 2
 SCHEMA, GRAPH, TICKET = "_graph_schema", "_graph", "_log_joint"
 HYPERPARAMETERS = ("alpha", "gamma", "phi")
 CHEFS = "indian chefs"  # name of the prior
 
 
 @dataclass(frozen=True)
-class GraphSchema:
+class GraphSchema(StoredSchema):
     """A graph of unknown size in a model.
 
     Parameters
@@ -37,35 +35,21 @@ class GraphSchema:
         For each ``{"fixed": number}`` or ``{"variable": name}``.
     """
 
-    name: str
+    form: ClassVar[int] = 2
+    place: ClassVar[str] = "the schema of a graph"
+    marks: ClassVar[dict[str, str]] = {"prior": CHEFS}
     observed_nodes: tuple[str, ...]
     reputations: tuple[float | None, ...]
     max_nodes: int
     base: tuple
     hyperparameters: dict
 
-    def to_vector(self) -> np.ndarray:
-        """Bytes of the JSON text as integers, which every storage keeps."""
-        text = json.dumps({"format": FORMAT, "name": self.name, "prior": CHEFS, **asdict(self)})
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
-
     @classmethod
-    def from_vector(cls, vector: Any) -> "GraphSchema":
-        """Read back what `to_vector` wrote.
-
-        Raises
-        ------
-        ValueError
-            If it is of another format version, or of another prior.
-        """
-        place = "the schema of a graph"
-        fields = schema_fields(vector, place, FORMAT, ["name", "prior", *list(cls.__dataclass_fields__)[1:]])
-        if (prior := fields.pop("prior")) != CHEFS:
-            raise ValueError(f"{place} is that of a {quoted(prior)}: use the version that wrote it")
-        for key in ("observed_nodes", "reputations", "base"):
-            fields[key] = tuple(fields[key])
-        fields["max_nodes"] = checked_room(fields["max_nodes"], fields["observed_nodes"])
-        return cls(**fields)
+    def of_fields(cls, fields: dict[str, Any], place: str) -> "GraphSchema":
+        """There is room for the observed nodes."""
+        schema = super().of_fields(fields, place)
+        checked_room(schema.max_nodes, schema.observed_nodes)
+        return schema
 
     @property
     def fixed_reputations(self) -> np.ndarray:

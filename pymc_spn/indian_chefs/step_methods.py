@@ -4,78 +4,92 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
 import logging
-import time
-from collections.abc import Mapping
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-import pymc as pm
-from pymc.blocking import PointType, StatsType
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
-    OwnerStep,
+    StepArguments,
+    StructureStep,
+    StructureStepState,
     Variables,
+    asked_integer,
+    asked_option,
     compile_of_the_point,
-    grouped_by_owner,
-    refuse_incomplete,
+    offer,
 )
-from pymc_spn.tables.inputs import Seed
 
 _log = logging.getLogger("pymc")
-SHOWN = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}  # in the progress bar
 
 
-def graph_of(rv):
-    """Name of the graph that owns a free variable, None for other variables."""
-    return getattr(rv.tag, "graph_owner", None)
+class GraphStep(StructureStep):
+    """What steps share that move a graph of unknown size, with or without a likelihood of its own."""
 
+    _made_by = "ps.IndianChefsProcess"
+    _shown: ClassVar[dict[str, tuple[str, str]]] = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}
 
-def is_claimed(rv):
-    """Whether a likelihood moves the graph of this variable by a step of its own."""
-    return getattr(rv.tag, "graph_likelihood", None) is not None
+    @classmethod
+    def _moves(cls, rv: Any) -> bool:
+        """Whether this step, and not another one, moves the graph of a variable."""
+        raise NotImplementedError
 
+    @classmethod
+    def _owner(cls, rv):
+        return getattr(rv.tag, "graph_owner", None)
 
-def group_by_graph(vars, model):
-    """Value variables by the graph that owns them.
+    @classmethod
+    def _grouped(cls, vars, model):
+        if vars is None:  # graphs that another step moves are left to it
+            vars = [v for v, rv in model.values_to_rvs.items() if cls._moves(rv)] or None
+        groups = super()._grouped(vars, model)
+        for name, group in groups.items():
+            if model[name] not in model.rvs_to_values:
+                held = [model.values_to_rvs[v].name for v in group]
+                claimed = any(getattr(model.values_to_rvs[v].tag, "graph_likelihood", None) for v in group)
+                more = "it is learned with the network" if claimed else f"to sample the rest given it, fix {held} too"
+                raise ValueError(f"{name!r} is held fixed, as by pm.do, so that its step has nothing to move; {more}")
+        return groups
 
-    Raises
-    ------
-    ValueError
-        If there is no graph, a variable belongs to none, or the graph or its own variable is missing or held fixed.
-    """
-    groups = grouped_by_owner(vars, model, graph_of, "ps.IndianChefsProcess", "no graph")
-    for name, group in groups.items():
-        refuse_incomplete(name, [f"{name}_log_joint"], group, model)
-        if model[name] not in model.rvs_to_values:
-            held = [model.values_to_rvs[v].name for v in group]
-            claimed = any(is_claimed(model.values_to_rvs[v]) for v in group)
-            more = "it is learned with the network" if claimed else f"to sample the rest given it, fix {held} too"
-            raise ValueError(f"{name!r} is held fixed, as by pm.do, so that its step has nothing to move; {more}")
-    return groups
+    @classmethod
+    def competence(cls, var: Variable, has_grad: bool) -> Competence:
+        """The free variables of a graph that this step moves."""
+        return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
+
+    def _reach(self, model: Any, compile_kwargs: Any) -> None:
+        """The graph and its own hyperparameters."""
+        from pymc_spn.indian_chefs.graph_access import GraphAccess
+        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
+
+        self.access = GraphAccess(model, self.structure, compile_kwargs)
+        self.fingerprint = self.access.fingerprint
+        self.hyperparameters = OwnHyperparameters(model, self.access, self.vars, compile_kwargs)
+
+    def _refuse_atoms(self) -> None:
+        if self.access.schema.base[0] != 1.0:
+            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
+
+    def _warn_of_room(self, refused: bool, remedy: str = "") -> None:
+        """Say once of a chain that births were refused."""
+        if refused and not self.tune and not self.warned:
+            self.warned = True
+            _log.warning(
+                f"{self.structure}: births were refused, with room for max_nodes = {self.access.schema.max_nodes} "
+                f"only; the posterior is that given no more nodes{remedy}"
+            )
 
 
 @dataclass_state
-class GraphStepState(StepMethodState):
-    """What PyMC carries from one chain to the next, and what a restart needs."""
+class GraphStepState(StructureStepState):
+    """With the graph."""
 
-    tune: bool
-    begun: bool
     graph: np.ndarray
 
 
-def check_integer(argument, value, least):
-    """Refuse an argument that is not an integer of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
-
-
-class IndianChefsStep(OwnerStep):
+class IndianChefsStep(GraphStep):
     """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
 
     ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
@@ -109,111 +123,78 @@ class IndianChefsStep(OwnerStep):
     """
 
     name = "indian_chefs"
-    _shown = SHOWN
     _state_class = GraphStepState
 
     def __init__(
         self,
         vars: Variables = None,
         *,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: Mapping[str, object] | None = None,
-        rng: Seed | None = None,
-        blocked: bool = True,
         moves: str = "all",
         repeats: int = 5,
         sweeps: int = 1,
         parent_sets: int = 2,
+        **made_by: Unpack[StepArguments],
     ) -> None:
-        for argument, value, least in (("repeats", repeats, 1), ("sweeps", sweeps, 1), ("parent_sets", parent_sets, 0)):
-            check_integer(argument, value, least)
-        if moves not in ("all", "published"):
-            raise ValueError(f'moves must be "all" or "published"; got {quoted(moves)}')
-        self.moves, self.repeats, self.sweeps, self.parent_sets = moves, repeats, sweeps, parent_sets
-        self._set_up(vars, model, compile_kwargs, rng)
-        if moves == "published" and self.access.schema.base[0] != 1.0:
-            raise ValueError('moves must be "all" where the base measure has atoms: equation 14 needs intervals')
-
-    @classmethod
-    def _grouped(cls, vars, model):
-        if vars is None:  # graphs that a likelihood moves are left to its step
-            vars = [v for v, rv in model.values_to_rvs.items() if cls._moves(rv)] or None
-        return group_by_graph(vars, model)
+        self.repeats, self.sweeps = asked_integer("repeats", repeats, 1), asked_integer("sweeps", sweeps, 1)
+        self.parent_sets = asked_integer("parent_sets", parent_sets, 0)
+        self.moves = asked_option("moves", moves, ("all", "published"))
+        self._make(vars, made_by)
 
     @classmethod
     def _moves(cls, rv):
-        return graph_of(rv) is not None and not is_claimed(rv)
+        return cls._owner(rv) is not None and getattr(rv.tag, "graph_likelihood", None) is None
 
-    def _set_up(self, vars, model, compile_kwargs, rng):
-        from pymc_spn.indian_chefs.graph_access import GraphAccess
-        from pymc_spn.indian_chefs.hyperparameter_moves import OwnHyperparameters
-
-        model = pm.modelcontext(model)
-        ((self.graph_name, self.vars),) = self._grouped(vars, model).items()
-        likelihood = getattr(model[self.graph_name].tag, "graph_likelihood", None)
+    def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
+        likelihood = getattr(model[self.structure].tag, "graph_likelihood", None)
         if likelihood is not None:
             raise ValueError(
-                f"vars: the graph {self.graph_name!r} is moved by the step of its likelihood {likelihood!r}, which "
+                f"vars: the graph {self.structure!r} is moved by the step of its likelihood {likelihood!r}, which "
                 "pm.sample picks by itself"
             )
-        self.access = access = GraphAccess(model, self.graph_name, compile_kwargs)
-        self.hyperparameters = OwnHyperparameters(model, access, self.vars, compile_kwargs)
-        others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.graph_name, access.ticket)]
+        self._reach(model, compile_kwargs)
+        access = self.access
+        if self.moves == "published":
+            self._refuse_atoms()
+        others = [v for v in model.basic_RVs + model.potentials if v.name not in (self.structure, access.ticket)]
         terms = model.logp(vars=others, sum=False) if others else []
         terms = [t.sum() for t in terms if access.shared in set(ancestors([t]))]
         self.log_terms = compile_of_the_point(model, sum(terms), compile_kwargs) if terms else None
-        stats = access.statistic_types()
-        self.stats_dtypes_shapes = stats
-        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
-        self.rng = get_random_generator(rng)
-        self.tune, self.begun, self.graph = True, False, access.first.copy()
+        self.graph = access.first.copy()
+        return access.statistic_types()
 
-    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
-        """Per-chain state: PyMC may run several chains through one object."""
-        super().setup_chain(rng, tune, draws)
-        self.tune, self.begun, self.graph = tune > 0, False, self.access.first.copy()
-        self.warned = False
+    def _reset(self, tune, draws):
+        self.graph = self.access.first.copy()
         self.access.reset()
 
-    def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """One draw: sweeps over the graph, then the hyperparameters; the new graph is handed to the log density."""
+    def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         from pymc_spn.indian_chefs.graph_moves import new_tally
         from pymc_spn.indian_chefs.packed_graphs import unpack_graph
 
-        begin = time.perf_counter()
-        access, new = self.access, point.copy()
+        access = self.access
         prior = access.prior_at(point)
-        log_rest = self._rest(new)
+        log_rest = self._rest(point)
         if self.begun:
             state = access.empty()
             unpack_graph(self.graph, state)
         else:
             state = access.start(self.rng, prior, log_rest and (lambda s: np.isfinite(log_rest(s))))
-            self.begun = True
         tally = new_tally()
         self._sweep(state, prior, log_rest, tally)
         if log_rest is not None:  # terms of a hyperparameter may use the graph too: they must read this one
             access.publish(state, 1.0)
-            new[access.ticket] = np.asarray(1.0)
-        self.hyperparameters.update(self.rng, new, state)
-        log_prior = access.log_prior(state, new)
-        rest = 0.0 if log_rest is None else self._rest(new)(state)
+            point[access.ticket] = np.asarray(1.0)
+        self.hyperparameters.update(self.rng, point, state)
+        log_prior = access.log_prior(state, point)
+        rest = 0.0 if log_rest is None else self._rest(point)(state)
         if rest == -np.inf and not self.tune:
             raise ValueError(
-                f"{self.graph_name!r}: the terms of the model that depend on it had no density at any graph that was "
+                f"{self.structure!r}: the terms of the model that depend on it had no density at any graph that was "
                 "tried; give start=(parents, reputations) of a possible graph"
             )
-        new[access.ticket] = np.asarray(log_prior + rest)
+        point[access.ticket] = np.asarray(log_prior + rest)
         self.graph = access.publish(state, log_prior + rest)
-        if tally[:, 2].any() and not self.tune and not getattr(self, "warned", False):
-            self.warned = True
-            _log.warning(
-                f"{self.graph_name}: births were refused, with room for max_nodes = {access.schema.max_nodes} only; "
-                f"the posterior is that given no more nodes. See {self.graph_name}_births_refused and raise max_nodes"
-            )
-        seconds = time.perf_counter() - begin
-        return new, [access.statistics(state, self.graph, log_prior, rest, tally, seconds)]
+        self._warn_of_room(bool(tally[:, 2].any()), f". See {self.structure}_births_refused and raise max_nodes")
+        return access.statistics(state, self.graph, log_prior, rest, tally)
 
     def _rest(self, point):
         """Log density of the terms that depend on the graph, at this point, as a function of the graph."""
@@ -230,11 +211,6 @@ class IndianChefsStep(OwnerStep):
 
         return log_rest
 
-    @classmethod
-    def competence(cls, var: Variable, has_grad: bool) -> Competence:
-        """The free variables of a graph, unless a likelihood moves it."""
-        return Competence.IDEAL if cls._moves(var) else Competence.INCOMPATIBLE
-
     def _sweep(self, state, prior, log_rest, tally):
         from pymc_spn.indian_chefs.rest_moves import sweep_graph
 
@@ -242,5 +218,4 @@ class IndianChefsStep(OwnerStep):
             sweep_graph(self.rng, state, prior, log_rest, self.moves, self.repeats, self.parent_sets, tally)
 
 
-if IndianChefsStep not in STEP_METHODS:
-    STEP_METHODS.insert(0, IndianChefsStep)
+offer(IndianChefsStep)

@@ -1,43 +1,21 @@
 """What ``pm.sample`` recorded of networks, graphs and trees: which a tree of data holds, and as labelled arrays."""
 
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from pymc_spn.dags.mcmc_posterior import unpack_graphs
-from pymc_spn.dags.schema import graph_names
-from pymc_spn.indian_chefs.graph_draws import unpack_reputed_graphs
-from pymc_spn.indian_chefs.network_record import belief_network_names, graph_of_network, unpack_belief_network
-from pymc_spn.indian_chefs.recorded_graphs import graph_names as reputed_graph_names
-from pymc_spn.networks.records.record import network_names, unpack_network
+from pymc_spn.dags.mcmc_posterior import DAGS
+from pymc_spn.indian_chefs.graph_records import GRAPHS
+from pymc_spn.indian_chefs.graph_records import NETWORKS as BELIEF_NETWORKS
+from pymc_spn.networks.records.record import NETWORKS
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.records.structure_records import StructureRecord
 from pymc_spn.tables.tree_files import hint_of_groups, reading
-from pymc_spn.trees.record import tree_names, unpack_trees
+from pymc_spn.trees.record import TREES
 
 if TYPE_CHECKING:
     import xarray as xr
 
-
-class Family(NamedTuple):
-    """How one family's draws are found, unpacked and read."""
-
-    names: Any
-    unpack: Any
-    posterior: str  # module and class
-    parts: Any = lambda idata, name: ()  # names of other structures that are read with it
-
-
-FAMILIES = (
-    Family(network_names, unpack_network, "pymc_spn.networks.posterior:SPNPosterior"),
-    Family(graph_names, unpack_graphs, "pymc_spn.dags.mcmc_posterior:DagDraws"),
-    Family(reputed_graph_names, unpack_reputed_graphs, "pymc_spn.indian_chefs.graph_draws:GraphDraws"),
-    Family(
-        belief_network_names,
-        unpack_belief_network,
-        "pymc_spn.indian_chefs.belief_network_posterior:BeliefNetworkPosterior",
-        graph_of_network,
-    ),
-    Family(tree_names, unpack_trees, "pymc_spn.trees.posterior:TreePosterior"),
-)
+RECORDS: tuple[StructureRecord, ...] = NETWORKS, DAGS, GRAPHS, BELIEF_NETWORKS, TREES
 NOTHING = (
     "holds no sum-product network, graph, belief network or decision tree that pm.sample drew: no variable "
     "<name>_schema, <name>_graph_schema, <name>_network_schema or <name>_tree_schema in constant_data with the draws "
@@ -45,15 +23,15 @@ NOTHING = (
 )
 
 
-def sampled_structures(idata: "xr.DataTree") -> dict[str, Family]:
-    """The family of each structure whose draws a tree of data holds, by the structure's name."""
-    return {name: family for family in FAMILIES for name in family.names(idata)}
+def sampled_structures(idata: "xr.DataTree") -> dict[str, StructureRecord]:
+    """The record of each structure whose draws a tree of data holds, by the structure's name."""
+    return {name: record for record in RECORDS for name in record.names(idata)}
 
 
 def whole_structures(idata: "xr.DataTree") -> list[str]:
     """Names of the structures that are no part of another, such as the graph of a belief network."""
     found = sampled_structures(idata)
-    parts = {part for name, family in found.items() for part in family.parts(idata, name)}
+    parts = {part for name, record in found.items() for part in record.parts(idata, name)}
     return [name for name in found if name not in parts]
 
 

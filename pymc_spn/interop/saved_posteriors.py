@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pymc_spn.networks.variational_posterior import VariationalPosterior
     from pymc_spn.trees.posterior import TreePosterior
 
-# what marks a file of `save`, the class of the object and its method that reads it
+# what marks a file of `save`, and the class of the object
 KEPT = (
-    (ORDER_SPN, "pymc_spn.dags.order_spn:OrderSPN", "load"),
-    (IMPUTED, "pymc_spn.dags.imputed_posterior:ImputedDagPosterior", "load"),
-    (BELIEF_NETWORK, "pymc_spn.indian_chefs.belief_network_posterior:BeliefNetworkPosterior", "load"),
-    (TREES, "pymc_spn.trees.posterior:TreePosterior", "load"),
-    (VARIATIONAL_POSTERIOR, "pymc_spn.networks.variational_posterior:VariationalPosterior", "from_idata"),
-    (SPN_POSTERIOR, "pymc_spn.networks.posterior:SPNPosterior", "from_idata"),
+    (ORDER_SPN, "pymc_spn.dags.order_spn:OrderSPN"),
+    (IMPUTED, "pymc_spn.dags.imputed_posterior:ImputedDagPosterior"),
+    (BELIEF_NETWORK, "pymc_spn.indian_chefs.belief_network_posterior:BeliefNetworkPosterior"),
+    (TREES, "pymc_spn.trees.posterior:TreePosterior"),
+    (VARIATIONAL_POSTERIOR, "pymc_spn.networks.variational_posterior:VariationalPosterior"),
+    (SPN_POSTERIOR, "pymc_spn.networks.posterior:SPNPosterior"),
 )
 type Posterior = (
     "SPNPosterior | VariationalPosterior | OrderSPN | ImputedDagPosterior | DagDraws | GraphDraws "
@@ -84,9 +84,9 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
             "from_idata, as in ps.SPNPosterior.from_idata(idata), and a table by ps.Table.from_frame"
         )
     with reading(path) as tree:
-        for mark, title, read in KEPT:
+        for mark, title in KEPT:
             if mark in tree.attrs or mark in tree.children:
-                return getattr(_class_of(title), read)(tree)
+                return _class_of(title)._from_tree(tree)
         return _sampled(tree, path, name)
 
 
@@ -101,7 +101,7 @@ def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) 
     chosen = whole[0] if name is None else name
     if chosen not in found:
         raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")
-    return _class_of(found[chosen].posterior).from_idata(idata, chosen)
+    return _class_of(found[chosen].posterior)._from_tree(idata, chosen)
 
 
 def _class_of(title: str) -> Any:

@@ -23,7 +23,6 @@ from pymc_spn.networks.hyperparameter_inputs import vector_of_hyperparameter
 from pymc_spn.networks.missing_cells import MissingCells, first_guess, leaves_of_drawn
 from pymc_spn.networks.network_tables import JointLeaves, draft_of, network_inputs, report_choices
 from pymc_spn.networks.ops import NO_GRADIENT, STALE, collapsed_log_joint
-from pymc_spn.networks.records.record import write_schema
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.networks.stored_starts import POSTERIOR, stored_start, structure_of_start
 from pymc_spn.numerics.quoted_values import quoted
@@ -60,7 +59,7 @@ class SPNRandomVariable(RandomVariable):
         *hyperparameters, ticket, _, _, _, _, _, table, _, _ = parameters
         if ticket != 0.0:
             raise NotImplementedError(STALE)
-        chain = Chain(NetworkSchema.from_json(self.schema), table)
+        chain = Chain(NetworkSchema.from_vector(self.schema), table)
         return chain.draw_prior_table(rng, hyperparameters)
 
 
@@ -315,7 +314,7 @@ def SPN(
     )
     rv = model.register_rv(rv, name, observed=data, dims=dims)
     rv.tag.spn_start = stored
-    keep_data(model, f"{name}_schema", write_schema(schema))
+    keep_data(model, f"{name}_schema", schema.to_vector())
     if missing == "draw":
         rv.tag.spn_completed = (schema, np.array(table.values), gaps)
     report_choices(schema, chosen, rounded, joint_leaves)

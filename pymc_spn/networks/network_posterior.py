@@ -12,6 +12,7 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.rows_on_children import NewRows, weights_of
 from pymc_spn.numerics.html_repr import Facts, Listed
 from pymc_spn.numerics.memory_limits import refuse_memory
+from pymc_spn.records.posterior_of_draws import StoredPosterior
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.column import list_of_columns
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ERROR_ROWS = 100  # rows up to which a table of pairs carries mcse_chain
 
 
-class NetworkPosterior(Answers):
+class NetworkPosterior(Answers, StoredPosterior):
     """Answers from the predictives of a network's states.
 
     Parameters

@@ -14,7 +14,7 @@ from pymc_spn.networks.network_posterior import ERROR_ROWS, refuse_pairs
 from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.record import SAVED, labelled_variables, read_record, write_record
+from pymc_spn.networks.records.record import NETWORKS, SAVED, labelled_variables, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.run_weights import FEWEST, by_run, members
 from pymc_spn.networks.row_similarity import TrainingRowSimilarity
@@ -31,7 +31,6 @@ from pymc_spn.tables import Table
 from pymc_spn.tables.fingerprints import data_digest
 from pymc_spn.tables.frame_kinds import labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
@@ -122,11 +121,22 @@ class SPNPosterior(TrainingRowSimilarity):
         """
         if weights not in ("auto", "equal"):
             raise ValueError(f'weights must be "auto" or "equal", got {quoted(weights)}')
-        with reading(idata) as idata:
-            states = RecordedStates(read_record(idata, name))
-            saved = idata.attrs.get(SAVED)
-            post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
-            own = None if saved is None else read_draws(saved)
+        with reading(idata) as tree:
+            return cls._of_tree(tree, name, max_draws, weights)
+
+    @classmethod
+    def _of_tree(
+        cls,
+        tree: "xr.DataTree",
+        name: str | None = None,
+        max_draws: int | Literal["auto"] | None = "auto",
+        weights: str = "auto",
+    ) -> "SPNPosterior":
+        states = RecordedStates(read_record(tree, name))
+        NETWORKS.check_order(states)
+        saved = tree.attrs.get(SAVED)
+        post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
+        own = None if saved is None else read_draws(saved)
         post = post._weighted(weights) if saved is None else post
         return post._with(states.some(_draws_of_chain(max_draws, states, None if own else post._mixing, own)))
 
@@ -161,32 +171,11 @@ class SPNPosterior(TrainingRowSimilarity):
         n = max(n // len(self._law.marks.chains), 1)
         return self._with((self._states.whole or self._states).some(n)) if n < len(self._law.marks.draws) else self
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write all that `from_idata` needs to one netCDF file.
-
-        Draws, training table and schema are in it, and a condition, a choice of columns and weights of chains, too:
-        what is read again gives the same bits.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such folder.
-
-        Examples
-        --------
-        >>> post.save(folder / "post.nc")
-        >>> ps.load(folder / "post.nc").log_density(df).equals(post.log_density(df))
-        True
-        """
+    def _saved(self) -> "xr.DataTree":
         whole = self._with_all_draws
         chosen, n_draws = whole._first.chosen, len(self._law.marks.draws)
         query = written_law(whole._law, n_draws, data_digest([], chosen) if np.any(chosen) else None)
-        save_tree(write_record(whole._states.record, query, chosen), path)
+        return write_record(whole._states.record, query, chosen)
 
     def _facts(self) -> Facts:
         marks, used = self._with_all_draws._law.marks, self._law.marks.used

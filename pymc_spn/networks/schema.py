@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,14 +11,11 @@ from pymc_spn.circuits.structures.regions import RegionTree
 from pymc_spn.gibbs.joint_leaves import MOST_COLUMNS, joint_regions
 from pymc_spn.gibbs.palette import code_values, compile_palette, is_rounded, n_levels_of
 from pymc_spn.leaves.families import FAMILIES, LOCATED, families_with
+from pymc_spn.records.stored_schema import StoredSchema
 from pymc_spn.tables import Column
 from pymc_spn.tables.column import WHOLE_KINDS
-from pymc_spn.tables.saved_files import refusing_damage
-from pymc_spn.tables.stored_arrays import checked, refuse, schema_fields
+from pymc_spn.tables.stored_arrays import checked, refuse
 
-# 1: counts with Gaussian leaves alone had densities, in standardised units; no fingerprint of the table
-# 2: one truth value said that all columns with a grid stand for cells
-FORMAT = 3
 HYPERPARAMETERS = ("concentration", "leaf_scale", "leaf_shape", "precision_ratio", "covariance_scale")
 # of columns without Gaussian or log-normal leaves, or in no leaf over several columns
 UNUSED = {"leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
@@ -35,7 +32,7 @@ DIMS = {
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkSchema:
+class NetworkSchema(StoredSchema):
     """Structure, columns, completed palette, coding and the source of each hyperparameter.
 
     Parameters
@@ -74,7 +71,8 @@ class NetworkSchema:
         `data_digest` of the table as PyMC holds it; None where it was not written down.
     """
 
-    name: str
+    form: ClassVar[int] = 3
+    place: ClassVar[str] = "the network's schema"
     structure: RegionTree
     columns: tuple
     palette: tuple
@@ -100,33 +98,24 @@ class NetworkSchema:
             "columns": [c.to_json() for c in self.columns],
             "palette": [[{"family": e.family, **asdict(e)} for e in entries] for entries in self.palette],
         }
-        return json.dumps({"format": FORMAT, **own})
+        return json.dumps({"format": self.form, **own})
 
     @classmethod
-    def from_json(cls, text: str) -> "NetworkSchema":
-        """Read back what `to_json` wrote.
-
-        Raises
-        ------
-        ValueError
-            When the text was written in another format version.
-        """
-        stored = schema_fields(text, "the network's schema", FORMAT)
-        with refusing_damage(None):
-            own = {f.name: stored[f.name] for f in fields(cls) if f.name in stored or f.name in REQUIRED}
-            own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()} | {
-                "structure": RegionTree.from_json(stored["structure"]),
-                "columns": tuple(Column.from_json(c) for c in stored["columns"]),
-                "palette": tuple(tuple(map(_entry_from_json, entries)) for entries in stored["palette"]),
-                "hyperparameters": {
-                    "covariance_scale": {"fixed": [UNUSED["covariance_scale"]]},
-                    **stored["hyperparameters"],
-                },
-                "nonnegative": dict(stored.get("nonnegative", {})),
-            }
-            schema = cls(**own)
-            schema.check()
-            return schema
+    def of_fields(cls, stored: dict[str, Any], place: str) -> "NetworkSchema":
+        """The schema of fields out of a file; some may be missing, which files of earlier versions do not have."""
+        own = {f.name: stored[f.name] for f in fields(cls) if f.name in stored or f.name in REQUIRED} | {
+            "structure": RegionTree.from_json(stored["structure"]),
+            "columns": tuple(Column.from_json(c) for c in stored["columns"]),
+            "palette": tuple(tuple(map(_entry_from_json, entries)) for entries in stored["palette"]),
+            "hyperparameters": {
+                "covariance_scale": {"fixed": [UNUSED["covariance_scale"]]},
+                **stored["hyperparameters"],
+            },
+            "nonnegative": dict(stored.get("nonnegative", {})),
+        }
+        schema = cls(**own)
+        schema.check()
+        return schema
 
     def check(self) -> None:
         """Refuse what does not fit together, with a ValueError."""

@@ -5,17 +5,11 @@ made.
 """
 
 import logging
-import time
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-import pymc as pm
-from pymc.blocking import PointType, StatsType
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence, StepMethodState
+from pymc.step_methods.compound import Competence
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
 from pytensor import config
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
@@ -24,17 +18,20 @@ from pytensor.graph.traversal import explicit_graph_inputs
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
     USUAL_ARGUMENTS,
-    OwnerStep,
+    StepArguments,
+    StructureStep,
+    StructureStepState,
     Variables,
+    asked_integer,
+    asked_option,
     compile_of_the_point,
-    grouped_by_owner,
     model_digest,
-    refuse_incomplete,
+    named,
+    offer,
     running_sample,
     variable_with_parameters,
 )
-from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
-from pymc_spn.tables.inputs import Seed
+from pymc_spn.tables.fingerprints import fingerprint
 
 _log = logging.getLogger("pymc")
 
@@ -45,21 +42,15 @@ FILLED = np.dtype(np.float32)  # of the recorded missing cells in leaves over se
 FEW = 8  # rows that are enough to run what has to be compiled
 
 
-def spn_of(rv):
-    """Name of the `SPN` that owns a free variable, None for other variables."""
-    return getattr(rv.tag, "spn_owner", None)
-
-
 @dataclass_state
-class SPNStepState(StepMethodState):
-    """What PyMC carries from one chain to the next, and what a restart needs."""
+class SPNStepState(StructureStepState):
+    """With the assignments that are recorded in chunks."""
 
-    tune: bool
     n_draws: int
     digits: np.ndarray
 
 
-class TopDownSPNStep(OwnerStep):
+class TopDownSPNStep(StructureStep):
     """Collapsed top-down sampling of the assignments of one `SPN`, and of the hyperparameters that it owns.
 
     ``pm.sample`` picks it by itself. Several `SPN` in one model get one step each.
@@ -97,25 +88,28 @@ class TopDownSPNStep(OwnerStep):
     _likelihood = "and take that of ps.SPNPosterior.from_idata(idata).log_likelihood()"
     _state_class = SPNStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"log_joint": ("Log joint", ":,.1f"), "moved": ("Moved", ":0.2f")}
+    _made_by = "ps.SPN"
     kernels: ClassVar[tuple[str, ...]] = ("exact", "published")
-
-    @classmethod
-    def _grouped(cls, vars, model):
-        return _group_by_spn(vars, model)
 
     def __init__(
         self,
         vars: Variables = None,
         *,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: Mapping[str, object] | None = None,
-        rng: Seed | None = None,
-        blocked: bool = True,
         kernel: str | None = None,
         sweeps: int = 1,
         record_every: int | None = None,
+        **made_by: Unpack[StepArguments],
     ) -> None:
+        self.kernel = asked_option("kernel", self.kernels[0] if kernel is None else kernel, self.kernels)
+        self.sweeps = asked_integer("sweeps", sweeps, 1)
+        self.asked_records = None if record_every is None else asked_integer("record_every", record_every, 1)
+        self._make(vars, made_by)
+
+    @classmethod
+    def _owner(cls, rv):
+        return getattr(rv.tag, "spn_owner", None)
+
+    def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
         from pymc_spn.gibbs.chain import Chain
         from pymc_spn.networks.hyperparameter_inputs import PRIORS
         from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, digits_dtype
@@ -124,16 +118,12 @@ class TopDownSPNStep(OwnerStep):
         from pymc_spn.networks.stored_starts import start_of_variable
         from pymc_spn.networks.sweep_costs import MANY_ROWS, said_of_costs, some_rows
 
-        model = pm.modelcontext(model)
-        ((self.spn, self.vars),) = _group_by_spn(vars, model).items()
-        kernel = self.kernels[0] if kernel is None else kernel
-        _check_options(self, kernel, sweeps, record_every)
-        self.sweeps = sweeps
-        rv, parameters = variable_with_parameters(self.spn, model)
+        kernel, record_every = self.kernel, self.asked_records
+        rv, parameters = variable_with_parameters(self.structure, model)
         self.state = parameters[6]  # found through the variable: a copied model has its own
-        _refuse_other_data(self.spn, model.rvs_to_values[rv], parameters[11].get_value())
-        schema = NetworkSchema.from_json(rv.owner.op.schema)
-        self.stored = start_of_variable(self.spn, schema, rv)
+        _refuse_other_data(self.structure, model.rvs_to_values[rv], parameters[11].get_value())
+        schema = NetworkSchema.from_vector(rv.owner.op.schema)
+        self.stored = start_of_variable(self.structure, schema, rv)
         table = self._draw_cells(schema, parameters[11].get_value(), model, kernel, compile_kwargs)
         self.fingerprint = fingerprint(model_digest(model), rv.owner.op.schema, "")
         self.chain = Chain(schema, table, kernel, _rounded_sweeps(schema, table, kernel))
@@ -142,7 +132,7 @@ class TopDownSPNStep(OwnerStep):
         # a few exponentials a draw: NumPy takes 40 microseconds, Numba 6 and most of a second to compile them
         kwargs = {"mode": Mode("py", "fast_run"), **(compile_kwargs or {})}
         self.parameters = compile_of_the_point(model, model.replace_rvs_by_values(parameters[:5]), kwargs)
-        self.ticket = f"{self.spn}_log_joint"
+        self.ticket = f"{self.structure}_log_joint"
         self._own(schema, model, HYPERPARAMETERS, PRIORS)
         # a run begins again with the hyperparameters of the first: others must not move what they depend on
         own = {name for name, *_ in self.own_values.values()}
@@ -163,38 +153,34 @@ class TopDownSPNStep(OwnerStep):
         if record_every is None and self.record_every > 1:
             records = f", {run.draws // self.record_every} in each chain" if run else ""
             _log.info(
-                f"{self.spn}: assignments of one draw in {self.record_every} are recorded{records} "
+                f"{self.structure}: assignments of one draw in {self.record_every} are recorded{records} "
                 f"(spn={{'record_every': 1}} in pm.sample records all)"
             )
         self.exact_chunk = chunk_length(exact, self.record_every)
         self.filled_chunk = chunk_length(n_filled, self.record_every)
-        stats: dict[str, tuple[Any, list[int]]] = {
-            f"{self.spn}_digits": (np.dtype((dtype, (self.chunk,))), []),
-            self.spn + FINGERPRINT: (np.int64, []),
-            f"{self.spn}_log_joint": (np.float64, []),
-            f"{self.spn}_moved": (np.float64, []),
-            f"{self.spn}_occupied_nodes": (np.int32, []),
-            f"{self.spn}_occupied_leaves": (np.int32, []),
-            f"{self.spn}_run": (np.int16, []),
-            f"{self.spn}_seconds": (np.float64, []),
+        numbers: dict[str, Any] = {
+            "digits": np.dtype((dtype, (self.chunk,))),
+            "log_joint": np.float64,
+            "moved": np.float64,
+            "occupied_nodes": np.int32,
+            "occupied_leaves": np.int32,
+            "run": np.int16,
         }
         if self.cells is not None:
-            stats[f"{self.spn}_cells_accepted"] = (np.float64, [])
+            numbers["cells_accepted"] = np.float64
         if self.chain.rounding is not None:
-            stats[f"{self.spn}_exact"] = (np.dtype((EXACT, (self.exact_chunk,))), [])
+            numbers["exact"] = np.dtype((EXACT, (self.exact_chunk,)))
         if n_filled:
-            stats[f"{self.spn}_filled"] = (np.dtype((FILLED, (self.filled_chunk,))), [])
-        self.stats_dtypes_shapes = stats
-        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
+            numbers["filled"] = np.dtype((FILLED, (self.filled_chunk,)))
         self.digits_dtype = dtype
         self._started(schema, table[:FEW], kernel)()
         if len(table) >= MANY_ROWS:
             sweep = self._started(schema, some_rows(table), kernel)
-            size = sum(np.dtype(dtype).itemsize for dtype, _ in stats.values())
-            _log.info(said_of_costs(self.spn, len(table), sweep, sweeps, run or USUAL_ARGUMENTS, size))
-        self.rng = get_random_generator(rng)
-        self.tune, self.n_draws, self.n_sweeps = True, 0, (0, 0)
+            size = sum(np.dtype(dtype).itemsize for dtype in numbers.values())
+            _log.info(said_of_costs(self.structure, len(table), sweep, self.sweeps, run or USUAL_ARGUMENTS, size))
+        self.n_draws, self.n_sweeps = 0, (0, 0)
         self.digits, self.exact, self.filled = np.zeros((0, 0), dtype), np.zeros((0, 0), EXACT), np.zeros(0, FILLED)
+        return named(self.structure, numbers)
 
     def _draw_cells(self, schema, table, model, kernel, compile_kwargs):
         """Moves of the missing cells where they are a variable, and the log density of what else depends on them.
@@ -206,15 +192,17 @@ class TopDownSPNStep(OwnerStep):
             return table
         from pymc_spn.networks.records.cell_moves import CellMoves
 
-        variable = model[f"{self.spn}_missing"]
+        variable = model[f"{self.structure}_missing"]
         value = model.rvs_to_values.get(variable)
         if value is None or variable in model.observed_RVs:
             raise ValueError(
-                f"'{self.spn}_missing' is held fixed, as by pm.do or pm.observe; to fix cells give them in the "
-                f"observed of ps.SPN({self.spn!r}, ...)"
+                f"'{self.structure}_missing' is held fixed, as by pm.do or pm.observe; to fix cells give them in the "
+                f"observed of ps.SPN({self.structure!r}, ...)"
             )
         if value not in self.vars:
-            raise ValueError(f"vars must hold '{self.spn}_missing': only the step of {self.spn!r} can move its cells")
+            raise ValueError(
+                f"vars must hold '{self.structure}_missing': only the step of {self.structure!r} can move its cells"
+            )
         if kernel != "exact":
             raise ValueError(
                 'kernel must be "exact" with missing="draw": the states of others belong to one table; '
@@ -222,7 +210,7 @@ class TopDownSPNStep(OwnerStep):
             )
         rows, columns = np.nonzero(np.isnan(table))
         self.cells = CellMoves(schema, rows, columns)
-        own = {self.spn, variable.name, f"{self.spn}_log_joint"}
+        own = {self.structure, variable.name, f"{self.structure}_log_joint"}
         others = [v for v in model.basic_RVs + model.potentials if v.name not in own]
         terms = model.logp(vars=others, sum=False) if others else []
         terms = [t.sum() for t in terms if value in set(explicit_graph_inputs([t]))]
@@ -257,80 +245,72 @@ class TopDownSPNStep(OwnerStep):
         self.priors = np.array([priors[g] for g in groups])
         self.own_values = {}  # group -> (value variable, places in the vector, what is taken off before the log)
         for i, group in enumerate(groups):
-            name = f"{self.spn}_{group}"
+            name = f"{self.structure}_{group}"
             value = next((v for v in self.vars if model.values_to_rvs[v].name == name), None)
             if value is not None:
                 places = schema.places_of(group)
                 self.owned[i, places] = True
                 self.own_values[i] = (value.name, places, float(priors[group][0] == LOG_NORMAL_ABOVE_ONE))
 
-    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
-        """Per-chain state: PyMC may run several chains through one object."""
-        super().setup_chain(rng, tune, draws)
+    def _reset(self, tune, draws):
         if self.is_thinned_unasked and 0 < draws < self.record_every:
             raise ValueError(
-                f"{self.spn}: this step records one state in {self.record_every} draws, but there will be only {draws} "
-                f"draws. Make the step with record_every={draws} or less, or let pm.sample make it"
+                f"{self.structure}: this step records one state in {self.record_every} draws, but there will be only "
+                f"{draws} draws. Make the step with record_every={draws} or less, or let pm.sample make it"
             )
-        self.tune, self.n_draws = tune > 0, 0
+        self.n_draws = 0
         self.n_sweeps = (tune * self.sweeps, draws * self.sweeps) if self.may_divide else (0, 0)
         self.digits = np.zeros((0, 0), self.digits_dtype)
-        # NUTS may move first, and must not see the rows as the last chain left them
         self.state.set_value(self.first_state, borrow=False)
 
-    def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """One draw: sweeps over the rows, slice updates, the new state handed to the log density."""
-        begin = time.perf_counter()
+    def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         chain = self.chain
         given = [np.array(x) for x in self.parameters(*[point[n] for n in self.value_names])]
         missing = self._install_cells(point)
-        if self.digits.size == 0 and self.stored is not None:
+        if self.begun:
+            chain.set_hyperparameters(given)
+        elif self.stored is not None:
             digits, given = self.stored.choose(self.rng, given, self.owned)
             chain.start_at(self.rng, given, digits)
-        elif self.digits.size == 0:
-            chain.start(self.rng, given, *self.n_sweeps)
         else:
-            chain.set_hyperparameters(given)
+            chain.start(self.rng, given, *self.n_sweeps)
         if not self.tune:
             chain.settle()
         moved = accepted = 0.0
-        new = point.copy()
         for _ in range(self.sweeps):
             moved = chain.sweep(self.rng)
             if self.cells is not None:
-                missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(new))
-                new[f"{self.spn}_missing"] = missing
+                missing, accepted = self.cells.sweep(self.rng, chain.sampler, missing, self._rest(point))
+                point[f"{self.structure}_missing"] = missing
             given = chain.update_hyperparameters(self.rng, self.owned, self.priors)
             for group, (name, places, floor) in self.own_values.items():
-                new[name] = np.log(given[group][places] - floor).astype(new[name].dtype)  # of PyTensor's floatX
+                point[name] = np.log(given[group][places] - floor).astype(point[name].dtype)  # of PyTensor's floatX
         state = np.concatenate([chain.sampler.statistics(), missing])
         self.missing = missing
         self.state.set_value(state, borrow=True)
-        new[self.ticket] = np.asarray(state[0])
-        if self.digits.size == 0 or (not self.tune and self.n_draws % self.record_every == 0):
+        point[self.ticket] = np.asarray(state[0])
+        if not self.begun or (not self.tune and self.n_draws % self.record_every == 0):
             self.digits = chain.sampler.digits(self.digits_dtype)
             if chain.rounding is not None:
                 self.exact = chain.rounding.cells.codes(chain.sampler)
             if self.filled_chunk:
                 self.filled = chain.sampler.filled[chain.sampler.filled_at].astype(FILLED)
-        stats = {
-            f"{self.spn}_digits": self._chunk(self.digits, self.chunk),
-            self.spn + FINGERPRINT: self.fingerprint,
-            f"{self.spn}_log_joint": state[0],
-            f"{self.spn}_moved": moved,
-            f"{self.spn}_occupied_nodes": int(state[1]),
-            f"{self.spn}_occupied_leaves": int(state[3]),
-            f"{self.spn}_run": 0 if chain.runs is None else chain.runs.present,
-            f"{self.spn}_seconds": time.perf_counter() - begin,
+        numbers: dict[str, Any] = {
+            "digits": self._chunk(self.digits, self.chunk),
+            "log_joint": state[0],
+            "moved": moved,
+            "occupied_nodes": int(state[1]),
+            "occupied_leaves": int(state[3]),
+            "run": 0 if chain.runs is None else chain.runs.present,
         }
         if self.cells is not None:
-            stats[f"{self.spn}_cells_accepted"] = accepted
+            numbers["cells_accepted"] = accepted
         if chain.rounding is not None:
-            stats[f"{self.spn}_exact"] = self._chunk(self.exact, self.exact_chunk)
+            numbers["exact"] = self._chunk(self.exact, self.exact_chunk)
         if self.filled_chunk:
-            stats[f"{self.spn}_filled"] = self._chunk(self.filled, self.filled_chunk)
+            numbers["filled"] = self._chunk(self.filled, self.filled_chunk)
         self.n_draws += not self.tune
-        return new, [stats]
+        return named(self.structure, numbers)
 
     def _install_cells(self, point):
         """The missing cells of the point, put into the table where the chain does not have them yet."""
@@ -338,13 +318,12 @@ class TopDownSPNStep(OwnerStep):
             return np.zeros(0)
         from pymc_spn.networks.missing_cells import refuse_impossible
 
-        missing, cells = np.array(point[f"{self.spn}_missing"]), self.cells
-        is_new = self.digits.size == 0
-        if is_new or not np.array_equal(missing, self.missing):
+        missing, cells = np.array(point[f"{self.structure}_missing"]), self.cells
+        if not self.begun or not np.array_equal(missing, self.missing):
             refuse_impossible(self.chain.schema, cells.columns, missing)
             self.chain.set_cells(cells.rows, cells.columns, missing)
             cells.n_sweeps = 0
-            if not is_new:
+            if self.begun:
                 self.chain.sampler.compact()
         return missing
 
@@ -353,7 +332,7 @@ class TopDownSPNStep(OwnerStep):
         if self.log_rest is None:
             return None
         values = [point[n] for n in self.value_names]
-        place = self.value_names.index(f"{self.spn}_missing")
+        place = self.value_names.index(f"{self.structure}_missing")
 
         def log_rest(missing):
             values[place] = missing
@@ -369,11 +348,6 @@ class TopDownSPNStep(OwnerStep):
         part = state.ravel()[begin : begin + length]
         out[: part.size] = part
         return out
-
-    @staticmethod
-    def competence(var: Variable, has_grad: bool) -> Competence:
-        """The free variables of `SPN` and nothing else."""
-        return Competence.IDEAL if spn_of(var) is not None else Competence.INCOMPATIBLE
 
 
 class BottomUpSPNStep(TopDownSPNStep):
@@ -428,14 +402,6 @@ def _refuse_other_data(name, observed, table):
         )
 
 
-def _group_by_spn(vars, model):
-    """Value variables by the SPN that owns them."""
-    groups = grouped_by_owner(vars, model, spn_of, "ps.SPN", "no SPN")
-    for name, group in groups.items():
-        refuse_incomplete(name, [f"{name}_log_joint"], group, model)
-    return groups
-
-
 def thinning(n_bytes, run):
     """Draws from one recorded state, of so many bytes, to the next: at least one of each chain is recorded."""
     n_states = run.draws * run.chains
@@ -444,13 +410,4 @@ def thinning(n_bytes, run):
     return max(1, min(max(usual, int(np.ceil(needed / MAX_RECORD_BYTES))), run.draws))
 
 
-def _check_options(step, kernel, sweeps, record_every):
-    if kernel not in step.kernels:
-        raise ValueError(f"kernel must be one of {list(step.kernels)}; got {quoted(kernel)}")
-    for name, value in (("sweeps", sweeps), ("record_every", record_every)):
-        if value is not None and not (isinstance(value, int | np.integer) and value >= 1):
-            raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
-
-
-if TopDownSPNStep not in STEP_METHODS:
-    STEP_METHODS.insert(0, TopDownSPNStep)
+offer(TopDownSPNStep)

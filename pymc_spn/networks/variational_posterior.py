@@ -11,7 +11,6 @@ from pymc_spn.networks.stored_queries import read_law, written_law
 from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
@@ -61,22 +60,18 @@ class VariationalPosterior(RowSimilarity):
         >>> ps.VariationalPosterior.from_idata(folder / "fit.nc").converged
         True
         """
-        with reading(idata) as idata:
-            states = read_fit(idata)
-            if name is not None and name != states.schema.name:
-                raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {quoted(name)}")
-            return cls(read_law(idata.attrs[QUERY], states))
+        with reading(idata) as tree:
+            return cls._of_tree(tree, name)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write all that `from_idata` needs to one netCDF file; training rows are not in it.
+    @classmethod
+    def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> "VariationalPosterior":
+        states = read_fit(tree)
+        if name is not None and name != states.schema.name:
+            raise ValueError(f"name must be {states.schema.name!r}, the network in the file; got {quoted(name)}")
+        return cls(read_law(tree.attrs[QUERY], states))
 
-        Examples
-        --------
-        >>> fit.save(folder / "fit.nc")
-        >>> ps.load(folder / "fit.nc").converged
-        True
-        """
-        save_tree(write_fit(self._states, written_law(self._law)), path)
+    def _saved(self) -> "xr.DataTree":
+        return write_fit(self._states, written_law(self._law))
 
     def _facts(self) -> Facts:
         ended = "" if self.converged else ", converged=False: more max_steps raise it"

@@ -1,24 +1,31 @@
-"""What step methods share whose structure owns free variables of a model: one step for each structure.
+"""The step method of all families: a structure owns free variables of a model, and one step moves them.
 
 Imported with the package, so it loads neither Numba nor kernels.
 """
 
 import hashlib
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 import pymc as pm
+from pymc.blocking import PointType, StatsType
 from pymc.sampling.mcmc import sample
-from pymc.step_methods.compound import BlockedStep, CompoundStep
+from pymc.step_methods import STEP_METHODS
+from pymc.step_methods.compound import BlockedStep, Competence, CompoundStep, StepMethodState
+from pymc.step_methods.state import dataclass_state
+from pymc.util import get_random_generator
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import toposort
 
 from pymc_spn.numerics.interrupts import hold_back_interrupts
-from pymc_spn.tables.fingerprints import data_digest, without_kind_of_table
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.fingerprints import FINGERPRINT, data_digest, without_kind_of_table
+from pymc_spn.tables.inputs import Seed
 
 type Variables = Variable | Sequence[Variable] | None
 """Variables of a step; None for all that it may sample."""
@@ -81,11 +88,38 @@ def refuse_likelihood_of_draws(remedy: str) -> None:
         )
 
 
-class OwnerStep(BlockedStep):
-    """One step for each structure whose variables are given; a subclass says which these are by `_grouped`."""
+class StepArguments(TypedDict, total=False):
+    """What ``pm.sample`` gives to each step that it makes."""
 
+    model: pm.Model | None
+    initial_point: PointType | None
+    compile_kwargs: Mapping[str, object] | None
+    rng: Seed | None
+    blocked: bool
+
+
+@dataclass_state
+class StructureStepState(StepMethodState):
+    """What PyMC carries from one chain to the next, and what a restart needs."""
+
+    tune: bool
+    begun: bool
+
+
+class StructureStep(BlockedStep):
+    """One step for each structure: start, sweep, pack.
+
+    A subclass says which structure owns a variable (`_owner`), and which of its variables the step writes (`_written`).
+    `_set_up` reads the model, `_reset` forgets the last chain, `_start` begins one, and `_draw` makes one draw: it
+    writes into the point and returns statistics. The time and the fingerprint of a draw are added here.
+    """
+
+    _state_class = StructureStepState
     _shown: ClassVar[dict[str, tuple[str, str]]]  # statistics in PyMC's progress bar: title and format
     _likelihood: ClassVar[str] = ""  # where what is observed has no log density given stored draws: what has
+    _made_by: ClassVar[str]  # public name of the distribution
+    structure: str  # name of the one whose variables are the step's
+    fingerprint: int
 
     def __new__(cls, vars: Variables = None, *, model: pm.Model | None = None, **kwargs: Any) -> Any:
         model = pm.modelcontext(model)
@@ -101,10 +135,77 @@ class OwnerStep(BlockedStep):
             steps.append(step)
         return steps[0] if len(steps) == 1 else CompoundStep(steps)
 
+    def _make(self, vars: Variables, made_by: StepArguments) -> None:
+        """Find the structure, read the model, and declare what is recorded of a draw."""
+        model = pm.modelcontext(made_by.get("model"))
+        ((self.structure, self.vars),) = self._grouped(vars, model).items()
+        types = self._set_up(model, made_by.get("compile_kwargs"))
+        types |= {self.structure + FINGERPRINT: np.int64, f"{self.structure}_seconds": np.float64}
+        shapes: dict[str, Any] = {key: (t, None if t is object else []) for key, t in types.items()}
+        self.stats_dtypes_shapes = shapes
+        self.stats_dtypes = [types]
+        self.rng = get_random_generator(made_by.get("rng"))
+        self.tune, self.begun, self.warned = True, False, False
+
+    # ---- what a family declares
+
+    @classmethod
+    def _owner(cls, rv: Any) -> str | None:
+        """Name of the structure whose variable this step moves; None for other variables."""
+        raise NotImplementedError
+
+    @classmethod
+    def _written(cls, name: str) -> list[str]:
+        """Variables of a structure that the step must be given."""
+        return [f"{name}_log_joint"]
+
+    def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
+        """Read the model; returns the types of the statistics."""
+        raise NotImplementedError
+
+    def _reset(self, tune: int, draws: int) -> None:
+        """Forget the last chain; other steps may move first, and must not see its state."""
+
+    def _start(self, point: PointType) -> None:
+        """Begin a chain."""
+
+    def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
+        """One draw, written into the point; returns its statistics."""
+        raise NotImplementedError
+
+    # ---- what follows
+
     @classmethod
     def _grouped(cls, vars: Any, model: Any) -> dict[str, list]:
         """Value variables by the name of their structure."""
-        raise NotImplementedError
+        groups = grouped_by_owner(vars, model, cls._owner, cls._made_by, "none")
+        for name, group in groups.items():
+            refuse_incomplete(name, cls._written(name), group, model)
+        return groups
+
+    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
+        """Per-chain state: PyMC may run several chains through one object."""
+        super().setup_chain(rng, tune, draws)
+        self.tune, self.begun, self.warned = tune > 0, False, False
+        self._reset(tune, draws)
+
+    def step(self, point: PointType) -> tuple[PointType, StatsType]:
+        """One draw of the structure given the rest of the point."""
+        begin, new = time.perf_counter(), point.copy()
+        if not self.begun:
+            self._start(point)
+        stats = self._draw(new)
+        self.begun = True
+        stats |= {
+            self.structure + FINGERPRINT: self.fingerprint,
+            f"{self.structure}_seconds": time.perf_counter() - begin,
+        }
+        return new, [stats]
+
+    @classmethod
+    def competence(cls, var: Variable, has_grad: bool) -> Competence:
+        """The free variables of its distribution and nothing else."""
+        return Competence.IDEAL if cls._owner(var) is not None else Competence.INCOMPATIBLE
 
     @classmethod
     def _progressbar_config(cls, n_chains=1):
@@ -123,6 +224,32 @@ class OwnerStep(BlockedStep):
             return {short: next(v for k, v in stats.items() if k.endswith(f"_{short}")) for short in cls._shown}
 
         return (update,)
+
+
+def offer(*steps: Any) -> None:
+    """Let ``pm.sample`` pick these step methods by itself."""
+    for step in steps:
+        if step not in STEP_METHODS:
+            STEP_METHODS.insert(0, step)
+
+
+def named(structure: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Statistics of a structure by their full names."""
+    return {f"{structure}_{key}": value for key, value in numbers.items()}
+
+
+def asked_integer(argument: str, value: Any, least: int) -> int:
+    """An argument that is an integer of at least so much; ValueError if it is not."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
+    return int(value)
+
+
+def asked_option(argument: str, value: Any, allowed: Iterable[str]) -> str:
+    """An argument that is one of some words; ValueError if it is not."""
+    if value not in (words := list(allowed)):
+        raise ValueError(f"{argument} must be one of {words}; got {quoted(value)}")
+    return value
 
 
 def model_digest(model: Any) -> int:

@@ -114,29 +114,3 @@ def checked_kind(stored: Any) -> str | None:
 def without_pandas(fields: dict[str, Any]) -> dict[str, Any]:
     """Fields of a schema, without the kind of table where it is pandas: fingerprints stay those of earlier files."""
     return {key: value for key, value in fields.items() if key != "frame" or value is not None}
-
-
-def schema_fields(stored: Any, place: str, form: int, names: Any = None) -> dict[str, Any]:
-    """The fields of a schema in a vector of bytes, or in text, with the number of their format left out.
-
-    Parameters
-    ----------
-    stored : (n,) integer array or str
-    place : str
-        What it is, for messages.
-    form : int
-        The format that this version reads.
-    names : collection of str, optional
-        Fields that it must have, and no others.
-
-    Raises
-    ------
-    ValueError
-        If it is of another format, or has other fields.
-    """
-    fields = json_of(stored, place)
-    if fields.pop("format", None) != form:
-        raise ValueError(f"{place} has a format other than {form}: use the version that wrote it, or fit again")
-    if names is not None and fields.keys() != set(names):
-        refuse(place, f"have {list(names)}", list(fields))
-    return fields

@@ -263,7 +263,7 @@ def TreeResponse(
     ]
     observed = container if container is not None else coded.astype(dtype)
     mask = pt.zeros_like(tree.x, dtype="int8") if tree.mask is None else tree.mask
-    op = TreeResponseRV(schema=schema.to_bytes().astype(np.uint8).tobytes().decode(), dtype=dtype)
+    op = TreeResponseRV(schema=schema.to_json(), dtype=dtype)
     _, rv = op(
         tree.ticket,
         pt.stack([tree.alpha_s, tree.beta_s]),
@@ -277,7 +277,7 @@ def TreeResponse(
     )
     dims = convert_dims(dims) or _dims_of_rows(model, tree, container)  # register_rv reads a string by its letters
     rv = model.register_rv(rv, name, observed=observed, dims=dims)
-    keep_data(model, f"{tree.name}{SCHEMA}", schema.to_bytes())
+    keep_data(model, f"{tree.name}{SCHEMA}", schema.to_vector())
     return rv
 
 

@@ -13,7 +13,7 @@ NO_RECORD = (
 
 def draw_response(schema_text, rng, ticket, rules, parameters, x, mask, tickets, nodes, leaves):
     """One response at the rows of the containers; ticket 0 draws tree and leaves from the prior."""
-    schema = TreeSchema.from_bytes(np.frombuffer(schema_text.encode(), np.uint8))
+    schema = TreeSchema.from_vector(schema_text)
     values = schema.values(x, mask if schema.missing_name is not None else None)
     if schema.missing_name is None and not schema.x_is_int:
         values = np.array(x, np.float64)

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +10,19 @@ import pandas as pd
 
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_levels
-from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
-from pymc_spn.numerics.html_repr import LATER, Facts, Listed, NotebookRepr
+from pymc_spn.numerics.chain_mixing import Questions, diagnosis
+from pymc_spn.numerics.html_repr import LATER, Facts, Listed
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.records.posterior_of_draws import ASKING, PosteriorOfDraws
+from pymc_spn.records.structure_records import Recorded
 from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.saved_files import save_tree
 from pymc_spn.tables.stored_arrays import checked, refuse
-from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.features import TREE_BYTES, check_at_least, check_same_rows
@@ -36,6 +35,8 @@ from pymc_spn.trees.predictives import (
     log_predictive_density,
     moment_payload,
 )
+from pymc_spn.trees.record import TREES, trees_of_record
+from pymc_spn.trees.schema import TICKET
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ ROUNDING = 1e-12  # of sums of probabilities of classes
 QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
 
 
-class TreePosterior(NotebookRepr):
+class TreePosterior(PosteriorOfDraws):
     """Posterior over decision trees: weighted draws with their training data. Made by `fit_tree` or `from_idata`.
 
     Answers about new rows average the leaves' posterior predictives over the draws. Cuts are uniform in the gap
@@ -58,6 +59,8 @@ class TreePosterior(NotebookRepr):
     >>> trees.predict(pd.DataFrame({"age": [30.0, 60.0], "job": ["nurse", "clerk"]})).round(-1).values
     array([40., 50.])
     """
+
+    record = TREES
 
     def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None) -> None:
         if not isinstance(draws, TreeDraws):
@@ -75,105 +78,28 @@ class TreePosterior(NotebookRepr):
     # ---- origin and storage
 
     @classmethod
-    def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "TreePosterior":
-        """Posterior of a tree sampled by ``pm.sample``.
-
-        Parameters
-        ----------
-        idata : DataTree, or path of a netCDF file
-        name : str, optional
-            Name of the `DecisionTree`, where there are several.
-
-        Returns
-        -------
-        TreePosterior
-            Every recorded draw with the same weight.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it holds no tree, or several and no name is given.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If R-hat of the log joint is above 1.1 or its effective size below 50, over 100 draws of two chains or more.
-
-        Examples
-        --------
-        >>> ps.TreePosterior.from_idata(tree_idata).predict(X.head(2)).dims
-        ('row',)
-        """
-        from pymc_spn.trees.record import read_draws, read_log_joint
-
-        with reading(idata) as idata:
-            post = cls(read_draws(idata, name))
-            joint = read_log_joint(idata, post._draws)
+    def _of(cls, recorded: Recorded) -> Self:
+        post = cls(trees_of_record(recorded))
+        joint = recorded.of_posterior(recorded.schema.name + TICKET)
         if joint is not None:  # as it was recorded, without a look at the training rows
-            mixing = post.__dict__["_mixing"] = Mixing.of(joint)
-            mixing.warn(post._draws.name)
+            post.__dict__["_log_joint"] = joint
         return post
 
-    def save(self, path: "str | PathLike[str]") -> None:
-        """Write everything to one netCDF file, which `load` and `ps.load` read: trees, weights, training data.
-
-        Parameters
-        ----------
-        path : str or path-like
-            An existing file is replaced.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such folder.
-
-        Examples
-        --------
-        >>> trees.save(folder / "trees.nc")
-        >>> ps.load(folder / "trees.nc").predict(X).equals(trees.predict(X))
-        True
-        """
+    def _saved(self) -> "xr.DataTree":
         tree = self._draws.to_tree()
         tree[GROUP].attrs["weights_in_use"] = self._weights.tolist()
-        save_tree(tree, path)
+        return tree
 
     @classmethod
-    def load(cls, path: "str | PathLike[str]") -> "TreePosterior":
-        """Read what `save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-
-        Returns
-        -------
-        TreePosterior
-            Every query gives the same bits as before.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        ValueError
-            If it holds no trees.
-
-        Examples
-        --------
-        >>> trees.save(folder / "trees.nc")
-        >>> ps.TreePosterior.load(folder / "trees.nc").predict(X.head(2)).dims
-        ('row',)
-        """
-        with reading(path) as tree:
-            if GROUP not in tree.children:
-                raise ValueError(f"no trees; a file of TreePosterior.save has the group {GROUP!r}")
-            post = cls(TreeDraws.from_tree(tree))
-            in_use = np.atleast_1d(tree[GROUP].attrs["weights_in_use"])
-            post._weights = checked("weights_in_use", in_use, post._weights.shape, 0.0)
-            if not post._weights.sum() > 0.0:
-                refuse("weights_in_use", "have a positive sum", post._weights.sum())
-            return post
+    def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Self:
+        if GROUP not in tree.children:
+            return super()._of_tree(tree, name)
+        post = cls(TreeDraws.from_tree(tree))
+        in_use = np.atleast_1d(tree[GROUP].attrs["weights_in_use"])
+        post._weights = checked("weights_in_use", in_use, post._weights.shape, 0.0)
+        if not post._weights.sum() > 0.0:
+            refuse("weights_in_use", "have a positive sum", post._weights.sum())
+        return post
 
     def _facts(self) -> Facts:
         d = self._draws
@@ -453,7 +379,7 @@ class TreePosterior(NotebookRepr):
         if "log_evidence" in d.notes:
             raise ValueError("log_likelihood needs the unweighted draws of pm.sample, not the particles of fit_tree")
         chains = pd.unique(d.group)  # in the order in which the draws stand
-        with counted("Asking every tree", progressbar):
+        with counted(ASKING, progressbar):
             values = np.array([log_leave_one_out(d, t) for t in each(range(d.n_trees))])
         values = values.reshape(len(chains), -1, len(d.y))
         coords = {"chain": chains, "draw": d.draw[d.group == chains[0]]}
@@ -943,11 +869,19 @@ class TreePosterior(NotebookRepr):
         return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
 
     @cached_property
-    def _mixing(self) -> Mixing | None:
-        """Of the log joint; None for trees that are not from chains."""
+    def _log_joint(self) -> np.ndarray | None:
+        """(chain, draw) log joint; None for trees that are not from chains."""
         if not self._draws.of_chains:
             return None
-        return Mixing.of(self._draws.log_joint.reshape(len(np.unique(self._draws.group)), -1))
+        return self._draws.log_joint.reshape(len(np.unique(self._draws.group)), -1)
+
+    @property
+    def _frame(self) -> str | None:
+        return self._draws.features.frame
+
+    @property
+    def _name(self) -> str:
+        return self._draws.name
 
     def diagnose(
         self,
@@ -992,9 +926,9 @@ class TreePosterior(NotebookRepr):
         check_at_least("max_rows", max_rows, 0)
         values, coded = self._scored(X, y)
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
-        with counted("Asking every tree", progressbar):
+        with counted(ASKING, progressbar):
             found = diagnosis_of_trees(self, questions, values, coded, rows, max_rows)
-        return labelled_frame_of_kind(found, self._draws.features.frame, "quantity")
+        return labelled_frame_of_kind(found, self._frame, "quantity")
 
 
 def diagnosis_of_trees(

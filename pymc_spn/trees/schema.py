@@ -1,21 +1,19 @@
-"""What a model's tree needs to be read again, as JSON bytes; and the statistics that its log density is made of."""
+"""What a model's tree needs to be read again."""
 
-import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from pymc_spn.records.stored_schema import StoredSchema
 from pymc_spn.tables import Column
 from pymc_spn.tables.fingerprints import data_digest
-from pymc_spn.tables.stored_arrays import schema_fields
 
-FORMAT = 2
 SCHEMA, RECORD, TICKET = "_tree_schema", "_record", "_log_joint"
 
 
 @dataclass(frozen=True)
-class TreeSchema:
+class TreeSchema(StoredSchema):
     """Names and settings of one tree and its response.
 
     Parameters
@@ -39,7 +37,8 @@ class TreeSchema:
         For each parameter of the family, as for ``rules``.
     """
 
-    name: str
+    form: ClassVar[int] = 2
+    place: ClassVar[str] = "the tree's schema"
     response: str
     columns: tuple
     splits: tuple
@@ -52,19 +51,6 @@ class TreeSchema:
     rules: dict
     family: dict
     parameters: dict
-
-    def to_bytes(self) -> np.ndarray:
-        """JSON text as small integers, which every storage keeps."""
-        text = json.dumps({"format": FORMAT} | asdict(self))
-        return np.frombuffer(text.encode(), np.uint8).astype(np.int16)
-
-    @classmethod
-    def from_bytes(cls, stored: Any) -> "TreeSchema":
-        """Read back what `to_bytes` wrote."""
-        fields = schema_fields(stored, "the tree's schema", FORMAT, cls.__dataclass_fields__)
-        for key in ("columns", "splits", "weights"):
-            fields[key] = tuple(fields[key])
-        return cls(**fields)
 
     @property
     def column_objects(self) -> tuple[Column, ...]:
@@ -91,4 +77,4 @@ def described(schema: TreeSchema, values: np.ndarray, y: np.ndarray) -> tuple[np
     Features and response stand in data containers, which ``pm.set_data`` can fill again, and a result takes what the
     model has now.
     """
-    return schema.to_bytes(), data_digest([], values, y)
+    return schema.to_vector(), data_digest([], values, y)

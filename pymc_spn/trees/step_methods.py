@@ -3,48 +3,37 @@
 This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
-import time
-from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
-import pymc as pm
-from pymc.blocking import PointType, StatsType
-from pymc.step_methods import STEP_METHODS
-from pymc.step_methods.compound import Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
-from pymc.util import get_random_generator
-from pytensor.graph.basic import Variable
 
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
-    OwnerStep,
+    StepArguments,
+    StructureStep,
+    StructureStepState,
     Variables,
+    asked_option,
     compile_of_the_point,
-    grouped_by_owner,
     model_digest,
+    named,
+    offer,
     variable_with_parameters,
 )
-from pymc_spn.tables.fingerprints import FINGERPRINT, fingerprint
-from pymc_spn.tables.inputs import Seed
-from pymc_spn.trees.schema import SCHEMA, TreeSchema, described
-
-
-def tree_of(rv):
-    """Name of the `DecisionTree` that owns a free variable, None for other variables."""
-    return getattr(rv.tag, "tree_owner", None)
+from pymc_spn.tables.fingerprints import fingerprint
+from pymc_spn.trees.schema import RECORD, SCHEMA, TICKET, TreeSchema, described
 
 
 @dataclass_state
-class TreeStepState(StepMethodState):
-    """What PyMC carries from one chain to the next, and what a restart needs."""
+class TreeStepState(StructureStepState):
+    """With the tree that the next draw retains."""
 
-    tune: bool
     decisions: np.ndarray
 
 
-class ParticleGibbsTreeStep(OwnerStep):
+class ParticleGibbsTreeStep(StructureStep):
     """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
 
     ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables. Each draw is one run of
@@ -79,20 +68,17 @@ class ParticleGibbsTreeStep(OwnerStep):
     _state_class = TreeStepState
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"leaves": ("Leaves", "")}
     _likelihood = "and take that of ps.TreePosterior.from_idata(idata).log_likelihood()"
+    _made_by = "ps.DecisionTree"
 
     def __init__(
         self,
         vars: Variables = None,
         *,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: Mapping[str, object] | None = None,
-        rng: Seed | None = None,
-        blocked: bool = True,
         particles: int = 10,
         proposal: str = "optimal",
         expansion: str = "node",
         ess_threshold: float = 0.5,
+        **made_by: Unpack[StepArguments],
     ) -> None:
         from pymc_spn.trees.fit import EXPANSIONS, PROPOSALS
 
@@ -100,30 +86,25 @@ class ParticleGibbsTreeStep(OwnerStep):
             raise ValueError(
                 f"particles must be an integer of at least 2, the retained tree is one; got {quoted(particles)}"
             )
-        for argument, value, allowed in (("proposal", proposal, PROPOSALS), ("expansion", expansion, EXPANSIONS)):
-            if value not in allowed:
-                raise ValueError(f"{argument} must be one of {list(allowed)}, got {quoted(value)}")
         if not 0.0 <= ess_threshold <= 1.0:
             raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
-        self._set_up(vars, model, compile_kwargs, rng)
         self.particles, self.threshold = int(particles), float(ess_threshold)
-        self.proposal, self.expansion = PROPOSALS[proposal], EXPANSIONS[expansion]
-        self._declare()
+        self.proposal = PROPOSALS[asked_option("proposal", proposal, PROPOSALS)]
+        self.expansion = EXPANSIONS[asked_option("expansion", expansion, EXPANSIONS)]
+        self._make(vars, made_by)
 
     @classmethod
-    def _grouped(cls, vars, model):
-        return _group_by_tree(vars, model)
+    def _owner(cls, rv):
+        return getattr(rv.tag, "tree_owner", None)
 
-    def _set_up(self, vars, model, compile_kwargs, rng):
+    def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
         from pymc_spn.trees.features import Features
         from pymc_spn.trees.leaves import family_from_json, make_response
 
-        model = pm.modelcontext(model)
-        ((self.tree, self.vars),) = _group_by_tree(vars, model).items()
-        kept = kept_data(model, f"{self.tree}{SCHEMA}")
+        kept = kept_data(model, f"{self.structure}{SCHEMA}")
         if kept is None:
-            raise ValueError(f"the tree {self.tree!r} has no response; observe it with ps.TreeResponse")
-        self.schema = schema = TreeSchema.from_bytes(kept)
+            raise ValueError(f"the tree {self.structure!r} has no response; observe it with ps.TreeResponse")
+        self.schema = schema = TreeSchema.from_vector(kept)
         rv, (_, rules, parameters, *state) = variable_with_parameters(schema.response, model)
         self.state = state[:4]  # found through the variable: a copied model has its own
         mask = model[schema.missing_name].get_value() if schema.missing_name else None
@@ -142,32 +123,13 @@ class ParticleGibbsTreeStep(OwnerStep):
         self.value_names = [v.name for v in model.value_vars]
         outputs = model.replace_rvs_by_values([rules, parameters])
         self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
-        self.ticket = f"{self.tree}_log_joint"
-        self.rng = get_random_generator(rng)
-        self.tune = True
         self.decisions = np.empty((0, 4), np.int32)
+        numbers = {"leaves": np.int32, "depth": np.int32, "moved": np.bool_, "log_evidence": np.float64}
+        return {self.structure + RECORD: object} | named(self.structure, numbers)
 
-    def _declare(self):
-        t = self.tree
-        stats = {
-            f"{t}_record": (object, None),
-            f"{t}_leaves": (np.int32, []),
-            f"{t}_depth": (np.int32, []),
-            f"{t}_moved": (np.bool_, []),
-            f"{t}_seconds": (np.float64, []),
-            t + FINGERPRINT: (np.int64, []),
-            f"{t}_log_evidence": (np.float64, []),
-        }
-        self.stats_dtypes_shapes = stats
-        self.stats_dtypes = [{k: d for k, (d, _) in stats.items()}]
-
-    def setup_chain(self, rng: np.random.Generator, tune: int, draws: int) -> None:
-        """Per-chain state: PyMC may run several chains through one object."""
-        super().setup_chain(rng, tune, draws)
-        self.tune = tune > 0
+    def _reset(self, tune, draws):
         self.decisions = np.empty((0, 4), np.int32)
         self.options = self.features.scratch(self.response.n_statistics)
-        # NUTS may move first, and must not see the tree as the last chain left it
         self._publish(np.array([[-1, 0, 0, -1]], np.int32), np.array([0.5, 0.0]), None, 0.0)
 
     def _publish(self, decisions, rules, numbers, ticket=None):
@@ -184,40 +146,30 @@ class ParticleGibbsTreeStep(OwnerStep):
             shared.set_value(value, borrow=True)
         return draws, log_joint
 
-    def step(self, point: PointType) -> tuple[PointType, StatsType]:
-        """One draw of the tree given the hyperparameters; the new state is handed to the log density."""
+    def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         from pymc_spn.trees.features import make_rules
         from pymc_spn.trees.leaves import centre_of, make_leaf_prior
 
-        begin = time.perf_counter()
         rules, numbers = (np.array(v) for v in self.hyperparameters(*[point[n] for n in self.value_names]))
         if not 0.0 < rules[0] < 1.0:
             raise ValueError(
-                f"alpha_s of {self.tree!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
+                f"alpha_s of {self.structure!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
             )
         compiled = make_rules(rules[0], rules[1], self.schema.max_depth, self.schema.min_size)
         leaf = make_leaf_prior(
             self.family.family, numbers, self.response.n_statistics, len(self.y), centre_of(self.family, self.y)
         )
-        decisions, log_evidence = self._draw(compiled, leaf)
+        decisions, log_evidence = self._tree_given(compiled, leaf)
         moved = not np.array_equal(decisions, self.decisions)
         self.decisions = decisions
         draws, log_joint = self._publish(decisions, rules, numbers)
-        new = point.copy()
-        new[self.ticket] = np.asarray(log_joint)
-        t = self.tree
-        stats = {
-            f"{t}_record": b"" if self.tune else draws.tree(0).encode(),
-            f"{t}_leaves": draws.tree(0).n_leaves,
-            f"{t}_depth": int(draws.depth.max()),
-            f"{t}_moved": moved,
-            f"{t}_seconds": time.perf_counter() - begin,
-            t + FINGERPRINT: self.fingerprint,
-            f"{t}_log_evidence": log_evidence,
-        }
-        return new, [stats]
+        point[self.structure + TICKET] = np.asarray(log_joint)
+        tree = draws.tree(0)
+        said = {"leaves": tree.n_leaves, "depth": int(draws.depth.max()), "moved": moved}
+        record = {self.structure + RECORD: b"" if self.tune else tree.encode()}
+        return record | named(self.structure, said | {"log_evidence": log_evidence})
 
-    def _draw(self, rules, leaf):
+    def _tree_given(self, rules, leaf):
         from pymc_spn.trees.particle_kernels import pick_particle, run_particles
         from pymc_spn.trees.resampling import MULTINOMIAL
 
@@ -241,16 +193,5 @@ class ParticleGibbsTreeStep(OwnerStep):
         log_evidence = float(top + np.log(np.exp(log_weight - top).mean()))
         return decisions[begin[m] : begin[m + 1]].copy(), log_evidence
 
-    @staticmethod
-    def competence(var: Variable, has_grad: bool) -> Competence:
-        """The free variable of a `DecisionTree` and nothing else."""
-        return Competence.IDEAL if tree_of(var) is not None else Competence.INCOMPATIBLE
 
-
-def _group_by_tree(vars, model):
-    """Value variables by the tree that owns them."""
-    return grouped_by_owner(vars, model, tree_of, "ps.DecisionTree", "no tree")
-
-
-if ParticleGibbsTreeStep not in STEP_METHODS:
-    STEP_METHODS.insert(0, ParticleGibbsTreeStep)
+offer(ParticleGibbsTreeStep)

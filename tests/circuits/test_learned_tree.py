@@ -160,7 +160,7 @@ def test_the_default_structure_is_learned_and_said(told, tmp_path):
     line = f"Structure of 'y': splits learned from the table {regions}, {wide}"
     assert structure_lines(told) == [line] * 2
     text, other = (kept_data(model, "y_schema").astype(np.uint8).tobytes().decode() for model in models)
-    schema = NetworkSchema.from_json(text)
+    schema = NetworkSchema.from_vector(text)
     assert text == other and schema.learned
     assert schema.structure == tree != ps.circuits.complete_tree(tree.columns)
     told.clear()

@@ -362,7 +362,7 @@ def test_expressions_need_a_name_and_steps_a_graph():
             ps.IndianChefsProcess("g", alpha=2.0 * a, gamma=1.0, phi=1.0, observed_nodes=1)
     with pm.Model():
         pm.Normal("x")
-        with pytest.raises(ValueError, match="the model has no graph"):
+        with pytest.raises(ValueError, match="the model has none"):
             ps.steps.IndianChefsStep()
     with small_model():
         for settings in ({"moves": "some"}, {"repeats": 0}, {"sweeps": True}, {"parent_sets": -1}):

@@ -157,7 +157,7 @@ def test_a_start_that_was_given_is_where_chains_start():
             ps.NLGBN("data", graph(start=start), observed=unit)
             ps.IndianChefsProcess("other", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=1)
             assert ps.steps.NLGBNStep().start_kind == kind
-            assert ps.steps.IndianChefsStep().graph_name == "other"  # the graph of a likelihood is left to its own step
+            assert ps.steps.IndianChefsStep().structure == "other"  # the graph of a likelihood is left to its own step
 
 
 def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
@@ -547,5 +547,5 @@ def test_a_network_of_another_kind_is_named(drawn):
         post = ps.BeliefNetworkPosterior.from_idata(drawn[kind])
         assert post.sample(6, random_seed=1).shape == (6, 2)
         assert np.isfinite(post.log_density((ring(4) > 0).astype(float), random_seed=1)).all()
-    with pytest.raises(ValueError, match="holds no belief network"):
+    with pytest.raises(ValueError, match=r"holds no draws of a ps\.NLGBN"):
         ps.NLGBNPosterior.from_idata(drawn["linear"].filter(lambda node: False))

@@ -151,7 +151,7 @@ SCHEMA = schema_of(tiny_problems()["infinite_skewed"])
 READERS = {
     "region tree": (region_tree().to_json(), RegionTree.from_json, count_nodes),
     "circuit": (mixture(("gaussian", "categorical", "log_normal"), 3).to_json(), ps.Circuit.from_json, repr),
-    "schema": (json.loads(SCHEMA.to_json()), lambda data: NetworkSchema.from_json(json.dumps(data)), vars),
+    "schema": (json.loads(SCHEMA.to_json()), lambda data: NetworkSchema.from_vector(json.dumps(data)), vars),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from pymc_spn.trees.record import read_draws
+from pymc_spn.trees.record import TREES, trees_of_record
 from tests.hand_made_records import enumerated_posterior
 from tests.interop.saved_results import FRAME, QUESTIONS, chefs, sampled
 from tests.reference import tiny_problems
@@ -161,7 +161,7 @@ def test_a_group_alone_is_no_result(read):
 def test_unpacked_trees_are_the_drawn_ones():
     idata = sampled()
     group = ps.unpack(idata, "tree")["tree"].dataset
-    draws = read_draws(idata, "tree")
+    draws = trees_of_record(TREES.read(idata, "tree"))
     trees = [draws.tree(t) for t in range(draws.n_trees)]
     assert max(t.n_leaves for t in trees) > min(t.n_leaves for t in trees)
     assert group["n_nodes"].values.ravel().tolist() == [len(t.decisions) for t in trees]

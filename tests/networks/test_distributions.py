@@ -43,7 +43,7 @@ def parts(model, name="x"):
     """Schema, the shared state and the table of an SPN in a model."""
     rv = model[name]
     inputs = rv.owner.op.dist_params(rv.owner)
-    return NetworkSchema.from_json(rv.owner.op.schema), inputs[6], inputs[11].get_value()
+    return NetworkSchema.from_vector(rv.owner.op.schema), inputs[6], inputs[11].get_value()
 
 
 def install(model, digits, hyperparameters):
@@ -326,7 +326,7 @@ def test_without_a_structure_it_is_the_learned_tree(make):
     for given in ({}, {"structure": ps.circuits.learn_tree(frame, random_seed=0)}):
         model = model_of(**given, observed=make(frame))
         models.append(model)
-    first, second = (NetworkSchema.from_json(model["x"].owner.op.schema) for model in models)
+    first, second = (NetworkSchema.from_vector(model["x"].owner.op.schema) for model in models)
     assert first.learned and not second.learned
     assert replace(first, learned=False).to_json() == second.to_json()
     with pm.Model(), pytest.raises(TypeError, match=r"get_value\(\) of a pm\.Data variable"):
@@ -411,7 +411,7 @@ def test_a_model_inside_a_model_puts_its_name_first():
         step = ps.steps.TopDownSPNStep()
     assert {"inside::x", "inside::x_log_joint"} <= set(outer.named_vars)
     assert [v.name for v in outer.data_vars] == ["inside::x_schema"]
-    assert step.spn == "inside::x"
+    assert step.structure == "inside::x"
 
 
 # ---- prior draws
@@ -573,7 +573,7 @@ def test_a_column_of_one_value_is_warned_of_and_its_scale_is_no_rounding_error(v
     (warning,) = found
     assert f"columns that hold a single value: 'a' ({value:g})" in str(warning.message)
     assert warning.filename == __file__
-    schema = NetworkSchema.from_json(rv.owner.op.schema)
+    schema = NetworkSchema.from_vector(rv.owner.op.schema)
     assert schema.scale[0] == 1.0 and schema.palette[0][0].variance > 1e-6
     few = df[:8]
     with pm.Model():

@@ -12,7 +12,7 @@ import pymc_spn as ps
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.tables import Column
-from tests.hand_made_records import enumerated_tree, schema_of, states_of, write_schema
+from tests.hand_made_records import enumerated_tree, schema_of, states_of
 from tests.reference import GAUSSIAN, POISSON, Problem, log_evidence
 from tests.sampled_runs import draw, model_of
 
@@ -39,7 +39,7 @@ def enumerated():
     structure = replace(schema.structure, columns=(x0, x1, x2))
     marked = replace(schema, columns=(x0, x1, x2), structure=structure)
     name = "x_schema"
-    bytes_ = write_schema(marked)
+    bytes_ = marked.to_vector()
     tree["constant_data"] = tree["constant_data"].dataset.drop_vars(name).assign({name: (f"{name}_dim", bytes_)})
     from pymc_spn.tables.fingerprints import fingerprint
 

@@ -51,7 +51,7 @@ def schema_of(y, rounded):
             observed=pd.DataFrame(y, columns=["a", "b"]), leaves=leaves, rounded=rounded,
             resolution=dict(zip("ab", WIDTHS, strict=True)), joint_leaves=ps.leaves.MultivariateGaussian(),
         )  # fmt: skip
-    schema = NetworkSchema.from_json(rv.owner.op.schema)
+    schema = NetworkSchema.from_vector(rv.owner.op.schema)
     grids = WIDTHS * np.isin(["a", "b"], rounded)
     return replace(schema, centre=(0.0, 0.0), scale=(1.0, 1.0), resolution=tuple(grids))
 

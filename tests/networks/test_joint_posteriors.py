@@ -394,7 +394,7 @@ def chosen(observed, structure=None, **options):
     """Names of the columns that may be in leaves over several columns."""
     with pm.Model():
         rv = ps.SPN("x", structure, observed=observed, **options)
-    return NetworkSchema.from_json(rv.owner.op.schema).joint
+    return NetworkSchema.from_vector(rv.owner.op.schema).joint
 
 
 def test_by_default_leaves_are_over_several_columns_where_they_can_be(caplog):
@@ -412,7 +412,7 @@ def test_by_default_leaves_are_over_several_columns_where_they_can_be(caplog):
     wide = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 65)), columns=[f"x{i}" for i in range(65)])
     with pm.Model():  # no region of 65 columns, but those of 33 and 32
         rv = ps.SPN("x", ps.circuits.complete_tree(list(wide)), observed=wide)
-    schema = NetworkSchema.from_json(rv.owner.op.schema)
+    schema = NetworkSchema.from_vector(rv.owner.op.schema)
     assert not joint_regions(schema.structure, schema.compiled.is_joint)[0] and len(schema.joint_columns) == 65
 
 
@@ -449,7 +449,7 @@ def test_chains_that_go_on_keep_the_leaves_of_the_posterior(caplog):
         caplog.clear()
         with pm.Model() as model:
             rv = ps.SPN("x", observed=frame, start=post)
-        assert NetworkSchema.from_json(rv.owner.op.schema).joint == names
+        assert NetworkSchema.from_vector(rv.owner.op.schema).joint == names
         assert not any("Change with" in m and "leaves" in m for m in caplog.messages)
         again = ps.SPNPosterior.from_idata(draw(model, draws=2, tune=1, chains=1))
         assert ("multivariate leaves over 3 columns" in repr(again)) == bool(names)
@@ -467,7 +467,7 @@ def test_by_default_columns_with_a_value_of_many_rows_are_left_out():
     for columns in (None, ["a", "rain"]):
         with pm.Model():
             rv = ps.SPN("x", observed=data, joint_leaves=ps.leaves.MultivariateGaussian(columns))
-        names[columns is None] = NetworkSchema.from_json(rv.owner.op.schema).joint
+        names[columns is None] = NetworkSchema.from_vector(rv.owner.op.schema).joint
     assert names == {True: ("a", "b"), False: ("a", "rain")}
     with pytest.raises(ValueError, match="apart names the column 'z'"):
         ps.circuits.learn_tree(data, apart=["z"])

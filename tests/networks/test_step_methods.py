@@ -13,7 +13,6 @@ from rich.progress import Progress
 
 import pymc_spn as ps
 from pymc_spn.networks.records.record import read_record
-from pymc_spn.networks.step_methods import spn_of
 from tests.network_problems import mixed_frame, reference_problem
 from tests.reference import log_joint, state_from_digits
 from tests.sampled_runs import assert_same, bits_of_every_process, draw, model_of, recorded
@@ -160,7 +159,7 @@ def test_the_step_is_picked_by_itself(runs):
     assert {"x_digits", "y_digits", "x_moved", "y_occupied_nodes"} <= set(idata.sample_stats.data_vars)
     assert {"step_size", "diverging"} <= set(idata.sample_stats.data_vars)  # NUTS beside it
     step = ps.steps.TopDownSPNStep(model=shared())
-    assert [s.spn for s in step.methods] == ["x", "y"]
+    assert [s.structure for s in step.methods] == ["x", "y"]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -230,7 +229,9 @@ def test_options_of_two_networks():
     assert ps.unpack(idata, "x")["x"].sizes["record"] == 4
     with model:
         steps = [
-            ps.steps.TopDownSPNStep(vars=[v for v in model.free_RVs if spn_of(v) == name], sweeps=sweeps)
+            ps.steps.TopDownSPNStep(
+                vars=[v for v in model.free_RVs if getattr(v.tag, "spn_owner", None) == name], sweeps=sweeps
+            )
             for name, sweeps in (("x", 1), ("y", 2))
         ]
     idata = draw(model, step=steps)  # NUTS follows, so the tickets are those before its move

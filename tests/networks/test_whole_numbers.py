@@ -239,12 +239,12 @@ def test_counts_have_leaves_that_are_narrower_than_poisson_ones():
     counts = np.random.default_rng(2).poisson(40.0, 50)
     with pm.Model():
         x = ps.SPN("s", observed=pd.DataFrame({"n": counts}))
-    schema = NetworkSchema.from_json(x.owner.op.schema)
+    schema = NetworkSchema.from_vector(x.owner.op.schema)
     assert [type(e) for e in schema.palette[0]] == [ps.leaves.Poisson, ps.leaves.Gaussian]
     assert not schema.compiled.is_density[0] and schema.compiled.cell_variance[0] == pytest.approx(1.0 / 12.0)
     with pm.Model():  # what is drawn has to be a count
         x = ps.SPN("s", observed=pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64"), missing="draw")
-    assert [type(e) for e in NetworkSchema.from_json(x.owner.op.schema).palette[0]] == [ps.leaves.Poisson]
+    assert [type(e) for e in NetworkSchema.from_vector(x.owner.op.schema).palette[0]] == [ps.leaves.Poisson]
     with pm.Model(), pytest.raises(ValueError, match=r"column 'n' is count and has missing cells.*not whole numbers"):
         frame = pd.DataFrame({"n": [*counts, pd.NA]}, dtype="Int64")
         ps.SPN("s", observed=frame, missing="draw", leaves={"n": [ps.leaves.Gaussian()]})
@@ -360,7 +360,7 @@ def test_a_row_that_is_left_out_has_the_mass_of_its_cell():
     with pm.Model():
         x = ps.SPN("s", ps.circuits.complete_tree(columns, n_children=1), observed=pd.DataFrame({"n": values}), **fixed)
         idata = pm.sample(draws=2, tune=0, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
-    schema = NetworkSchema.from_json(x.owner.op.schema)
+    schema = NetworkSchema.from_vector(x.owner.op.schema)
     sampler = Sampler(schema.structure, schema.compiled, schema.code(values[:, None]))
     sampler.set_hyperparameters(np.ones(2), np.full(1, 0.3), np.full(1, 1.5), np.full(1, 0.05))
     mu0, rho0, a0, b0 = sampler.net.palette.prior[0]

@@ -11,7 +11,7 @@ import xarray as xr
 from scipy import stats
 
 import pymc_spn as ps
-from pymc_spn.trees.record import read_draws
+from pymc_spn.trees.record import TREES, trees_of_record
 from tests import reference_trees as ref
 from tests.modes import BY_PYTHON, PLAIN
 from tests.sampled_runs import assert_same, draw, recorded
@@ -277,9 +277,9 @@ def test_trees_know_the_data_that_they_were_drawn_given():
     expected = ps.TreePosterior.from_idata(idata).predict_proba(new)
     assert ps.TreePosterior.from_idata(kept).predict_proba(new).identical(expected)
     assert ps.TreePosterior.from_idata(ps.unpack(kept)).predict_proba(new).identical(expected)
-    for part in (replaced, ps.unpack(replaced)):
-        with pytest.raises(ValueError, match=r"trees of 't' .* and others stand there; .*predictions=True"):
-            ps.TreePosterior.from_idata(part)
+    for read in (ps.TreePosterior.from_idata, ps.unpack):
+        with pytest.raises(ValueError, match=r"'t'.* and others stand there; .*predictions=True"):
+            read(replaced)
     del kept["observed_data"]
     with pytest.raises(ValueError, match="the observed_data group lacks 'y', the response of the tree 't'"):
         ps.TreePosterior.from_idata(kept)
@@ -323,7 +323,7 @@ def test_an_integer_container_holds_minus_one_for_missing():
         t = ps.DecisionTree("t", X, **RULES)
         ps.TreeResponse("y", t, family=ps.leaves.ClassLeaves(2.0), observed=Y)
         idata = sample(model, 500, 50)
-    assert np.isnan(read_draws(idata).features.values).sum() == 2
+    assert np.isnan(trees_of_record(TREES.read(idata)).features.values).sum() == 2
     assert t.data(np.array([[1.0, np.nan]]))["X"].tolist() == [[1, -1]]
     raw = np.where(codes < 0, np.nan, codes).astype(float)
     exact = ps.trees.exact_tree_evidence(raw, y, ps.leaves.ClassLeaves(2.0), **RULES)
@@ -338,7 +338,7 @@ def test_data_may_change_before_sampling():
         ps.TreeResponse("y", ps.DecisionTree("t", X), family=ps.leaves.ClassLeaves(0.1), observed=Y)
         pm.set_data({"X": np.vstack([x, x + 0.5]), "Y": np.tile([0, 1], 8)})
         idata = sample(model)
-    assert len(read_draws(idata).y) == 16
+    assert len(trees_of_record(TREES.read(idata)).y) == 16
     with model:
         pm.set_data({"X": x})
         with pytest.raises(ValueError, match="'X' has 8 rows and 'y' 16"):
@@ -369,7 +369,7 @@ def test_stored_draws_have_no_log_density(runs):
 def test_parameters_that_pymc_fixes_are_read_from_where_they_stand(runs, fix):
     model, _ = runs["learned"]
     idata = sample(fix(model, {"alpha": np.array(2.5), "s": np.array(0.75)}), 3, 2)
-    draws = read_draws(idata)
+    draws = trees_of_record(TREES.read(idata))
     assert np.all(draws.parameters[:, 0] == 2.5) and np.all(draws.rules[:, 0] == 0.75)
     assert np.ptp(draws.rules[:, 1]) > 0.0
 
@@ -512,5 +512,5 @@ def test_names_of_several_trees_are_asked_for(runs):
         ps.TreePosterior.from_idata(idata)
     with pytest.raises(ValueError, match="name must be one of"):
         ps.TreePosterior.from_idata(idata, "w")
-    with pytest.raises(ValueError, match="holds no decision tree"):
+    with pytest.raises(ValueError, match=r"holds no draws of a ps.DecisionTree"):
         ps.TreePosterior.from_idata(xr.DataTree())

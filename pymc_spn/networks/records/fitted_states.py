@@ -7,7 +7,7 @@ import numpy as np
 from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.palette import asked_palette
 from pymc_spn.laws.law import Marks
-from pymc_spn.networks.records.record import SCHEMA, Record, read_schema, write_schema
+from pymc_spn.networks.records.record import NETWORKS, SCHEMA, Record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
@@ -107,7 +107,7 @@ def write_fit(states: FittedStates, query: str) -> "xr.DataTree":
     return xr.DataTree.from_dict(
         {
             "/": xr.Dataset(attrs={QUERY: query, "spn_variational_format": FORMAT}),
-            "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", write_schema(states.schema))}),
+            "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", states.schema.to_vector())}),
             GROUP: xr.Dataset(data, coords={"sum_node": ["inner", "univariate"], "column": columns}),
         }
     )
@@ -132,6 +132,6 @@ def read_fit(tree: "xr.DataTree") -> FittedStates:
             "posterior; read each file and compare their bounds"
         )
     found = [str(v) for v in tree["constant_data"].dataset.data_vars if str(v).endswith(SCHEMA)]
-    schema = read_schema(tree, found[0].removesuffix(SCHEMA))
+    schema = NETWORKS.read_schema(tree, found[0].removesuffix(SCHEMA))
     data = {str(k): np.asarray(v.values) for k, v in tree[GROUP].dataset.data_vars.items()}
     return FittedStates(schema, checked_fit(schema, data))

@@ -5,19 +5,18 @@ every draw. So the state of every k-th draw is cut into k chunks, and chunk i is
 costs N R / k numbers a draw, and k is recovered from the length of a chunk.
 """
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.networks.records import record_checks as checks
 from pymc_spn.networks.records.chunks import chunks_per_state, join_digits, n_labels
 from pymc_spn.networks.schema import DIMS, HYPERPARAMETERS, NetworkSchema
-from pymc_spn.networks.schema import FORMAT as FORMAT_OF_SCHEMA
+from pymc_spn.records.structure_records import Field, StructureRecord, refuse_other_order
 from pymc_spn.tables import row_labels
-from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
-from pymc_spn.tables.tree_files import chosen_name
+from pymc_spn.tables.fingerprints import UNPACKED, fingerprint, fingerprints, model_digest_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,143 +37,114 @@ def region_labels(structure: Any) -> list[str]:
     return labels
 
 
-def network_names(idata: "xr.DataTree") -> list[str]:
-    """Names of the sum-product networks whose draws a tree holds."""
-    constants = idata.children.get("constant_data")
-    if constants is None:
-        return []
-    stats = idata.children.get("sample_stats")
-    found = [str(v).removesuffix(SCHEMA) for v in constants.data_vars if str(v).endswith(SCHEMA)]
-    return [n for n in found if (stats is not None and n + DIGITS in stats.data_vars) or _is_unpacked(idata, n)]
+class SPNRecord(StructureRecord):
+    """``digits``: the number of the child that each row takes in each region, -1 where all its cells are missing.
 
-
-def unpack_network(idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
-    """A tree with the assignments of a sum-product network as labelled digits.
-
-    Parameters
-    ----------
-    idata : DataTree
-        Result of ``pm.sample``; not changed.
-    name : str, optional
-        The network's name in the model, where there are several.
-
-    Returns
-    -------
-    DataTree
-        With the group ``<name>`` in place of the raw record: ``digits`` (chain, record, row, region), the number of the
-        child that each row takes in each region. It is -1 where all its cells are missing. With columns in cells also
-        ``exact``, the exact values as lattice points of their cells. ``draw`` says at which draw the record was made.
-        The digit of a single column modulo its number of palette entries is the palette entry.
-
-    Raises
-    ------
-    ValueError
-        If the tree holds no network, several and no name is given, no complete record, or what `SPN` cannot have
-        written.
+    ``draw`` says at which draw a record was made. The digit of a single column modulo its number of leaf families says
+    which of them its leaf has. ``exact`` are values of rounded columns, as lattice points of their cells; ``filled``
+    are missing cells in multivariate leaves, row by row.
     """
-    import xarray as xr
 
-    name = find_name(idata, name)
-    tree = idata.copy()
-    if _is_unpacked(idata, name):
-        return tree
-    schema = read_schema(idata, name)
-    table = checks.read_table(idata, schema, name)
-    rows = f"{name}_row"
-    n_rows, n_regions = len(table), schema.structure.n_regions
-    stats = idata["sample_stats"].to_dataset()
-    chunks = checks.read_chunks(stats, name + DIGITS, n_rows * n_regions)
-    digits = join_digits(chunks, n_rows, n_regions)
-    step = chunks_per_state(n_rows * n_regions, chunks.shape[2])
-    if digits.shape[1] == 0:
-        raise ValueError(
-            f"{name!r} has no complete record: a state takes {step} draws and there are {chunks.shape[1]}; "
-            "draw or select more, record more often, or select records, as in ps.unpack(idata).isel(record=[0])"
-        )
-    draws = stats["draw"].values if "draw" in stats.coords else np.arange(chunks.shape[1])
-    coords = {
-        "chain": stats["chain"].values if "chain" in stats.coords else np.arange(digits.shape[0]),
-        "draw": ("record", draws[::step][: digits.shape[1]]),
-        f"{name}_region": region_labels(schema.structure),
-    }
-    if rows in table.coords:
-        coords[rows] = table[rows].values
-    group = xr.Dataset({"digits": (("chain", "record", rows, f"{name}_region"), digits)}, coords=coords)
-    used = [name + DIGITS, name + FINGERPRINT]
-    marks = fingerprints(stats, name + FINGERPRINT)
-    model_digest_of(marks, f"{name!r} of sample_stats", *_described(idata, name))
-    group[UNPACKED] = (("chain", "record"), marks.values[:, ::step][:, : digits.shape[1]])
-    if name + RUN in stats:
-        used.append(name + RUN)
-        runs = stats[name + RUN].transpose("chain", "draw").values
-        group["run"] = (("chain", "record"), runs[:, ::step][:, : digits.shape[1]])
-    if schema.rounded:
-        used.append(name + EXACT)
-        n_columns = schema.rounded_columns.size
-        chunks = checks.read_chunks(stats, name + EXACT, n_rows * n_columns, step)
-        exact = join_digits(chunks, n_rows, n_columns, step)
-        group["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), exact)
-        group[f"{name}_rounded_column"] = [schema.columns[d].name for d in schema.rounded_columns]
-    n_filled = n_filled_cells(schema, table.values)
-    if n_filled:
-        used.append(name + FILLED)
-        chunks = checks.read_chunks(stats, name + FILLED, n_filled, step)
-        group["filled"] = (("chain", "record", f"{name}_filled_cell"), join_digits(chunks, 1, n_filled, step)[:, :, 0])
-    dims = [d for v in used for d in stats[v].dims if d not in ("chain", "draw")]
-    tree["sample_stats"] = xr.DataTree(stats.drop_vars(used).drop_dims(dims, errors="ignore"))
-    tree[name] = xr.DataTree(group)
-    return tree
+    kinds, made_by = "sum-product networks", "ps.SPN"
+    suffix, raw, raw_dtypes, mark = SCHEMA, DIGITS, "iu", "digits"
+    more_raw = RUN, EXACT, FILLED
+    schema = NetworkSchema
+    posterior = "pymc_spn.networks.posterior:SPNPosterior"
+    draw_dim = "record"
+
+    def fields(self, schema: NetworkSchema) -> dict[str, Field]:
+        """Digits, and what belongs to them."""
+        name = schema.name
+        return {
+            "digits": Field((f"{name}_row", f"{name}_region"), None),
+            "run": Field((), None, is_optional=True),
+            "exact": Field((f"{name}_row", f"{name}_rounded_column"), None, 0, checks.LATTICE, is_optional=True),
+            "filled": Field((f"{name}_filled_cell",), np.float32, gaps=True, is_optional=True),
+            "log_weights": Field((), np.float64, is_optional=True),
+        }
+
+    def labels(self, schema: NetworkSchema) -> dict[str, Any]:
+        """Regions, and rounded columns."""
+        rounded = [schema.columns[d].name for d in schema.rounded_columns]
+        return {f"{schema.name}_region": region_labels(schema.structure), f"{schema.name}_rounded_column": rounded}
+
+    def described(self, idata: "xr.DataTree", name: str) -> tuple[Any, ...]:
+        """The schema, and the condition of a saved posterior."""
+        return *super().described(idata, name), idata.attrs.get(SAVED, "")
+
+    def _size(self, idata: "xr.DataTree", schema: NetworkSchema) -> tuple[int, int]:
+        """Rows, and draws that each recorded state is cut into."""
+        n_rows = len(checks.read_table(idata, schema, schema.name))
+        n_cells = n_rows * schema.structure.n_regions
+        chunks = checks.read_chunks(idata["sample_stats"].dataset, schema.name + DIGITS, n_cells)
+        return n_rows, chunks_per_state(n_cells, chunks.shape[2])
+
+    def places(self, idata: "xr.DataTree", schema: NetworkSchema, n_draws: int) -> np.ndarray:
+        """Draws with the first chunk of a state; the last state may be cut off."""
+        step = self._size(idata, schema)[1]
+        if n_draws < step:
+            raise ValueError(
+                f"{schema.name!r} has no complete record: a state takes {step} draws and there are {n_draws}; draw or "
+                "select more, record more often, or select records, as in ps.unpack(idata).isel(record=[0])"
+            )
+        return np.arange(n_draws // step) * step
+
+    def arrays(self, idata: "xr.DataTree", schema: NetworkSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
+        """States of their chunks (chain, draw, length)."""
+        name, stats = schema.name, idata["sample_stats"].dataset
+        table = checks.read_table(idata, schema, name)
+        n_rows, step = self._size(idata, schema)
+        n_columns, n_filled = schema.rounded_columns.size, n_filled_cells(schema, table.values)
+        sizes = {"digits": (DIGITS, n_rows, schema.structure.n_regions)}
+        if n_columns:
+            sizes["exact"] = EXACT, n_rows, n_columns
+        if n_filled:
+            sizes["filled"] = FILLED, 1, n_filled
+        found = {}
+        for field, (suffix, n, m) in sizes.items():
+            chunks = checks.read_chunks(stats, name + suffix, n * m, step)
+            found[field] = join_digits(chunks, n, m, step)
+        if n_filled:
+            found["filled"] = found["filled"][:, :, 0]
+        if name + RUN in stats:
+            found["run"] = (
+                stats[name + RUN].transpose("chain", "draw").values[:, self.places(idata, schema, raw.shape[1])]
+            )
+        return found
+
+    def check_order(self, recorded: Any) -> None:
+        """By the log joint of the first state of each chain, where the result has the statistic.
+
+        Parameters
+        ----------
+        recorded : RecordedStates
+        """
+        record = recorded.record
+        if record.first_log_joints is not None:
+            firsts = range(0, recorded.n_draws, len(record.draws))
+            logs = [
+                recorded.load(s).statistics()[0] + log_jacobian(record.schema.compiled, recorded.completed(s))
+                for s in firsts
+            ]
+            found = np.array(logs)[:, None]
+            refuse_other_order(record, "log joint", found, record.first_log_joints)
+
+    def unpack(self, idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+        """The result with the states of a network as labelled digits."""
+        name = self.chosen(idata, name)
+        out = super().unpack(idata, name)
+        rows = f"{name}_row"
+        if not self.is_unpacked(idata, name) and rows in (table := out["observed_data"].dataset[name]).coords:
+            out[name].dataset = out[name].to_dataset().assign_coords({rows: table[rows].values})
+        return out
+
+
+NETWORKS = SPNRecord()
 
 
 def n_filled_cells(schema: NetworkSchema, table: np.ndarray) -> int:
     """Missing cells that are drawn where their row is in a leaf over several columns."""
     return int(np.isnan(table[:, schema.filled_cells]).sum())
-
-
-def find_name(idata: "xr.DataTree", name: str | None) -> str:
-    """The name that was asked for, or the only one."""
-    nothing = "no sum-product network: no variable <name>_schema with draws <name>_digits"
-    return chosen_name(network_names(idata), name, idata, "sum-product networks", nothing)
-
-
-def read_schema(idata: "xr.DataTree", name: str) -> NetworkSchema:
-    """Schema of a network, from the bytes of its JSON text.
-
-    Raises
-    ------
-    ValueError
-        If the variable does not hold such a text, or one of another format.
-    """
-    vector = np.asarray(idata["constant_data"].dataset[name + SCHEMA].values)
-    place, rule = f"variable {name + SCHEMA!r} of constant_data", "hold the bytes of the JSON text of a schema"
-    if vector.dtype.kind not in "iu" or vector.ndim != 1:
-        checks.refuse(place, rule, f"the dtype {vector.dtype} and {vector.ndim} dimensions")
-    bad = (vector < 0) | (vector > 255)
-    if bad.any():
-        checks.refuse(place, rule, f"{vector[np.argmax(bad)]} at position {np.argmax(bad)}")
-    try:
-        text = vector.astype(np.uint8).tobytes().decode()
-        fields = json.loads(text)
-    except ValueError as error:
-        checks.refuse(place, rule, f"a text that is none ({error})")
-    if not isinstance(fields, dict) or "format" not in fields:
-        checks.refuse(place, rule, "a text without a format")
-    try:
-        return NetworkSchema.from_json(text)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        if fields["format"] != FORMAT_OF_SCHEMA:
-            raise  # of another version, and says so
-        checks.refuse(place, rule, f"a text of another form ({error!r})")
-
-
-def write_schema(schema: NetworkSchema) -> np.ndarray:
-    """Bytes of the JSON text as integers, which every storage keeps."""
-    return np.frombuffer(schema.to_json().encode(), np.uint8).astype(np.int16)
-
-
-def _described(idata: "xr.DataTree", name: str) -> tuple[np.ndarray, str]:
-    """What the fingerprints of a network are made of: its schema, and the condition of a saved posterior."""
-    return idata["constant_data"].dataset[name + SCHEMA].values, idata.attrs.get(SAVED, "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +178,8 @@ class Record:
         Of the data and constants of the model.
     log_weights : (S,) float64, optional
         Of the draws of a saved posterior that weighs them.
+    first_log_joints : (n_chains, 1) float64, optional
+        The statistic at the first recorded state of each chain, where the result has it.
     """
 
     schema: NetworkSchema
@@ -224,6 +196,7 @@ class Record:
     log_joint: np.ndarray | None = None
     model_digest: int = 0
     log_weights: np.ndarray | None = None
+    first_log_joints: np.ndarray | None = None
 
     @property
     def units(self) -> str:
@@ -239,15 +212,10 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     TypeError, ValueError
         If it is not a tree of data, or holds something that `SPN` cannot have written.
     """
-    name = find_name(idata, name)
-    digits_place = f"variable {name + DIGITS!r} of sample_stats"
-    exact_place = f"variable {name + EXACT!r} of sample_stats"
-    filled_place = f"variable {name + FILLED!r} of sample_stats"
-    if _is_unpacked(idata, name):
-        digits_place, exact_place = f"variable 'digits' of {name}", f"variable 'exact' of {name}"
-        filled_place = f"variable 'filled' of {name}"
-    tree = unpack_network(idata, name)
-    schema = read_schema(tree, name)
+    name = NETWORKS.chosen(idata, name)
+    is_unpacked = NETWORKS.is_unpacked(idata, name)
+    tree = NETWORKS.unpack(idata, name)
+    schema = NETWORKS.read_schema(tree, name)
     rows = f"{name}_row"
     found = checks.read_table(tree, schema, name)
     labels = found[rows].values if rows in found.coords else np.arange(len(found))
@@ -256,11 +224,20 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
     group = tree[name].to_dataset()
     if "record" not in group.dims and "draw" in group.dims:  # one record, selected by its number
         group = group.rename_dims(draw="record").reset_index("draw")
-    digits = checks.ordered(digits_place, group["digits"], ("chain", "record", rows, f"{name}_region")).values
+    fields = NETWORKS.fields(schema)
+
+    def read(field: str, suffix: str, *shape: int) -> np.ndarray:
+        place = f"variable {field!r} of {name}" if is_unpacked else f"variable {name + suffix!r} of sample_stats"
+        if field not in group:
+            checks.refuse(place, "be there", "none")
+        return fields[field].read(place, group[field], ("chain", "record", *fields[field].dims), (None, None, *shape))
+
+    digits_place = f"variable 'digits' of {name}" if is_unpacked else f"variable {name + DIGITS!r} of sample_stats"
+    digits = read("digits", DIGITS, len(table), schema.structure.n_regions)
     chains, draws = group["chain"].values, group["draw"].values
     if 0 in digits.shape[:2]:
         checks.refuse(digits_place, "hold at least one draw of one chain", f"the shape {digits.shape}")
-    digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", *_described(tree, name))
+    digest = model_digest_of(fingerprints(group, UNPACKED), f"the group {name!r}", *NETWORKS.described(tree, name))
     missing = np.isnan(table) & (schema.missing != "draw")
     regions = region_labels(schema.structure)
     most = n_labels(schema.structure, schema.compiled, len(table))
@@ -283,19 +260,9 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         variables[cells] = read_draws(tree, name, "missing cells", cells, chains, draws)
         place = f"variable {cells!r} of posterior"
         checks.check_drawn_cells(schema, place, table, variables[cells], (chains, draws))
-    exact = None
-    if schema.rounded:
-        dims = ("chain", "record", rows, f"{name}_rounded_column")
-        exact = checks.ordered(exact_place, group["exact"], dims).values
-        shape = (*digits.shape[:3], schema.rounded_columns.size)
-        checks.check_exact(exact_place, exact, shape, (chains, draws))
-    filled = None
-    if n_filled_cells(schema, table):
-        filled = checks.ordered(filled_place, group["filled"], ("chain", "record", f"{name}_filled_cell")).values
-        checks.check_filled(filled_place, filled, (*digits.shape[:2], n_filled_cells(schema, table)), (chains, draws))
-    runs = np.zeros(digits.shape[:2], np.int64)
-    if "run" in group:
-        runs = checks.ordered(f"variable 'run' of {name}", group["run"], ("chain", "record")).values.astype(np.int64)
+    exact = read("exact", EXACT, len(table), schema.rounded_columns.size) if schema.rounded else None
+    filled = read("filled", FILLED, n) if (n := n_filled_cells(schema, table)) else None
+    runs = read("run", RUN).astype(np.int64) if "run" in group else np.zeros(digits.shape[:2], np.int64)
     weights = None
     if "log_weights" in group:
         weights = np.asarray(group["log_weights"].transpose("chain", "record").values, np.float64).ravel()
@@ -316,7 +283,20 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         log_joint=read_log_joint(tree, name, chains),
         model_digest=digest,
         log_weights=weights,
+        first_log_joints=_first_log_joints(tree, name, chains, draws),
     )
+
+
+def _first_log_joints(tree: "xr.DataTree", name: str, chains: np.ndarray, draws: np.ndarray) -> np.ndarray | None:
+    """The statistic (n_chains, 1) at the first recorded draw; None where the result lacks it."""
+    stats, variable = tree.children.get("sample_stats"), f"{name}_{LOG_JOINT}"
+    if stats is None or variable not in stats.data_vars or not {"chain", "draw"} <= set(stats[variable].coords):
+        return None
+    values = stats[variable].transpose("chain", "draw")
+    at = np.flatnonzero(values["draw"].values == draws[0])
+    if at.size != 1 or not np.array_equal(values["chain"].values, chains):
+        return None  # draws of the record were selected alone
+    return values.values[:, at]
 
 
 def read_log_joint(tree: "xr.DataTree", name: str, chains: np.ndarray) -> np.ndarray | None:
@@ -369,11 +349,6 @@ def read_draws(
     return values.values
 
 
-def _is_unpacked(idata: "xr.DataTree", name: str) -> bool:
-    group = idata.children.get(name)
-    return group is not None and "digits" in group.data_vars
-
-
 def labelled_variables(record: Record) -> "xr.Dataset":
     """The variables of the posterior that belong to a network, with the dimensions and labels that `SPN` gives them."""
     import xarray as xr
@@ -399,36 +374,25 @@ def write_record(record: Record, query: str, log_weights: np.ndarray) -> "xr.Dat
     """A tree that `read_record` reads; ``query`` and weights (S,) are what a posterior object adds to the draws."""
     import xarray as xr
 
-    name, schema = record.schema.name, write_schema(record.schema)
+    name, schema = record.schema.name, record.schema.to_vector()
     rows, columns = f"{name}_row", f"{name}_column"
-    coords = {rows: row_labels(record.rows), columns: [c.name for c in record.schema.columns]}
+    labels = row_labels(record.rows)
+    coords = {rows: labels, columns: [c.name for c in record.schema.columns]}
     table = xr.Dataset({name: ((rows, columns), record.table)}, coords=coords)
-    digits = xr.Dataset(
-        {"digits": (("chain", "record", rows, f"{name}_region"), record.digits)},
-        coords={
-            "chain": record.chains,
-            "draw": ("record", record.draws),
-            f"{name}_region": region_labels(record.schema.structure),
-        },
-    )
-    if record.log_joint is not None:
-        digits[LOG_JOINT] = (("chain", f"{name}_draw"), record.log_joint)
+    arrays = {"digits": record.digits, "exact": record.exact, "filled": record.filled}
+    arrays |= {"run": record.runs if record.runs.any() else None}
     shape = record.digits.shape[:2]
-    digits[UNPACKED] = (("chain", "record"), np.full(shape, fingerprint(record.model_digest, schema, query)))
-    if record.runs.any():
-        digits["run"] = (("chain", "record"), record.runs)
-    if np.any(log_weights):
-        digits["log_weights"] = (("chain", "record"), log_weights.reshape(shape))
-    if record.exact is not None:
-        digits["exact"] = (("chain", "record", rows, f"{name}_rounded_column"), record.exact)
-        digits[f"{name}_rounded_column"] = [record.schema.columns[d].name for d in record.schema.rounded_columns]
-    if record.filled is not None:
-        digits["filled"] = (("chain", "record", f"{name}_filled_cell"), record.filled)
+    arrays |= {"log_weights": log_weights.reshape(shape) if np.any(log_weights) else None}
+    marks = np.full(shape, fingerprint(record.model_digest, schema, query))
+    held = {field: array for field, array in arrays.items() if array is not None}
+    group = NETWORKS.group(record.schema, held, record.chains, record.draws, marks).assign_coords({rows: labels})
+    if record.log_joint is not None:
+        group[LOG_JOINT] = (("chain", f"{name}_draw"), record.log_joint)
     groups = {
         "/": xr.Dataset(attrs={SAVED: query, "spn_posterior_format": FORMAT}),
         "constant_data": xr.Dataset({name + SCHEMA: (f"{name}_schema_dim", schema)}),
         "observed_data": table,
         "posterior": labelled_variables(record),
-        name: digits,
+        name: group,
     }
     return xr.DataTree.from_dict(groups)

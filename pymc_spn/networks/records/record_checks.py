@@ -12,18 +12,13 @@ from pymc_spn.gibbs.joint_leaves import n_kinds
 from pymc_spn.networks.schema import UNUSED, NetworkSchema
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.fingerprints import BY_LISTS, refuse_other_data
+from pymc_spn.tables.stored_arrays import refuse
 
 if TYPE_CHECKING:
     import xarray as xr
 
-ALTERED = "the results were altered or are not from ps.SPN"
 BLOCK_CELLS = 1_000_000  # digits looked at together, where they are looked at region by region
 LATTICE = np.iinfo(np.uint16).max  # largest code of an exact value within its cell
-
-
-def refuse(place: str, rule: str, found: Any) -> NoReturn:
-    """Refuse what is recorded at a place."""
-    raise ValueError(f"{place} must {rule}, got {found}; {ALTERED}")
 
 
 def read_table(idata: "xr.DataTree", schema: NetworkSchema, name: str) -> "xr.DataArray":
@@ -128,31 +123,6 @@ def check_hyperparameter(schema: NetworkSchema, kind: str, place: str, values: n
         refuse(place, "be positive and finite", where)
 
 
-def check_exact(place: str, codes: np.ndarray, shape: tuple[int, ...], labels: Any) -> None:
-    """Refuse lattice points (chain, record, N, K) of exact values that are no points of their cells."""
-    _check_integers(place, codes)
-    if codes.shape != shape:
-        refuse(place, f"have the shape {shape}", codes.shape)
-    if codes.size and not 0 <= codes.min() <= codes.max() <= LATTICE:
-        c, s, n, k = np.argwhere((codes < 0) | (codes > LATTICE))[0]
-        where = f"{codes[c, s, n, k]} at {_draw(labels, c, s)}, row position {n}, number {k}"
-        refuse(place, f"be in 0..{LATTICE}", where)
-
-
-def check_filled(place: str, cells: np.ndarray, shape: tuple[int, ...], labels: Any) -> None:
-    """Refuse drawn cells (chain, record, m) that are neither finite numbers nor NaN, of rows in no such leaf."""
-    if cells.dtype.kind != "f" or cells.shape != shape:
-        refuse(place, f"hold floating-point numbers of the shape {shape}", f"{cells.dtype} of {cells.shape}")
-    if np.isinf(cells).any():
-        c, s, i = np.argwhere(np.isinf(cells))[0]
-        refuse(place, "be finite or NaN", f"{cells[c, s, i]} at {_draw(labels, c, s)}, number {i}")
-
-
-def _check_integers(place: str, values: np.ndarray) -> None:
-    if values.dtype.kind not in "iu":
-        refuse(place, "hold integers", f"the dtype {values.dtype}")
-
-
 def _draw(labels: Any, chain: int, draw: int) -> str:
     return f"chain {labels[0].tolist()[chain]}, draw {labels[1].tolist()[draw]}"
 
@@ -175,7 +145,6 @@ def check_digits(
     labels : (n_chains,), (n_records,) and (R,)
     """
     structure, kinds = schema.structure, n_kinds(schema.structure, schema.compiled)
-    _check_integers(place, digits)
     expected = missing.shape[0], structure.n_regions
     if digits.shape[2:] != expected:
         refuse(place, f"hold {expected} numbers a draw, rows of observed_data and regions", digits.shape[2:])
