@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_spn.numerics.graph_pictures import FEW, MOST_DRAWN, in_layers, on_a_circle, svg_of_graph
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.quoted_values import quoted, refuse_unkept
 from pymc_spn.tables.column import as_name
 
 if TYPE_CHECKING:
@@ -207,6 +207,8 @@ class DAG(NamedGraph):
             )
         if len(set(names)) < len(names):
             raise ValueError(f"names must be distinct, got {quoted(list(names))}")
+        for name in names:
+            refuse_unkept(f"names: {quoted(name)}", name)
         matrix.flags.writeable = False
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "adjacency", matrix)

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_spn.factor_graphs.builders import Builders
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.memory_limits import refuse_count
-from pymc_spn.numerics.quoted_values import quoted, some
+from pymc_spn.numerics.quoted_values import quoted, refuse_unkept, some
 from pymc_spn.steps.model_inputs import NumbersOrVariable
 
 if TYPE_CHECKING:
@@ -409,6 +409,7 @@ class FactorGraph(Builders, NotebookRepr):
 def _labels(name: Any, states: Any) -> tuple[Any, ...]:
     if not isinstance(name, str):
         raise TypeError(f"a variable's name must be a str, got {quoted(name)}")
+    refuse_unkept(f"variable {name!r}: its name", name)
     # A set's order differs from run to run: tables would belong to other states.
     if isinstance(states, bool | str | float | Set | Mapping) or states is None:
         raise TypeError(f"states of variable {name!r} must be a count or a sequence of labels, got {quoted(states)}")
@@ -422,6 +423,8 @@ def _labels(name: Any, states: Any) -> tuple[Any, ...]:
         raise ValueError(f"variable {name!r} must have at least one state, got none")
     if len({type(s) for s in labels}) > 1 or not isinstance(labels[0], str | int):
         raise TypeError(f"states of variable {name!r} must be all str, all int or all bool, got {quoted(labels)}")
+    for label in labels:
+        refuse_unkept(f"variable {name!r}: its state {quoted(label)}", label)
     if len(set(labels)) < len(labels):
         raise ValueError(f"states of variable {name!r} must differ, got {quoted(labels)}")
     return labels

@@ -1,7 +1,9 @@
 """Values as messages quote them: what a user gave may be longer than any message should be."""
 
+import re
 from typing import Any
 
+UNKEPT = re.compile("[\0\ud800-\udfff]")
 LONGEST = 200  # characters of one value
 
 
@@ -50,3 +52,10 @@ def some(values: Any, limit: int = 8) -> str:
     """The first few of several values for a message."""
     shown = ", ".join(quoted(value, 60) for value, _ in zip(values, range(limit), strict=False))
     return shown if len(values) <= limit else f"{shown}, ... {len(values)} in all"
+
+
+def refuse_unkept(place: str, text: Any) -> None:
+    """Raise for a text with a NUL or half of a surrogate pair, which no file keeps; other things pass."""
+    if isinstance(text, str) and (found := UNKEPT.search(text)):
+        what = "a NUL" if found[0] == "\0" else "half of a surrogate pair"
+        raise ValueError(f"{place} holds {what}, which no file keeps; rename it")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.numerics.html_repr import Listed, elided
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.quoted_values import quoted, refuse_unkept
 
 KINDS = ("real", "positive", "integer", "count", "ordinal", "binary", "categorical")
 NOMINAL_KINDS = ("binary", "categorical")  # of an ordinal column the levels are numbers, of these labels
@@ -44,7 +44,8 @@ class Column:
     TypeError
         If the name or a level has the wrong type, or levels mix types.
     ValueError
-        If the kind is unknown, or the levels do not fit the kind.
+        If the kind is unknown, or the levels do not fit the kind. If the name or a level holds a NUL or half of a
+        surrogate pair, which no file keeps.
 
     Examples
     --------
@@ -82,8 +83,7 @@ class Column:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TypeError(f"a column's name must be a str, got {quoted(self.name)}")
-        if "\0" in self.name:
-            raise ValueError(f"column {self.name!r}: its name holds a NUL, which no file keeps; rename the column")
+        refuse_unkept(f"column {self.name!r}: its name", self.name)
         if not isinstance(self.dtype, str):
             raise TypeError(f"column {self.name!r}: dtype must be a str, got {quoted(self.dtype)}")
         check_kind(self.kind, self.name)
@@ -109,6 +109,8 @@ class Column:
                 f"column {self.name!r}: levels must be all str, all int, all float or all bool, got "
                 f"{quoted(self.levels)}"
             )
+        for level in self.levels:
+            refuse_unkept(f"column {self.name!r}: its level {quoted(level)}", level)
         if float in types and not all(math.isfinite(level) for level in self.levels):
             raise ValueError(f"column {self.name!r}: levels must be finite, got {quoted(self.levels)}")
         if len(set(self.levels)) < len(self.levels):

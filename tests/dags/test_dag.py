@@ -61,6 +61,8 @@ def test_graph_refusals_and_views(monkeypatch):
         ps.DAG(("a", "b"), np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"names must be distinct, got \['a', 'a'\]"):
         ps.DAG(("a", "a"), np.zeros((2, 2), bool))
+    with pytest.raises(ValueError, match=r"names: .a.x00. holds a NUL, which no file keeps"):
+        ps.DAG(("a\0", "a"), np.zeros((2, 2), bool))
     with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
         ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool)).log_linear_extensions()
     with pytest.raises(ValueError, match=r"graphs\[1\] has a cycle"):

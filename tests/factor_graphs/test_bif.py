@@ -417,3 +417,12 @@ def test_a_text_in_one_line_is_no_path(tmp_path, monkeypatch):
 def test_functions_in_place_of_tables_are_named(edit):
     with pytest.raises(ValueError, match="a distribution must be a table here, and not a function as noisy-or is"):
         FactorGraph.from_bif(BIF.replace(*edit))
+
+
+@pytest.mark.parametrize(
+    ("edit", "place"), [("rain", "variable '.*': its name"), ("damp", "variable 'wet': its state")]
+)
+def test_names_that_no_file_keeps_are_refused(edit, place):
+    for letter, what in (("\0", "a NUL"), ("\ud800", "half of a surrogate pair")):
+        with pytest.raises(ValueError, match=f"{place}.* holds {what}, which no file keeps"):
+            FactorGraph.from_bif(BIF.replace(edit, edit + letter))

@@ -283,6 +283,8 @@ def test_direct_construction():
     [
         ((1, "real", None, "float64"), TypeError, "a column's name must be a str, got 1"),
         (("a\0", "real", None, "float64"), ValueError, r"column 'a.x00': its name holds a NUL"),
+        (("\ud800", "real", None, "float64"), ValueError, r"column '.ud800': its name holds half of a surrogate pair"),
+        (("a", "binary", ("u", "\0"), "str"), ValueError, r"column 'a': its level '.x00' holds a NUL, which no file"),
         (("a", "real", None, float), TypeError, "column 'a': dtype must be a str, got <class 'float'>"),
         (("a", "nominal", None, "float64"), ValueError, "column 'a': unknown kind 'nominal'"),
         (("a", "ordinal", (1, 3), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
