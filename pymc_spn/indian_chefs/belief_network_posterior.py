@@ -10,11 +10,10 @@ from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, NONLINEA
 from pymc_spn.indian_chefs.draw_checks import check_parameters
 from pymc_spn.indian_chefs.graph_draws import GraphDraws
 from pymc_spn.indian_chefs.graph_records import GRAPHS, NETWORKS, table_of_network
-from pymc_spn.indian_chefs.known_cells import Known
 from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
-from pymc_spn.indian_chefs.network_questions import ASKING, RowQuestions
-from pymc_spn.indian_chefs.process import check_count
+from pymc_spn.indian_chefs.network_questions import ASKING, Known, RowQuestions
 from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing, Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, SIMULATION, limited
@@ -220,7 +219,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         import pandas as pd
 
         names = list(self.schema.columns)
-        check_count("n", n, 32.0 + 16.0 * len(names))
+        checked_count("n", n, 1, 32.0 + 16.0 * len(names))
         if given is not None:
             frame, _ = self._rows(pd.DataFrame([[np.nan] * len(names)], columns=names), given)
             rows, attrs = self._completed("given", frame, n, random_seed, n_pool, 1000, progressbar)

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, gammaln
 
-from pymc_spn.indian_chefs.process import check_count, check_nodes, check_positive, node_labels
+from pymc_spn.indian_chefs.process import check_nodes, check_positive
+from pymc_spn.indian_chefs.simulation import labelled_graphs
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.tables.inputs import Seed
 
 if TYPE_CHECKING:
@@ -170,30 +172,14 @@ class CascadingIBP:
         >>> prior = ps.indian_chefs.CascadingIBP(mass=1.0, concentration=1.0, observed_nodes=3)
         >>> drawn = prior.sample(draws=5, random_seed=1)
         """
-        import xarray as xr
-
-        check_count("draws", draws, 10.0 * len(self._names) ** 2)
+        checked_count("draws", draws, 1, 10.0 * len(self._names) ** 2)
         rng = np.random.default_rng(random_seed)
         graphs = [self._draw(rng) for _ in range(draws)]
-        room = max(len(layers) for _, layers in graphs)
-        parents = np.zeros((draws, room, room), bool)
-        places = np.full((draws, room), -1)
-        for s, (edges, layers) in enumerate(graphs):
-            parents[s, : len(layers), : len(layers)] = edges
+        found = labelled_graphs(self._names, [(edges, layers / (1.0 + layers)) for edges, layers in graphs])
+        places = np.full(found["reputations"].shape, -1)
+        for s, (_, layers) in enumerate(graphs):
             places[s, : len(layers)] = layers
-        labels = node_labels(self._names, room)
-        return xr.Dataset(
-            {
-                "n_active": ("draw", (places >= 0).sum(1)),
-                "parents": (("draw", "parent", "child"), parents),
-                "layers": (("draw", "node"), places),
-                "reputations": (
-                    ("draw", "node"),
-                    np.where(places >= 0, places / (1.0 + np.maximum(places, 0)), np.nan),
-                ),
-            },
-            coords={"draw": np.arange(draws), "parent": labels, "child": labels, "node": labels},
-        )
+        return found.assign(layers=(("draw", "node"), places))
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Parents (n, n) bool and layers (n,) int64 of one graph, observed units first."""

@@ -17,7 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_spn.indian_chefs.forward_draws import draw_graph
-from pymc_spn.indian_chefs.graph_state import GraphState, new_state, refresh
+from pymc_spn.indian_chefs.graph_state import new_state, put_graph
 from pymc_spn.indian_chefs.ops import NO_GRADIENT, STALE, GraphLogDensity, GraphParts, current_graph
 from pymc_spn.indian_chefs.packed_graphs import pack, packed_length, room_of, row_of_ticket
 from pymc_spn.indian_chefs.prior_density import log_density, make_prior
@@ -298,20 +298,12 @@ def _settings(observed_nodes, reputations, max_nodes, base, start):
             raise ValueError(f'start must be "prior", "empty" or a pair (parents, reputations); got {quoted(start)}')
     else:
         parents, places = check_graph(start, names, theta, max_nodes)
-        _fill(state, parents, places)
+        put_graph(state, parents, places)
         if log_density(state, make_prior(1.0, 1.0, 1.0, measure)) == -np.inf:
             raise ValueError("start has a reputation that the base measure does not allow")
     packed = np.empty(packed_length(max_nodes))
     pack(state, packed)
     return names, measure, theta, packed
-
-
-def _fill(state: GraphState, parents: np.ndarray, reputations: np.ndarray) -> None:
-    n = len(reputations)
-    state.parents[:n, :n] = parents
-    state.reputations[:n] = reputations
-    state.count[0] = n
-    refresh(state)
 
 
 def _packed_graph(ticket, values, theta, measure, packed, state, max_nodes):

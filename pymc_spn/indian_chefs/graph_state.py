@@ -68,6 +68,16 @@ def new_state(reputations: np.ndarray, fixed: np.ndarray, max_nodes: int) -> Gra
     return state
 
 
+def put_graph(state: GraphState, parents: np.ndarray, reputations: np.ndarray) -> None:
+    """Overwrite a state by a graph of parents (n, n) and reputations (n,)."""
+    n = len(parents)
+    state.parents[:] = 0
+    state.parents[:n, :n] = parents
+    state.reputations[:n] = reputations
+    state.count[0] = n
+    refresh(state)
+
+
 @bare_kernel
 def refresh(state):
     """Degrees, ranks and order from edges and reputations."""

@@ -9,7 +9,7 @@ from pytensor.tensor.random.basic import GammaRV
 
 from pymc_spn.indian_chefs.graph_access import GraphAccess
 from pymc_spn.indian_chefs.graph_state import GraphState
-from pymc_spn.indian_chefs.prior_density import rate_integral
+from pymc_spn.indian_chefs.prior_density import rate_integrals
 from pymc_spn.steps.owned_variables import compile_of_the_point
 
 MOST_STEPS = 100
@@ -59,7 +59,7 @@ class OwnHyperparameters:
             shape, rate = (float(x) for x in parameters(*[point[n] for n in access.value_names]))
             prior = access.prior_at(point)
             shape += state.count[0] - state.fixed.size
-            rate += prior.alpha * rate_integral(state, prior)
+            rate += prior.alpha * rate_integrals(state, prior)[0]
             point[name] = np.asarray(np.log(rng.gamma(shape) / rate), point[name].dtype)
         for name, log_terms in self.sliced:
             point[name] = self._slice(rng, dict(point), name, log_terms, state)

@@ -1,10 +1,13 @@
 """What a belief network's posterior is asked about rows: densities, predictions, completions; gaps are summed out."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from pymc_spn.events.event_text import as_event
+from pymc_spn.events.events import SEVERAL, describe, read_events
 from pymc_spn.indian_chefs.belief_network_schema import (
     LINEAR,
     NONLINEAR,
@@ -12,9 +15,7 @@ from pymc_spn.indian_chefs.belief_network_schema import (
     BeliefNetworkSchema,
     unpack_parameters,
 )
-from pymc_spn.indian_chefs.known_cells import Known, known_columns, told_cells
 from pymc_spn.indian_chefs.network_rows import OneNetwork, complete, log_means, moments, outputs
-from pymc_spn.indian_chefs.process import check_count
 from pymc_spn.indian_chefs.unit_scaling import table_of
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -22,7 +23,7 @@ from pymc_spn.numerics.marks import GIVEN_DRAWS, LARGEST_LOG_ERROR, SIMULATION, 
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import row_labels
+from pymc_spn.tables import Column, row_labels
 from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame, shared_columns, single_row
 from pymc_spn.tables.inputs import Seed, TableLike
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from pymc_spn.indian_chefs.graph_draws import GraphDraws
 ASKING = "Asking networks"  # what the bar says
+
+type Known = Mapping[str, object] | pd.DataFrame | str | None
 
 
 class RowQuestions:
@@ -101,8 +104,8 @@ class RowQuestions:
         >>> of_income.sizes["row"]
         2
         """
-        check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
-        check_count("max_draws", max_draws)
+        checked_count("n_pool", n_pool, 1, 16.0 * self.schema.max_nodes)
+        checked_count("max_draws", max_draws, 1)
         rng = np.random.default_rng(random_seed)
         frame, is_known = self._rows(X, given)
         cells, log_slope = self._coded(frame)
@@ -173,8 +176,8 @@ class RowQuestions:
         >>> network.predict(rows, "income", n_pool=200, max_draws=10, random_seed=1).dims
         ('row',)
         """
-        check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
-        check_count("max_draws", max_draws)
+        checked_count("n_pool", n_pool, 1, 16.0 * self.schema.max_nodes)
+        checked_count("max_draws", max_draws, 1)
         d = self._number("target", target)
         frame, _ = self._rows(df, None, without=d)
         cells = self._inside("df", frame)
@@ -432,8 +435,8 @@ class RowQuestions:
         progressbar: bool,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """(n, N, D) rows without gaps in the units of the training data, and the marks of the answer."""
-        check_count("n_pool", n_pool, 16.0 * self.schema.max_nodes)
-        check_count("max_draws", max_draws)
+        checked_count("n_pool", n_pool, 1, 16.0 * self.schema.max_nodes)
+        checked_count("max_draws", max_draws, 1)
         rng, cells = np.random.default_rng(random_seed), self._inside(argument, frame)
         out = np.tile(cells, (n, 1, 1))
         total, squares = np.full(len(cells), -np.inf), np.zeros(len(cells))
@@ -462,6 +465,62 @@ class RowQuestions:
 
         coords = coords | {"row": row_labels(index)}
         return xr.DataArray(values, coords, tuple(coords), name, attrs)
+
+
+def known_columns(given: Any, columns: tuple[str, ...], is_binary: bool) -> dict[str, Any]:
+    """What is given as a dictionary by column: numbers, one for each row or for all of them.
+
+    Text, sets and intervals say numbers where they leave one value.
+    """
+    kinds = [Column(c, *(("binary", (0, 1), "int64") if is_binary else ("real", None, "float64"))) for c in columns]
+    is_density = np.full(len(columns), not is_binary)
+    if isinstance(given, str):
+        given = as_event("given", given, kinds, is_density)
+    if not isinstance(given, Mapping | pd.DataFrame):
+        raise TypeError(
+            f"given must map column names to numbers, or be a DataFrame of them or a text; got {quoted(given)}"
+        )
+    found = {str(name): given[name] for name in given}
+    unknown = [name for name in found if name not in columns]
+    if unknown:
+        raise ValueError(f"given names {unknown[0]!r}; the columns are {quoted(list(columns))}")
+    for d, column in enumerate(kinds):
+        if isinstance(found.get(column.name), SEVERAL):
+            found[column.name] = _only_value(column, d, found[column.name], kinds, is_density)
+    return found
+
+
+def _only_value(column: Column, d: int, what: Any, kinds: list[Column], is_density: np.ndarray) -> float:
+    """The one value of a set or an interval, NaN where it says nothing."""
+    event: Any = read_events("given", {column.name: what}, kinds, range(len(kinds)), is_density).get(d, np.nan)
+    held: list[Any] = (
+        sorted(event) if isinstance(event, frozenset) else [event] if isinstance(event, float) else list(set(event))
+    )
+    if len(held) == 1:
+        return float(held[0])
+    raise TypeError(
+        f"given: column {column.name!r} must have one value in a row, got {describe(column, event)}; a belief network "
+        "is conditioned on values, the posteriors of ps.SPN on intervals and sets too"
+    )
+
+
+def told_cells(name: str, value: Any, index: pd.Index) -> np.ndarray:
+    """(N,) float64 of one column that is given."""
+    if isinstance(value, pd.Series) and not value.index.equals(index):
+        raise ValueError(f"given: column {name!r} must have the row labels of X, in their order")
+    if isinstance(value, str):
+        raise TypeError(f"given: column {name!r} must be a number, or one for each row; got {quoted(value)}")
+    try:
+        numbers = np.asarray(np.nan if value is pd.NA else value, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"given: column {name!r} must be a number, or one for each row; got {quoted(value)}") from None
+    if numbers.shape not in ((), (len(index),)):
+        raise ValueError(
+            f"given: column {name!r} must be a number or {len(index)} numbers; its shape is {numbers.shape}"
+        )
+    if np.isinf(numbers).any():
+        raise ValueError(f"given: column {name!r} must be finite")
+    return np.broadcast_to(numbers, len(index)).copy()
 
 
 def shares_of_networks(logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

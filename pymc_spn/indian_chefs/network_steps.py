@@ -242,7 +242,7 @@ class NLGBNStep(_NetworkStep):
         return start, tuple(int(h) for h in layers)
 
     def _new_chain(self, prior):
-        from pymc_spn.indian_chefs.network_gaps import filled_at_random
+        from pymc_spn.indian_chefs.network_chain import filled_at_random
         from pymc_spn.indian_chefs.warm_up import DEFAULT_RACE, RaceStage, race
 
         logits = filled_at_random(self.rng, np.log(self.data) - np.log1p(-self.data))

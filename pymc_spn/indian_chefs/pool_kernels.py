@@ -18,7 +18,7 @@ from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 CHUNK = 64  # pool members whose weights are summed together; a choice scans sums first
 
 # Reductions only: order of summation is free, and all operands are finite.
-_reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan", "reassoc"})
+reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan", "reassoc"})
 
 
 class HiddenDraws(NamedTuple):
@@ -99,7 +99,7 @@ def fill_pool(rng, n_observed, n_nodes, order, network, pool):
             u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
 
 
-@_reduction
+@reduction
 def largest(x):
     """Maximum of finite numbers."""
     top = x[0]
@@ -108,11 +108,11 @@ def largest(x):
     return top
 
 
-@_reduction
+@reduction
 def total(x, first, last):
     """Sum of a part of a vector."""
-    value = 0.0
-    for j in range(first, last):
+    value = x[first]
+    for j in range(first + 1, last):
         value += x[j]
     return value
 

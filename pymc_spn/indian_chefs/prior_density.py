@@ -97,20 +97,24 @@ def draw_base(rng, prior, low, high):
 
 
 @bare_kernel
-def rate_integral(state, prior):
-    """S: the integral of digamma(alpha + N(t-)) - digamma(alpha) over the base measure."""
+def rate_integrals(state, prior):
+    """S, the integral of digamma(alpha + N(t-)) - digamma(alpha) over the base measure, and its derivative by alpha."""
     n = state.count[0]
-    gap = out = at = 0.0
+    gap = slope = out = slopes = at = 0.0
     atom = 0
     for j in range(n + 1):
         until = state.reputations[state.order[j]] if j < n else 1.0
         while atom < prior.levels.size and prior.levels[atom] <= until:
             out += prior.masses[atom] * gap
+            slopes += prior.masses[atom] * slope
             atom += 1
         out += prior.uniform * (until - at) * gap
+        slopes += prior.uniform * (until - at) * slope
         at = until
-        gap += 1.0 / (prior.alpha + j)
-    return out
+        rise = 1.0 / (prior.alpha + j)
+        gap += rise
+        slope -= rise * rise
+    return out, slopes
 
 
 @bare_kernel
@@ -132,7 +136,7 @@ def log_density(state, prior):
     """
     if not is_admissible(state):
         return -np.inf
-    out = -prior.alpha * prior.gamma * rate_integral(state, prior)
+    out = -prior.alpha * prior.gamma * rate_integrals(state, prior)[0]
     for k in range(state.count[0]):
         is_observed = k < state.fixed.size
         out += node_factor(prior, is_observed, state.n_below[k], state.n_children[k])
@@ -171,7 +175,7 @@ def log_density_ratio(state, before, hole, prior):
     """
     alpha, n, n_before = prior.alpha, state.count[0], before.count[0]
     out = (n - n_before) * math.log(alpha * prior.gamma)
-    out -= alpha * prior.gamma * (rate_integral(state, prior) - rate_integral(before, prior))
+    out -= alpha * prior.gamma * (rate_integrals(state, prior)[0] - rate_integrals(before, prior)[0])
     for i in range(min(n, n_before)):
         old = n_before - 1 if i == hole else i
         a, m = before.n_below[old], before.n_children[old]
@@ -209,21 +213,9 @@ def log_density_gradient(state, prior, out):
     """
     alpha, gamma, phi = prior.alpha, prior.gamma, prior.phi
     n, n_observed = state.count[0], state.fixed.size
-    gap = slope = integral = integral_slope = at = 0.0
-    atom = 0
-    for j in range(n + 1):
-        until = state.reputations[state.order[j]] if j < n else 1.0
-        while atom < prior.levels.size and prior.levels[atom] <= until:
-            integral += prior.masses[atom] * gap
-            integral_slope += prior.masses[atom] * slope
-            atom += 1
-        integral += prior.uniform * (until - at) * gap
-        integral_slope += prior.uniform * (until - at) * slope
-        at = until
-        gap += 1.0 / (alpha + j)
-        slope -= 1.0 / (alpha + j) ** 2
+    integral, slope = rate_integrals(state, prior)
     n_hidden = n - n_observed
-    out[0] = -gamma * integral - alpha * gamma * integral_slope + n_hidden / alpha
+    out[0] = -gamma * integral - alpha * gamma * slope + n_hidden / alpha
     out[1] = n_hidden / gamma - alpha * integral
     out[2] = 0.0
     for k in range(n):

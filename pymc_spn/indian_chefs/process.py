@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymc_spn.indian_chefs.draw_checks import checked_room
-from pymc_spn.numerics.memory_limits import refuse_count, refuse_memory
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.records.stored_schema import StoredSchema
 from pymc_spn.tables.column import as_name, by_name
@@ -84,13 +84,6 @@ def check_positive(name: str, value: Any) -> float:
     if not np.isfinite(number) or number <= 0.0:
         raise ValueError(f"{name} must be positive and finite; got {quoted(value)}")
     return number
-
-
-def check_count(name: str, value: Any, bytes_each: float = 0.0) -> None:
-    """Refuse anything that is not an integer of at least 1, or asks for too much memory with so many bytes for each."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; got {quoted(value)}")
-    refuse_count(name, int(value), bytes_each)
 
 
 def check_nodes(observed_nodes: Any, max_nodes: int | None = None, argument: str = "observed_nodes") -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from pymc_spn.indian_chefs.packed_graphs import canonical_slots
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.process import (
     check_base,
-    check_count,
     check_nodes,
     check_positive,
     check_reputations,
     node_labels,
 )
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.tables.inputs import Seed
 
 if TYPE_CHECKING:
@@ -67,16 +67,20 @@ def sample_indian_chefs(
     --------
     >>> drawn = ps.indian_chefs.sample_indian_chefs(1.0, 1.0, 1.0, n_observed=["a", "b"], draws=5, random_seed=1)
     """
-    import xarray as xr
-
     names = check_nodes(n_observed, argument="n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
     alpha, gamma, phi = (check_positive(n, v) for n, v in (("alpha", alpha), ("gamma", gamma), ("phi", phi)))
     prior = make_prior(alpha, gamma, phi, measure)
-    check_count("draws", draws, 10.0 * len(names) ** 2)
-    graphs = draw_graphs(np.random.default_rng(random_seed), prior, theta, draws)
-    room = max(len(t) for _, t in graphs)
+    checked_count("draws", draws, 1, 10.0 * len(names) ** 2)
+    return labelled_graphs(names, draw_graphs(np.random.default_rng(random_seed), prior, theta, draws))
+
+
+def labelled_graphs(names: Sequence[str], graphs: list[tuple[np.ndarray, np.ndarray]]) -> "xr.Dataset":
+    """Graphs of parents (n, n) and reputations (n,) as a dataset, padded to the largest."""
+    import xarray as xr
+
+    draws, room = len(graphs), max(len(t) for _, t in graphs)
     parents = np.zeros((draws, room, room), bool)
     values = np.full((draws, room), np.nan)
     for s, (edges, t) in enumerate(graphs):

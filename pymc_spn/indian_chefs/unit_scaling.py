@@ -1,6 +1,6 @@
 """Data between 0 and 1: the explicit map that a nonlinear Gaussian belief network needs, kept with its draws."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,10 +127,7 @@ class UnitScaling:
         >>> scaling.transform(numbers).max().round(6).tolist()
         [0.9, 0.9, 0.9]
         """
-        names, values = table_of(data, "data", self.columns, gaps=True)
-        index = data.index if isinstance(data, pd.DataFrame) else None
-        unit = pd.DataFrame(self.low + (values - np.array(self.minimum)) * self.slope, index, list(names))
-        return frame_of_kind(unit, frame_kind(data))
+        return self._mapped(data, "data", lambda values: self.low + (values - np.array(self.minimum)) * self.slope)
 
     def inverse(self, unit: TableLike) -> "pd.DataFrame":
         """Data in their own units from the unit scale.
@@ -155,10 +152,13 @@ class UnitScaling:
         >>> bool(np.allclose(scaling.inverse(scaling.transform(numbers)), numbers))
         True
         """
-        names, values = table_of(unit, "unit", self.columns, gaps=True)
-        index = unit.index if isinstance(unit, pd.DataFrame) else None
-        data = pd.DataFrame(np.array(self.minimum) + (values - self.low) / self.slope, index, list(names))
-        return frame_of_kind(data, frame_kind(unit))
+        return self._mapped(unit, "unit", lambda values: np.array(self.minimum) + (values - self.low) / self.slope)
+
+    def _mapped(self, table: Any, argument: str, function: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """A table whose values went through a function, of its kind and with its index."""
+        names, values = table_of(table, argument, self.columns, gaps=True)
+        index = table.index if isinstance(table, pd.DataFrame) else None
+        return frame_of_kind(pd.DataFrame(function(values), index, list(names)), frame_kind(table))
 
 
 def table_of(

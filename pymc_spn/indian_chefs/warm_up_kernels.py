@@ -9,16 +9,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from pymc_spn.indian_chefs.pool_kernels import largest, reduction, total
 from pymc_spn.numerics.elementary import fast_exp32
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
-
-# Sums in any order; everything is finite. Not for functions that call `fast_exp32`: it is inlined, takes over these
-# flags, and reassociation destroys its rounding.
-_FLAGS = {"contract", "nsz", "nnan", "reassoc"}
-_reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS)
 
 # Log of a share of a datum that single precision does not see beside the largest. Lower shares count as this one: at
 # the lowest value of `fast_exp32`, products with them would be subnormal, which takes ten times as long.
@@ -86,22 +81,6 @@ def forward(rng, n_observed, order, parents, parameters, work):
                 u[j] = np.float32(1.0) / (np.float32(1.0) + fast_exp32(min(-a, np.float32(80.0))))
 
 
-@_reduction
-def _largest(x):
-    top = x[0]
-    for j in range(x.size):
-        top = max(top, x[j])
-    return top
-
-
-@_reduction
-def _total(x):
-    value = np.float32(0.0)
-    for j in range(x.size):
-        value += x[j]
-    return value
-
-
 @kernel
 def responsibilities(data, rows, log_precisions, work, with_sums):
     """Pooled log likelihood of some rows of the data, in nats; with sums over them for the gradient.
@@ -138,14 +117,14 @@ def responsibilities(data, rows, log_precisions, work, with_sums):
             for j in range(m):
                 error = value - means[j]
                 r[j] += scale * error * error
-        top = _largest(r)
+        top = largest(r)
         for j in range(m):
             r[j] = fast_exp32(max(r[j] - top, _NEGLIGIBLE))
-        total = _total(r)
-        log_likelihood += constant + top + math.log(total)
+        all_shares = total(r, 0, m)
+        log_likelihood += constant + top + math.log(all_shares)
         if not with_sums:
             continue
-        inverse = np.float32(1.0) / total
+        inverse = np.float32(1.0) / all_shares
         weight = work.sums[0]
         for j in range(m):
             r[j] *= inverse
@@ -160,9 +139,12 @@ def responsibilities(data, rows, log_precisions, work, with_sums):
     return log_likelihood
 
 
-@_reduction
+@reduction
 def backward(n_observed, order, parents, parameters, work, gradient):
-    """Gradient (n + 2, n) of the pooled log likelihood of `responsibilities`, 0 where there is no edge."""
+    """Gradient (n + 2, n) of the pooled log likelihood of `responsibilities`, 0 where there is no edge.
+
+    It must not call `fast_exp32`: that is inlined, takes over the order of sums, and loses its rounding.
+    """
     m, n = work.responsibility.size, order.size
     work.back[:] = np.float32(0.0)
     gradient[:] = 0.0
@@ -187,10 +169,7 @@ def backward(n_observed, order, parents, parameters, work, gradient):
                 back[j] *= u[j] * (np.float32(1.0) - u[j])
                 spread += noise[j] * back[j]
             gradient[n + 1, i] = -0.5 * deviation * spread
-        total = np.float32(0.0)
-        for j in range(m):
-            total += back[j]
-        gradient[n, i] = total
+        gradient[n, i] = total(back, 0, m)
         for k in range(n):
             if parents[k, i]:
                 w = np.float32(parameters[k, i])

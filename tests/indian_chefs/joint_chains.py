@@ -175,12 +175,13 @@ def z_of_sweeps(make_chain, n_sweeps, seed, spoil=None, graph_prior=GRAPH_PRIOR)
 
 
 def z_scores(forward, chains):
-    """Differences of means in standard errors, and the effective sizes of the chains' statistics."""
-    data = az.from_dict({"posterior": {name: chains[..., s] for s, name in enumerate(STATISTICS)}})
+    """Differences of means in standard errors, and the effective sizes of the chains' statistics; 1 if constant."""
+    varies = chains.std((0, 1)) > 0
+    data = az.from_dict({"posterior": {f"s{s}": chains[..., s] for s in np.flatnonzero(varies)}})
     sizes = az.ess(data, method="mean")
-    ess = np.array([float(sizes[name]) for name in STATISTICS])
+    ess = np.array([float(sizes[f"s{s}"]) if v else 1.0 for s, v in enumerate(varies)])
     variance = forward.var(0) / len(forward) + chains.var((0, 1)) / ess
-    return (chains.mean((0, 1)) - forward.mean(0)) / np.sqrt(variance), ess
+    return (chains.mean((0, 1)) - forward.mean(0)) / np.sqrt(np.where(varies, variance, 1.0)), ess
 
 
 def residual_error(chain):

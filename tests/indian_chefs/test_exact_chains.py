@@ -2,20 +2,20 @@
 
 from functools import cache
 
-import arviz as az
 import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import multivariate_normal
 
 from pymc_spn.indian_chefs.activation_kernels import fill_residuals
-from pymc_spn.indian_chefs.exact_kernels import linear_gain, sigmoid_gain
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
 from pymc_spn.indian_chefs.network_chain import LinearChain, SigmoidChain
 from pymc_spn.indian_chefs.network_draws import draw_nodes
+from pymc_spn.indian_chefs.network_sweep import linear_gain, sigmoid_gain
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.regression_kernels import NetworkPrior
+from tests.indian_chefs.joint_chains import z_scores
 
 GRAPH_PRIOR, PRIOR, ROOM, ROWS = make_prior(1.0, 1.0, 1.0), NetworkPrior(0.8, 1.2, 1.5, 1.0), 20, 4
 
@@ -82,15 +82,7 @@ def joint_z(kind, n_sweeps, seed, n_forward, graph_prior=GRAPH_PRIOR):
             c.sweep(rng, graph_prior)
             rows.append(measure(c))
         chains.append(rows)
-    chains = np.array(chains, float)
-    names = [f"s{i}" for i in range(chains.shape[2])]
-    data = az.from_dict({"posterior": {name: chains[..., i] for i, name in enumerate(names)}})
-    varies = chains.std((0, 1)) > 0
-    found = az.ess(data, method="mean")
-    ess = np.array([float(found[n]) if v else 1.0 for n, v in zip(names, varies, strict=True)])
-    variance = forward.var(0) / len(forward) + chains.var((0, 1)) / ess
-    z = (chains.mean((0, 1)) - forward.mean(0)) / np.sqrt(np.where(varies, variance, 1.0))
-    return z, ess
+    return z_scores(forward, np.array(chains, float))
 
 
 @pytest.mark.parametrize("kind", [LinearChain, SigmoidChain])

@@ -8,8 +8,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import pymc_spn as ps
-from pymc_spn.indian_chefs.network_chain import NetworkChain
-from pymc_spn.indian_chefs.network_gaps import Gaps
+from pymc_spn.indian_chefs.network_chain import Gaps, NetworkChain
 from tests import sampled_runs
 from tests.indian_chefs.handmade_networks import handmade, of_networks
 from tests.indian_chefs.joint_chains import residual_error
