@@ -9,8 +9,7 @@ own, which first does the same with a small table, so that nothing is compiled i
 all threads, memory is the peak beyond what the process held before, in megabytes. A slope is that of the logs, to the
 line above: 1 is proportional. A result that the file holds is not worked out again.
 
-``parquet`` fits files that no process reads as a whole; ``--rows`` says how many rows, 10 million by default. ``--one
-divided all 10000`` compares a chain of all rows, of a tenth of them, and ten chains of a tenth each.
+``parquet`` fits files that no process reads as a whole; ``--rows`` says how many rows, 10 million by default.
 """
 
 import argparse
@@ -246,25 +245,6 @@ def parquet(n_rows):
     return found | {"chain": float(chain.log_density(test).mean())}
 
 
-def divided(n_rows):
-    """Log density of new rows, and CPU seconds: a chain of a tenth of the rows, ten such chains, one of all rows."""
-    table = Simulated(10)
-    frame, test = table.rows(n_rows, 1), table.rows(2_000, 2)
-    runs = {"thinned": [(frame[: n_rows // 10], 600, 1)], "whole": [(frame, 45, 1)]}
-    runs["divided"] = [(frame[s::10], 60, s) for s in range(10)]
-    sampled(frame[: n_rows // 10], 2, tune=2)
-    found = {"truth": table.log_density(test)}
-    for name, chains in runs.items():
-        logs, cpu = [], 0.0
-        for rows, draws, seed in chains:
-            with Watch() as watch:
-                idata = sampled(rows, draws, draws, seed)
-            cpu += watch.cpu
-            logs.append(ps.SPNPosterior.from_idata(idata, max_draws=50).log_density(test).to_numpy())
-        found |= {name: float((logsumexp(logs, axis=0) - math.log(len(logs))).mean()), f"{name} cpu": cpu}
-    return found
-
-
 def report(store):
     """A Markdown table for each part."""
     for part in (*WHATS, "parquet"):
@@ -295,8 +275,7 @@ def main():
     own = parser.parse_args()
     if own.one:
         part, what, size = own.one
-        alone = {"parquet": parquet, "divided": divided}
-        print(json.dumps(alone[part](int(size)) if part in alone else measure(part, what, int(size))))
+        print(json.dumps(parquet(int(size)) if part == "parquet" else measure(part, what, int(size))))
         return
     store = Store(own.out, KEY)
     if own.report:

@@ -145,15 +145,6 @@ def rhat(traces):
     return float(az.rhat(az.from_dict({"posterior": {"x": halves}}))["x"])
 
 
-def ess(traces):
-    """Effective draws of the second halves of the starts' traces, all starts taken as one chain each."""
-    shortest = min(len(t) for t in traces)
-    halves = np.array([t[shortest // 2 : shortest] for t in traces], float)
-    if np.ptp(halves) == 0.0 or halves.shape[1] < 4:
-        return float("nan")
-    return float(az.ess(az.from_dict({"posterior": {"x": halves}}))["x"])
-
-
 def named_counts(tally):
     """How often each move was tried and accepted."""
     return dict(zip(MOVE_NAMES, counts_of_moves(tally)[:, :2].tolist(), strict=True))
