@@ -265,15 +265,6 @@ def test_predictions_are_conditional_probabilities_and_means(name):
     assert len(found.attrs["draws_after_weighting"]) == len(found.attrs["mcse_chain"]) == 3
 
 
-def test_predictions_within_a_condition():
-    post = posterior_of("palette")
-    some = post.condition({"x1": {"a", "c"}})
-    found = some.predict_proba(pd.DataFrame({"x0": [1], "x2": [2]}), "x1")
-    exact = [float(some.probability({"x1": level}, {"x0": 1, "x2": 2})) for level in "abc"]
-    np.testing.assert_allclose(found[0], exact, rtol=1e-10)
-    assert found.values[0, 1] == 0.0
-
-
 # ---- families
 def test_leaf_types_count_the_rows_of_each_family():
     schema = schema_of(problem_of("missing"))

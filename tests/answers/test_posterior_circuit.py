@@ -61,19 +61,6 @@ def test_given_what_is_known_draws_have_the_weights_that_it_gives_them():
     assert float(found.probability(asked)) == pytest.approx(float(given.probability(asked)), abs=1e-10)
 
 
-def test_given_a_union_it_answers_what_the_union_does_not():
-    post = ps.SPNPosterior.from_idata(sampled_tree("missing"))
-    union = [{"x0": (0.2, 1.1)}, {"x2": (4, 6), "x1": 1}]
-    given = post.condition(union)
-    found = given.as_circuit()
-    for asked in ({"x0": (0.5, 2.0)}, {"x1": 1, "x2": (0, 5)}):
-        assert float(found.probability(asked)) == pytest.approx(float(given.probability(asked)), abs=1e-10)
-    assert float(found.entropy("x1")) == pytest.approx(
-        -sum(p * np.log(p) for p in (float(given.probability({"x1": k})) for k in (0, 1))), abs=1e-9
-    )
-    assert float(given.as_circuit(max_draws=2).mutual_information("x1", "x2")) > 0.0
-
-
 def test_refusals():
     post = posterior_of("palette")
     with pytest.raises(ValueError, match="max_draws must be an integer of at least 1, got 0"):

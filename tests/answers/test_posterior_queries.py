@@ -255,13 +255,6 @@ def test_mean_and_cov_are_those_of_all_states(name, known):
         assert mean.attrs["exactness"] == "numerical given the draws" and mean.attrs["tolerance"] == 1e-8
 
 
-def test_the_mean_of_conditional_means_is_the_mean():
-    post = posterior_of("palette")
-    parts = {level: float(post.probability({"x1": level})) for level in "abc"}
-    total = sum(p * post.mean({"x1": level}) for level, p in parts.items())
-    np.testing.assert_allclose(total, post.mean(), rtol=1e-12)
-
-
 def test_tails_too_heavy_for_a_variance_are_named():
     problem = problem_of("depths")
     schema = schema_of(problem)

@@ -3,14 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
 from pymc_spn.numerics import memory_limits
 from tests import reference_queries
 from tests.answers.rows_with_gaps import others, rows_of
-from tests.answers.variational_fits import fitted
 from tests.hand_made_records import posterior_of, problem_of, sampled_posterior, schema_of, tree_of
 
 pytestmark = pytest.mark.usefixtures("integrated")
@@ -69,28 +67,6 @@ def test_what_is_known_of_the_target_itself_holds(target, event):
     assert float(alone[0]) == pytest.approx(float(post.quantile(0.3, target, {"x1": 1, rest: 1.0})), rel=1e-9)
 
 
-def test_given_a_union():
-    union = posterior_of("missing").condition([{"x0": (0.2, 0.8)}, {"x0": (1.1, 1.5), "x1": 1}, {"x2": {2, 5}}])
-    df = pd.DataFrame({"x1": [1, 1, 0], "x2": [1.0, 2.0, 1.0]})
-    found, sd = union.predict_quantile(df, "x0", [0.0, 0.2, 0.9, 1.0]), union.predict_sd(df, "x0")
-    for m, given in enumerate(df.to_dict("records")):
-        np.testing.assert_allclose(found[m], union.quantile([0.0, 0.2, 0.9, 1.0], "x0", given), rtol=1e-9)
-    assert found.values[2].tolist()[::3] == [0.2, 0.8]
-    for m in (0, 2):  # the second part is not bounded
-        variance = float(union.condition(df.iloc[m].to_dict()).cov().sel(column="x0", other="x0"))
-        assert float(sd[m]) == pytest.approx(np.sqrt(variance), rel=1e-7)
-    # between two parts the distribution function is flat: the end of the first is the smallest x
-    share = float(union.cdf(1.0, "x0", {"x1": 1, "x2": 1}))
-    flat = union.predict_quantile(df[:1], "x0", [share * (1.0 - 1e-12), share * (1.0 + 1e-9)])
-    np.testing.assert_allclose(flat[0], [0.8, 1.1], rtol=1e-7)
-    counts = np.arange(60)
-    p = softmax(union.log_density(pd.DataFrame({"x0": 0.5, "x1": 1, "x2": counts})).values)
-    mean = p @ counts
-    row = {"x0": [0.5], "x1": [1]}
-    assert float(union.predict_sd(row, "x2")[0]) == pytest.approx(np.sqrt(p @ (counts - mean) ** 2), rel=1e-8)
-    assert float(union.predict_quantile(row, "x2", 0.7)[0]) == counts[np.searchsorted(np.cumsum(p), 0.7)]
-
-
 def test_errors_are_those_of_the_same_questions_row_by_row():
     post = sampled_posterior()
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
@@ -129,16 +105,6 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
         np.testing.assert_allclose(one.attrs["mcse_chain"], other.attrs["mcse_chain"], rtol=1e-8)
-
-
-def test_a_fit_by_variational_bayes_answers_too():
-    post = fitted()
-    df = post.sample(3, random_seed=2)
-    found = post.predict_quantile(df, "b", [0.05, 0.5])
-    for m in range(3):
-        given = others(df, m, "b")
-        np.testing.assert_allclose(found[m], post.quantile([0.05, 0.5], "b", given), rtol=1e-9, atol=1e-12)
-    assert "mcse_chain" not in found.attrs
 
 
 def test_intervals_of_drawn_rows_hold_their_share_of_them():

@@ -137,43 +137,6 @@ def test_a_union_is_given_or_a_condition(ask):
     assert found.attrs["exactness"] == other.attrs["exactness"] and found.attrs.keys() == other.attrs.keys()
 
 
-def test_information_by_sums_and_by_a_fine_grid():
-    """Masses by inclusion and exclusion; the density of the union, which jumps at -0.5 and 0.7."""
-    rng = np.random.default_rng(0)
-    level = rng.random(40) < 0.5
-    frame = pd.DataFrame({"a": rng.normal(2.0 * level), "l": level, "b": rng.normal(-1.0 * level)})
-    tree = ps.circuits.complete_tree(frame.columns, n_children=2)
-    post = ps.fit_variational(frame, tree, restarts=1, max_steps=20, random_seed=0, progressbar=False)
-    given = [{"a": (-0.5, 0.7)}, {"b": (0.0, None), "l": True}]
-    union = post.condition(given)
-    p = np.array([float(post.probability({"l": value}, given=given)) for value in (False, True)])
-    of_level = union.entropy("l")
-    assert float(of_level) == pytest.approx(-p @ np.log(p), abs=1e-12) and of_level.attrs["exactness"].startswith(
-        "exact"
-    )
-    ends = [-0.5, np.nextafter(-0.5, 1.0), 0.7, np.nextafter(0.7, 1.0)]
-    far = np.geomspace(8.0, 1e9, 800)
-    cuts = np.unique([*-far, *np.linspace(-8.0, 8.0, 1601), *far, *ends])
-    nodes, weights = np.polynomial.legendre.leggauss(6)
-    x = (0.5 * (cuts[1:] + cuts[:-1])[:, None] + 0.5 * np.diff(cuts)[:, None] * nodes).ravel()
-    mass = (0.5 * np.diff(cuts)[:, None] * weights).ravel()
-    log_p = union.marginal(["a"]).log_density(pd.DataFrame({"a": x})).values
-    mass *= np.exp(log_p)
-    assert mass.sum() == pytest.approx(1.0, abs=1e-7)
-    of_number = union.entropy("a")
-    assert of_number.attrs["exactness"].startswith("numerical") and of_number.attrs["tolerance"] < 1e-4
-    assert float(of_number) == pytest.approx(-float(mass @ log_p), abs=of_number.attrs["tolerance"] + 1e-6)
-    true = post.condition([{"a": (-0.5, 0.7), "l": True}, {"b": (0.0, None), "l": True}])
-    false = post.condition({"a": (-0.5, 0.7), "l": False})
-    within = p[0] * float(false.entropy("a")) + p[1] * float(true.entropy("a"))
-    exact = float(of_number) - within
-    shared, both = union.mutual_information("a", "l", random_seed=1), union.entropy(["a", "l"], random_seed=1)
-    assert abs(float(shared) - exact) < 5.0 * shared.attrs["mcse"]
-    assert abs(float(both) - float(of_level) - float(of_number) + exact) < 5.0 * both.attrs["mcse"]
-    assert float(union.moment(3).sel(column="l")) == pytest.approx(p[1], rel=1e-10)
-    np.testing.assert_allclose(union.moment(2, central=True), np.diag(union.cov()), rtol=1e-8)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -315,29 +278,6 @@ def test_levels_given_rows():
     np.testing.assert_allclose(
         alone.predict_proba(ROWS[:2], "x1").attrs["draws_after_weighting"], single.attrs["draws_after_weighting"]
     )
-
-
-def test_numbers_given_rows():
-    """Means as sums over counts, and by quadrature within the intervals of a number."""
-    post = posterior_of("missing")
-    union = post.condition(UNION)
-    k, means = np.arange(60), union.predict(ROWS, "x2")
-    for m, row in enumerate(ROWS[["x0", "x1"]].to_dict("records")):
-        rows = pd.DataFrame({**{n: np.full(k.size, v) for n, v in row.items()}, "x2": k})
-        p = softmax(union.log_density(rows).values)
-        assert float(means[m]) == pytest.approx(float(p @ k), rel=1e-8)
-    bounded = post.condition([{"x0": (0.2, 0.8)}, {"x0": (0.6, 1.5), "x1": 1}])
-    rows = pd.DataFrame({"x1": [0, 1], "x2": [1.0, 3.0]})
-    found = bounded.predict(rows, "x0")
-    nodes, weights = np.polynomial.legendre.leggauss(40)
-    for m, high in enumerate((0.8, 1.5)):
-        x = 0.2 + 0.5 * (high - 0.2) * (nodes + 1.0)
-        p = np.exp(bounded.log_density(rows.iloc[[m] * x.size].assign(x0=x).reset_index(drop=True)).values) * weights
-        assert float(found[m]) == pytest.approx(p @ x / p.sum(), rel=1e-8)
-    assert found.attrs["exactness"] == "numerical given the draws"
-    heavy = posterior_of("skewed").condition([{"x0": (0.5, None)}, {"x1": (2, None)}])
-    assert heavy.predict({"x1": [3.0]}, "x0").attrs["infinite_mean"] == ["x0"]
-    assert bounded.predict(rows[:0], "x0").shape == (0,)
 
 
 # ---- the most probable row

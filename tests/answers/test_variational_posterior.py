@@ -31,48 +31,6 @@ def test_every_restart_rises_and_the_highest_is_kept(n_children):
     assert prior != 0.0 and post.converged
 
 
-def test_two_clusters_are_found():
-    assert float(fitted().probability({"a": (3.0, None)}, given={"b": -4.0})) > 0.95
-    assert float(fitted().probability({"c": {"1"}}, given={"n": 11})) > 0.7
-    mean = fitted().mean().sel(column=["a", "n"]).values
-    frame = table()
-    np.testing.assert_allclose(mean, [frame.a.mean(), frame.n.mean()], atol=0.4)
-
-
-def test_queries_agree_with_each_other():
-    post = fitted()
-    grid = np.linspace(-60.0, 60.0, 60_001)
-    only = post.marginal(["a"])
-    density = np.exp(only.log_density(pd.DataFrame({"a": grid})).values)
-    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=2e-3)
-    inside = (grid >= -1.0) & (grid <= 2.0)
-    assert float(post.probability({"a": (-1.0, 2.0)})) == pytest.approx(
-        np.trapezoid(density[inside], grid[inside]), 1e-6
-    )
-    given = post.condition({"c": "1"})
-    frame = table().iloc[:5][["a", "b", "n"]]
-    joint = post.log_density(frame.assign(c="1")).values
-    conditional = given.log_density(frame).values + np.log(float(post.probability({"c": "1"})))
-    np.testing.assert_allclose(conditional, joint, atol=1e-12)
-    levels = [float(post.probability({"c": level}, given={"a": 1.0})) for level in ("0", "1")]
-    assert sum(levels) == pytest.approx(1.0, abs=1e-12)
-    assert isinstance(given.marginal(["a"]), ps.VariationalPosterior)
-
-
-def test_unions_and_soft_evidence_of_a_fit():
-    post, low = fitted(), {"a": (None, 3.0)}
-    ask = lambda event, given=None: float(post.probability(event, given))  # noqa: E731
-    either = [{"b": (None, -2.0)}, {"n": (8, None)}]
-    union = ask(either[0]) + ask(either[1]) - ask(either[0] | either[1])
-    assert ask(either) == pytest.approx(union, rel=1e-11)
-    top = ask(low | either[0]) + ask(low | either[1]) - ask(low | either[0] | either[1])
-    assert ask(low, either) == pytest.approx(top / union, rel=1e-10)
-    seen = {"0": 0.9, "1": 0.2}
-    weighed = [sum(w * ask(event | {"c": c}) for c, w in seen.items()) for event in ({}, low)]
-    assert ask(low, {"c": seen}) == pytest.approx(weighed[1] / weighed[0], rel=1e-11)
-    assert "draws_after_weighting" not in post.probability(low, either).attrs  # there is one state
-
-
 def test_draws_have_the_moments_and_imputations_keep_what_is_known():
     post = fitted()
     drawn = post.sample(20_000, random_seed=2)

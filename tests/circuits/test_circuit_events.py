@@ -199,31 +199,6 @@ def test_rows_at_once_are_rows_one_by_one(n):
         held.log_probability_of_rows({"real": 0.5})
 
 
-@pytest.mark.parametrize("name", ["palette", "missing", "skewed"])
-def test_the_posterior_as_a_circuit_has_the_same_probabilities(name):
-    """Predictive leaves, and levels by their names.
-
-    The counts of "palette" have Gaussian leaves, which are densities in the circuit and rounded by the posterior.
-    """
-    post = posterior_of(name)
-    learned = post.as_circuit()
-    parameters = learned.log_weights, learned.leaf_parameters
-    events = [{"x0": (0.3, 1.7)}, {"x0": (None, 0.8), "x1": (1, 3)}, {"x1": {0, 2}}, {"x1": 1.0}]
-    if post.columns[1].kind in ("binary", "categorical"):
-        levels = post.columns[1].levels
-        events = [events[0], {"x0": (None, 0.8), "x1": {levels[0]}}, {"x1": set(levels[:2])}, {"x1": levels[1]}]
-    elif learned.circuit.columns[1].kind != "count":
-        events = [e for e in events if not isinstance(e.get("x1"), set)]
-    point = 1.0 if post.columns[0].kind == "count" else 0.7
-    known = [{"x0": (0.2, 2.0)}, None, {"x0": point}, {"x0": (0.2, 2.0)}]
-    if name == "palette":
-        events, known = [{"x1": e["x1"]} for e in events if "x1" in e], [{"x2": (1, 3)}, None, {"x2": 2}]
-    for event, given in list(zip(events, known, strict=False))[: 1 if name == "skewed" else 4]:
-        expected = float(post.probability(event, given))
-        found = learned.circuit.with_parameters(*parameters).probability(event, given=given)
-        assert float(found) == pytest.approx(expected, rel=1e-8, abs=1e-300)
-
-
 @pytest.mark.parametrize(
     ("event", "given", "error", "message"),
     [

@@ -319,34 +319,6 @@ def test_moments_do_not_cancel_and_leave_levels_out():
     assert np.isnan(got["mean"].values[0, 1]) and np.isnan(got["covariance"].values[0, 0, 1])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_best_completion_of_levels_is_the_enumerated_one(seed):
-    circuit, log_weights, parameters, states, p = small_discrete(seed)
-    for row in ([np.nan] * 3, [np.nan, 1.0, np.nan]):
-        known = {name: x for name, x in zip("abc", row, strict=True) if not np.isnan(x)}
-        got = circuit.with_parameters(log_weights, parameters).mpe(known)
-        fits = np.all(np.isnan(row) | (states == row), axis=1)
-        assert float(got.log_density) == pytest.approx(np.log(p[fits].max() / p[fits].sum()), abs=1e-12)
-        assert got.log_density.attrs["exactness"] == "exact" and float(got.upper_bound) == float(got.log_density)
-
-
-def test_best_completion_where_peers_choose_the_heavier_component():
-    """0.6 N(0, 5) + 0.4 N(10, 0.1): two packages return 0, with log density -3.04."""
-    circuit = build([("sum", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 0, "gaussian")], ["a"], ("gaussian",))
-    log_weights, parameters = np.log([0.6, 0.4]), {"gaussian": [[0.0, 5.0], [10.0, 0.1]]}
-    grid = np.linspace(9.9, 10.1, 200_001)[:, None]
-    logs = circuit.with_parameters(log_weights, parameters).log_density(grid).values
-    got = circuit.with_parameters(log_weights, parameters).mpe()
-    assert float(got.log_density) >= logs.max()
-    assert got.value["a"].item() == pytest.approx(grid[np.argmax(logs), 0], abs=1e-6)
-    assert logs.max() <= float(got.upper_bound) < logs.max() + 0.03
-    product = build(
-        [("product", [1, 2]), ("leaf", 0, "gaussian"), ("leaf", 1, "poisson")], ["a", "b"], ("gaussian", "poisson")
-    )
-    got = product.with_parameters([], {"gaussian": [[1.5, 2.0]], "poisson": [[3.2]]}).mpe()
-    assert got.value.to_numpy().tolist() == [[1.5, 3.0]] and got.log_density.attrs["exactness"] == "exact"
-
-
 def test_log_normal_has_mass_one_and_its_moments():
     circuit = build([("sum", [1, 2]), *[("leaf", 0, "log_normal")] * 2], ["a"], ("log_normal",))
     log_weights, parameters = np.log([0.3, 0.7]), {"log_normal": [[0.1, 0.4], [-0.5, 0.2]]}

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -146,16 +145,6 @@ def test_errors_of_questions_name_the_argument():
     ):
         with pytest.raises(ValueError, match=message):
             question()
-
-
-def test_threads_may_ask_one_object():
-    """Scratch is a call's own."""
-    circuit, log_weights, parameters, values = some_circuit()
-    held = ParameterisedCircuit(circuit, log_weights, parameters)
-    expected = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda i: held.log_density(values[i % 12 : i % 12 + 1]).values[0], range(1_000)))
-    np.testing.assert_allclose(found, np.resize(expected, 1_000), rtol=1e-14)
 
 
 def test_labelled_circuits_complete_rows_in_labels():

@@ -82,12 +82,3 @@ def test_numbers_of_half_the_width_draw_nearly_the_same():
     assert idata.posterior["x_concentration"].dtype == np.float32
     post = ps.SPNPosterior.from_idata(idata)
     np.testing.assert_allclose(post.log_density(rows), usual.log_density(rows), atol=1.0)
-
-
-@pytest.mark.parametrize("missing", ["marginal", "draw"])
-def test_pictures(missing):
-    table = two_columns().copy()
-    table.loc[3, "a"] = np.nan
-    model = model_of(ps.circuits.complete_tree(["a", "b"]), observed=table, missing=missing)
-    picture = pm.model_to_mermaid(model)
-    assert "x_leaf_shape ~ LogNormalAboveOne" in picture and ("x_missing" in picture) == (missing == "draw")

@@ -473,38 +473,6 @@ def state_back(sampled):
     shared.set_value(before)
 
 
-def test_recorded_log_joint_is_the_brute_force_one(sampled):
-    model, idata = sampled
-    schema, _, values = parts(model)
-    post, digits = idata.posterior, ps.unpack(idata)["x"]["digits"].values
-    for chain in range(2):
-        for draw in range(0, 20, 4):
-            at = {"chain": chain, "draw": draw}
-            h = [
-                schema.full_vector(k, post[f"x_{k}"].isel(at).values)
-                for k in ("concentration", "leaf_scale", "leaf_shape", "precision_ratio")
-            ]
-            expected = log_joint(reference_problem(schema, values, h), state_from_digits(digits[chain, draw]))
-            assert float(post["x_log_joint"].isel(at)) == pytest.approx(expected, rel=1e-11)
-
-
-def test_nothing_in_posterior_is_constant_or_nan(sampled):
-    for name, variable in sampled[1].posterior.data_vars.items():
-        assert np.isfinite(variable).all(), name
-        assert (variable.std(("chain", "draw")) > 0).all(), name
-
-
-def test_observed_data_and_coordinates(sampled):
-    model, idata = sampled
-    observed = idata.observed_data["x"]
-    assert observed.dims == ("x_row", "x_column")
-    np.testing.assert_array_equal(observed.values, parts(model)[2])
-    assert idata.posterior["x_leaf_scale"].dims[2:] == ("x_column",)
-    assert list(idata.posterior["x_leaf_shape"].coords["x_gaussian_column"].values) == [
-        "size", "wait", "visits", "grade"
-    ]  # fmt: skip
-
-
 REFUSALS = {
     "log likelihood": lambda idata: pm.compute_log_likelihood(idata, progressbar=False),
     "posterior predictive": lambda idata: pm.sample_posterior_predictive(idata, progressbar=False),
@@ -528,13 +496,6 @@ def test_nuts_for_everything_is_refused(sampled):
         pm.NUTS()
 
 
-def test_text_and_graph(sampled):
-    model, _ = sampled
-    assert "x ~ SPN(x_concentration, x_leaf_scale" in model.str_repr()
-    drawn = pm.model_to_mermaid(model)
-    assert "x_log_joint --> x" in drawn
-
-
 def test_debug_finds_nothing(sampled, capsys):
     sampled[0].debug()
     assert "No problems found" in capsys.readouterr().out
@@ -554,13 +515,6 @@ def test_copies_sample_like_the_model(how, sampled):
         again = pm.sample(20, tune=10, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
     for name in idata.posterior.data_vars:
         np.testing.assert_array_equal(again.posterior[name].values, idata.posterior[name].values)
-
-
-def test_do_fixes_a_hyperparameter(sampled):
-    fixed = pm.do(sampled[0], {"x_leaf_scale": np.full(6, 0.2)})
-    with fixed:
-        idata = pm.sample(5, tune=5, chains=1, random_seed=1, progressbar=False, quiet=True)
-    assert "x_leaf_scale" not in idata.posterior and "x_concentration" in idata.posterior
 
 
 # ---- columns of one value

@@ -22,7 +22,6 @@ from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.numerics.marks import GIVEN_DRAWS
-from tests.modes import PLAIN
 from tests.networks.joint_tables import QUESTIONS, table
 from tests.sampled_runs import assert_same, draw, model_of
 
@@ -192,17 +191,6 @@ def test_pairs_of_columns_are_those_of_rows_with_two_cells(given):
         np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
-def test_moments_given_an_interval_are_averages_over_its_points():
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    x, w = 1.0 + nodes, weights  # the interval (0, 2)
-    density = np.exp(posterior().marginal("a").log_density(pd.DataFrame({"a": x})).values)
-    share = w * density / (w * density).sum()
-    each = [posterior().mean({"a": float(v)}).sel(column=["b", "c"]).values for v in x]
-    found = posterior().mean({"a": (0.0, 2.0)})
-    np.testing.assert_allclose(found.sel(column=["b", "c"]), share @ np.array(each), rtol=1e-6)
-    assert float(found.sel(column="a")) == pytest.approx(share @ x, rel=1e-6)
-
-
 def test_information_given_an_interval_is_that_of_the_density_within():
     """Of two columns, by quadrature. Weights of leaves that did not know of the interval gave less than half."""
     x, w = np.polynomial.legendre.leggauss(60)
@@ -281,15 +269,6 @@ def test_drawn_circuits_have_the_predictive_on_average():
     densities = np.exp([float(each.log_density(rows).squeeze()) for each in drawn])
     error = densities.std() / np.sqrt(densities.size)
     assert abs(densities.mean() - np.exp(float(one.log_density(rows).squeeze()))) < 5.0 * error
-
-
-def test_its_circuit_is_a_density_inside_another_model():
-    learned, rows = circuit(), table().head(12)
-    with pm.Model() as model:
-        ps.CircuitDensity("y", learned.circuit, learned.log_weights, learned.leaf_parameters, observed=rows)
-    found = model.compile_fn(model.logp(sum=False)[0], mode=PLAIN)({})
-    assert np.isnan(rows.select_dtypes("number")).to_numpy().any()
-    np.testing.assert_allclose(found, posterior().log_density(rows), rtol=1e-10, atol=1e-10)
 
 
 def test_an_interval_says_nothing_more_of_a_known_value():

@@ -72,19 +72,6 @@ def test_digits_are_kept_until_the_first_sweep():
     np.testing.assert_array_equal(s.digits() < 0, s.layout.missing)
 
 
-@pytest.mark.parametrize("kind", [PublishedSampler, BottomUpSampler])
-def test_same_seed_same_draws(kind):
-    found = []
-    for seed in (1, 1, 2):
-        sampler, rng = family_chain(kind, 50), np.random.default_rng(seed)
-        for _ in range(5):
-            sampler.sweep(rng)
-        found.append(sampler.digits())
-        np.testing.assert_array_equal(found[-1] < 0, sampler.layout.missing)
-    np.testing.assert_array_equal(found[0], found[1])
-    assert not np.array_equal(found[0], found[2])
-
-
 def test_wide_nodes_take_two_bytes():
     s = family_chain(PublishedSampler, 40, n_children=(2, 2, 150, 2))
     assert s.states.digit.dtype == np.int16

@@ -213,19 +213,6 @@ def test_digits_of_simulated_states_are_kept():
         assert canonical(found, problem) == canonical(digits, problem)
 
 
-def test_same_seed_same_digits():
-    first, again, other = (table_after_sweeps(seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def table_after_sweeps(seed):
-    sampler, rng = coded_table(40).sampler(hyperparameters()), np.random.default_rng(seed)
-    for _ in range(4):
-        sampler.sweep(rng)
-    return sampler.digits()
-
-
 # ---- growth
 def recount(sampler, table):
     """Everything the network stores, counted again from slots and data by NumPy; asserts that it agrees."""

@@ -380,16 +380,6 @@ def test_an_interrupted_run_is_usable():
     assert_log_joint(idata, every=1)
 
 
-def test_saved_and_read_again(tmp_path, runs):
-    import xarray as xr
-
-    _, idata = runs["own"]
-    idata.to_netcdf(tmp_path / "run.nc")
-    with xr.open_datatree(tmp_path / "run.nc") as again:
-        assert_same(again.load(), idata)
-        assert_log_joint(again)
-
-
 # ---- tables
 TABLES = {
     "one column": pd.DataFrame({"a": [0.25, 1.75, 2.5, 9.0]}),

@@ -24,7 +24,6 @@ from pymc_spn.networks.variational.joint_kernels import RowScratch, expect_joint
 from pymc_spn.networks.variational.path_kernels import assign_rows
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics import threads
-from pymc_spn.numerics.marks import GIVEN_FIT
 from pymc_spn.tables import Table
 from tests.called_kernels import called
 from tests.networks.joint_tables import JOINT, MASS, QUESTIONS, RATIO, ROWS, SCALE, SHAPE, TABLES, enumerated, table
@@ -33,7 +32,6 @@ from tests.reference_variational import Variational, trees_of_row
 
 ALL_EDGES = ListSearch(breadth=99, descent=99, enter=1e-30, leave=1e-30)
 PRIOR = {"mu0": 0.0, "rho0": RATIO, "a0": SHAPE, "b0": SHAPE * SCALE}
-FIRST = 0, 2  # labels at the top: even ones are products, odd ones leaves over both columns
 GAPS = np.array([[0.3, 0.4], [-1.0, np.nan], [1.2, 0.9], [np.nan, -0.3], [0.1, 0.2]])
 
 
@@ -329,29 +327,6 @@ def test_a_question_has_the_answer_of_the_circuit(question):
     np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-8 + stated)
 
 
-def test_draws_given_intervals_have_their_moments():
-    """Means of 4,000 draws within 4 standard errors."""
-    given = posterior().condition({"a": (0.0, 2.0)})
-    drawn, mean = given.sample(4_000, random_seed=1), given.mean()
-    assert drawn["a"].between(0.0, 2.0).all()
-    for name in "abc":
-        error = drawn[name].std() / math.sqrt(len(drawn))
-        assert abs(drawn[name].mean() - float(mean.sel(column=name))) < 4.0 * error + 1e-4
-
-
-def test_marks_are_those_of_a_fit():
-    two = {"a": (0.0, 2.0), "b": (-1.0, 1.0)}
-    assert posterior().cdf(0.5, "c").attrs["exactness"] == "exact" + GIVEN_FIT
-    assert posterior().probability(two).attrs["exactness"].startswith("numerical")
-
-
-def test_a_fit_has_a_most_probable_row():
-    found = posterior().mpe()
-    own = float(posterior().log_density(found.value).values[0])
-    assert float(found.log_density) == pytest.approx(own, abs=1e-9)
-    assert float(posterior().log_density(posterior().sample(500, random_seed=0)).max()) <= float(found.upper_bound)
-
-
 def test_a_stored_fit_has_the_same_answers(tmp_path):
     posterior().save(tmp_path / "fit.nc")
     again = ps.VariationalPosterior.from_idata(tmp_path / "fit.nc")
@@ -367,14 +342,6 @@ def test_threads_give_equal_bits(monkeypatch):
         monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
         fits.append(ps.fit_variational(table(), joint_leaves=wide, restarts=1, random_seed=1, progressbar=False))
     np.testing.assert_array_equal(*(fit.trace() for fit in fits))
-
-
-def test_estimators_take_leaves_over_several_columns():
-    few = {"restarts": 1, "max_steps": 3, "random_state": 1, "joint_leaves": ps.leaves.MultivariateGaussian()}
-    names = list("abc")
-    assert ps.sklearn.SPNDensity(**few).fit(table()[names]).posterior_._states.schema.joint == ("a", "b", "c")
-    imputer = ps.sklearn.SPNImputer(**few).fit(table()[names])
-    assert np.isfinite(np.asarray(imputer.transform(table()[names]), float)).all()
 
 
 def test_leaves_over_several_columns_refuse_what_they_have_not():
