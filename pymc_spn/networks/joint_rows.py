@@ -119,7 +119,7 @@ class NodeLaws(NamedTuple):
         return False
 
     def _average(self, values: np.ndarray) -> np.ndarray:
-        return np.einsum("pg,pgx->px", self.weights, values.reshape(*self.weights.shape, -1))
+        return np.einsum("pg,pgx->px", self.weights, values.reshape(*self.weights.shape, values.shape[-1]))
 
     def _points(self, x: np.ndarray) -> np.ndarray:
         return x if x.ndim == 1 else np.repeat(x, self.weights.shape[1], axis=0)

@@ -298,7 +298,9 @@ class StructureRecord(ABC):
         return self.group(post.schema, arrays, chains, draws, np.full((len(chains), len(draws)), mark))
 
 
-def refuse_other_order(recorded: Any, what: str, found: np.ndarray, told: np.ndarray | None) -> None:
+def refuse_other_order(
+    recorded: Any, what: str, found: np.ndarray, told: np.ndarray | None, tolerance: float = 1e-5
+) -> None:
     """Refuse draws of which the arrays say one number and the step recorded another one.
 
     Parameters
@@ -310,11 +312,13 @@ def refuse_other_order(recorded: Any, what: str, found: np.ndarray, told: np.nda
     found : (n_chains, n) float64
         Of the first draws of each chain, by the arrays.
     told : (n_chains, n_draws) float64, optional
-        As it was recorded. Single precision, in which PyMC may keep it, is enough.
+        As it was recorded.
+    tolerance : float
+        Relative, of numbers above 1. By default for single precision, in which PyMC may keep them.
     """
     if told is None:
         return
-    other = np.abs(told[:, : found.shape[1]] - found) > 1e-5 * np.maximum(1.0, np.abs(found))
+    other = np.abs(told[:, : found.shape[1]] - found) > tolerance * np.maximum(1.0, np.abs(found))
     if other.any():
         c, t = map(int, np.argwhere(other)[0])
         refuse(

@@ -70,5 +70,5 @@ def test_other_names_and_atoms_are_refused():
         ps.NLGBN("data", graph(base={"uniform": 0.5, 1.0: 0.5}), observed=ring() * 0.3 + 0.5)
         with pytest.raises(ValueError, match='moves must be "all" where the base measure has atoms'):
             ps.steps.NLGBNStep(moves="published")
-        with pytest.raises(ValueError, match='moves must be "all" or "published"; got \'none\''):
+        with pytest.raises(ValueError, match=r"moves must be one of \['all', 'published'\]; got 'none'"):
             ps.steps.NLGBNStep(moves="none")

@@ -1,6 +1,7 @@
 """Posteriors of networks with leaves over several columns: records, and all questions against their circuits."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint, slopes_of_log_joint
 from pymc_spn.laws.law import Law
 from pymc_spn.networks import joint_rows
-from pymc_spn.networks.joint_rows import LeavesOfOneInRows
+from pymc_spn.networks.joint_rows import LeavesOfOneInRows, NodeLaws
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -327,6 +328,12 @@ def test_the_row_of_a_union_is_the_best_of_its_parts():
     total = np.logaddexp(*map(float, logs))
     each = [float(posterior().mpe(e).log_density) + float(log) - total for e, log in zip(events, logs, strict=True)]
     assert float(found.log_density) == pytest.approx(max(each), abs=1e-6)
+
+
+def test_a_part_of_a_union_may_have_no_row_left():
+    """Quantiles are sought in ever fewer rows, of which a part may exclude all."""
+    none = NodeLaws(SimpleNamespace(leaf_cdf=np.zeros_like), np.zeros((0, 48)))
+    assert none.leaf_cdf(np.zeros((0, 3))).shape == (0, 3)
 
 
 def test_the_row_given_an_interval_of_a_column_that_is_summed_out():

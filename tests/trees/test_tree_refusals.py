@@ -222,7 +222,7 @@ def test_foreign_files(tmp_path):
     import xarray as xr
 
     xr.DataTree(xr.Dataset({"x": 1.0})).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
-    with pytest.raises(ValueError, match=r"no trees; a file of TreePosterior\.save has the group"):
+    with pytest.raises(ValueError, match=r"holds no draws of a ps\.DecisionTree"):
         ps.TreePosterior.load(tmp_path / "other.nc")
 
 
