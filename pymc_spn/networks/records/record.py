@@ -127,7 +127,7 @@ class SPNRecord(StructureRecord):
                 for s in firsts
             ]
             found = np.array(logs)[:, None]
-            # multivariate leaves of columns that follow closely enlarge the rounding of running sums and of filled cells
+            # multivariate leaves of columns that follow closely enlarge the rounding of sums and of filled cells
             tolerance = 1e-2 if record.schema.joint_columns.size else 1e-5
             refuse_other_order(record, "log joint", found, record.first_log_joints, tolerance)
 
