@@ -250,7 +250,7 @@ def redraw_unit(rng, unit, n_nodes, network, heat, work):
 def walk_unit(rng, unit, n_nodes, network, heat, work):
     """One Metropolis step of a hidden unit in each datum, its length log-uniform over two decades below its deviation.
 
-    Arguments and result are those of `redraw_unit`.
+    Arguments are those of `redraw_unit`.
     """
     a, u, e = network.activations[unit], network.outputs[unit], network.residuals[unit]
     n = a.size
@@ -259,7 +259,6 @@ def walk_unit(rng, unit, n_nodes, network, heat, work):
     curvature = children_terms(unit, n_nodes, network.parents, network, heat, work.slope)
     for j in range(n):
         work.mean[j] = deviation * fast_exp(-2.0 * math.log(10.0) * rng.random()) * rng.standard_normal()
-    moved = 0
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
         for j in range(size):
@@ -272,10 +271,8 @@ def walk_unit(rng, unit, n_nodes, network, heat, work):
             log_ratio -= 0.5 * rho * step * (2.0 * e[first + j] + step)
             accepted = work.total[j] < log_ratio
             taken = step if accepted else 0.0
-            moved += 1 if accepted else 0
             work.slope[first + j] = new - old if accepted else 0.0
             a[first + j] += taken
             e[first + j] += taken
             u[first + j] = new if accepted else old
     tell_children(unit, n_nodes, network.parents, network, work.slope)
-    return moved

@@ -1,7 +1,7 @@
 """`NLGBN`, `LinearGaussianNetwork`, `SigmoidBeliefNetwork`: likelihoods on a graph of unknown size."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
@@ -146,33 +146,19 @@ def NLGBN(
     >>> ps.NLGBNPosterior.from_idata(drawn).sample(3, random_seed=1).shape
     (3, 2)
     """
-    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
-    names, index = _node_columns(graph, observed), getattr(observed, "index", None)
-    if scaling is not None:
-        if not isinstance(scaling, UnitScaling):
-            raise TypeError(f"scaling must be a ps.indian_chefs.UnitScaling; got {type(scaling).__name__}")
-        if len(scaling.columns) != len(names):
-            raise ValueError(
-                f"scaling must have the columns of observed, {quoted(list(names))}; it has "
-                f"{quoted(list(scaling.columns))}"
-            )
-        if set(scaling.columns) == set(names):
-            scaling = scaling.in_order(names)
-        elif not hasattr(observed, "columns"):
-            scaling = replace(scaling, columns=names)  # an array has columns by place alone
-        observed = scaling.transform(observed)
-    names, values = table_of(observed, "observed", names, gaps=True)
-    gaps = np.isnan(values)
+    table = _read(graph, observed, scaling, gaps=True)
+    values, gaps = table.values, np.isnan(table.values)
     if gaps.all(0).any():
-        raise ValueError(f"observed must have a value in every column; {names[int(np.argmax(gaps.all(0)))]!r} has none")
-    inside = gaps | ((values > 0.0) & (values < 1.0))
-    if not inside.all():
-        r, c = np.argwhere(~inside)[0]
         raise ValueError(
-            f"observed must lie strictly between 0 and 1: row {r}, column {names[c]!r} is {values[r, c]:g}; "
-            "give scaling=ps.indian_chefs.UnitScaling.from_data(X)"
+            f"observed must have a value in every column; {table.names[int(np.argmax(gaps.all(0)))]!r} has none"
         )
-    return _register(name, graph, NONLINEAR, names, values, scaling, weight_sd, bias_sd, precision, dims, kind, index)
+    _refuse(
+        table,
+        ~(gaps | ((values > 0.0) & (values < 1.0))),
+        "lie strictly between 0 and 1",
+        "; give scaling=ps.indian_chefs.UnitScaling.from_data(X)",
+    )
+    return _register(name, graph, NONLINEAR, table, weight_sd, bias_sd, precision, dims)
 
 
 def LinearGaussianNetwork(
@@ -222,17 +208,10 @@ def LinearGaussianNetwork(
     >>> ps.BeliefNetworkPosterior.from_idata(drawn).graphs.edge_probabilities().dims
     ('parent', 'child')
     """
-    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
-    names, values = table_of(observed, "observed", _node_columns(graph, observed))
-    far = np.abs(values) > LARGEST_VALUE
-    if far.any():
-        r, c = np.argwhere(far)[0]
-        raise ValueError(
-            f"observed must lie within {LARGEST_VALUE:g} of 0, or the draws cannot record its precision: row {r}, "
-            f"column {names[c]!r} is {values[r, c]:g}; standardise the column"
-        )
-    index = getattr(observed, "index", None)
-    return _register(name, graph, LINEAR, names, values, None, weight_sd, bias_sd, precision, dims, kind, index)
+    table = _read(graph, observed)
+    rule = f"lie within {LARGEST_VALUE:g} of 0, or the draws cannot record its precision"
+    _refuse(table, np.abs(table.values) > LARGEST_VALUE, rule, "; standardise the column")
+    return _register(name, graph, LINEAR, table, weight_sd, bias_sd, precision, dims)
 
 
 def SigmoidBeliefNetwork(
@@ -280,14 +259,47 @@ def SigmoidBeliefNetwork(
     >>> ps.BeliefNetworkPosterior.from_idata(drawn).graphs.edge_probabilities().dims
     ('parent', 'child')
     """
-    kind, observed = frame_kind(observed), pandas_frame(observed, "observed")
-    names, values = table_of(observed, "observed", _node_columns(graph, observed))
-    wrong = (values != 0.0) & (values != 1.0)
+    table = _read(graph, observed)
+    _refuse(table, (table.values != 0.0) & (table.values != 1.0), "be 0 or 1")
+    return _register(name, graph, SIGMOID, table, weight_sd, bias_sd, (0.5, 0.5), dims)
+
+
+class _Observed(NamedTuple):
+    """A table (N, D), its columns in the order of the nodes; its index, its kind, the scaling that made it."""
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    index: Any
+    frame: str | None
+    scaling: UnitScaling | None
+
+
+def _read(graph: Any, observed: Any, scaling: Any = None, gaps: bool = False) -> _Observed:
+    frame, observed = frame_kind(observed), pandas_frame(observed, "observed")
+    names, index = _node_columns(graph, observed), getattr(observed, "index", None)
+    if scaling is not None:
+        if not isinstance(scaling, UnitScaling):
+            raise TypeError(f"scaling must be a ps.indian_chefs.UnitScaling; got {type(scaling).__name__}")
+        if len(scaling.columns) != len(names):
+            raise ValueError(
+                f"scaling must have the columns of observed, {quoted(list(names))}; it has "
+                f"{quoted(list(scaling.columns))}"
+            )
+        if set(scaling.columns) == set(names):
+            scaling = scaling.in_order(names)
+        elif not hasattr(observed, "columns"):
+            scaling = replace(scaling, columns=names)  # an array has columns by place alone
+        observed = scaling.transform(observed)
+    names, values = table_of(observed, "observed", names, gaps)
+    return _Observed(names, values, index, frame, scaling)
+
+
+def _refuse(table: _Observed, wrong: np.ndarray, rule: str, advice: str = "") -> None:
+    """Refuse a table with a cell that is wrong, (N, D) bool."""
     if wrong.any():
         r, c = np.argwhere(wrong)[0]
-        raise ValueError(f"observed must be 0 or 1: row {r}, column {names[c]!r} is {values[r, c]:g}")
-    index = getattr(observed, "index", None)
-    return _register(name, graph, SIGMOID, names, values, None, weight_sd, bias_sd, (0.5, 0.5), dims, kind, index)
+        place = f"row {r}, column {table.names[c]!r} is {table.values[r, c]:g}"
+        raise ValueError(f"observed must {rule}: {place}{advice}")
 
 
 def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
@@ -313,7 +325,8 @@ def _node_columns(graph: Any, observed: Any) -> tuple[str, ...]:
     return nodes
 
 
-def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, precision, dims, frame, index):
+def _register(name, graph, kind, table, weight_sd, bias_sd, precision, dims):
+    columns, values = table.names, table.values
     model = pm.modelcontext(None)
     full = model.name_for(name)
     claimed = getattr(graph.packed.tag, "graph_likelihood", None)
@@ -331,7 +344,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
         )
     dims = convert_dims(dims)
     refuse_columns_in_another_order(dims, model.coords, columns)
-    dims = dims or own_dims(model, full, columns, len(values), index)
+    dims = dims or own_dims(model, full, columns, len(values), table.index)
     prior = NetworkPrior(numbers[0] ** -2, numbers[1] ** -2, *gamma)
     ticket = model[f"{graph.name}{TICKET}"]
     head = pytensor.shared(np.zeros(2), name=f"{full}_head", shape=(2,))
@@ -352,7 +365,7 @@ def _register(name, graph, kind, columns, values, scaling, weight_sd, bias_sd, p
             v.tag.graph_likelihood, v.tag.network_kind = full, kind
     graph.packed.tag.graph_likelihood = full
     digest = data_digest(columns, values.astype(pytensor.config.floatX))
-    own = full, graph.name, kind, columns, prior._asdict(), scaling, graph.max_nodes, digest, frame
+    own = full, graph.name, kind, columns, prior._asdict(), table.scaling, graph.max_nodes, digest, table.frame
     schema = BeliefNetworkSchema(*own)
     keep_data(model, f"{name}{NETWORK_SCHEMA}", schema.to_vector())
     return rv

@@ -45,7 +45,6 @@ from pymc_spn.indian_chefs.pool_kernels import (
     empty_pool,
     exchange,
     fill_pool,
-    observed_have_children,
     pooled_weights,
 )
 from pymc_spn.indian_chefs.prior_density import edge_odds
@@ -68,7 +67,7 @@ from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, inner_kernel, kernel
 
 # rows of a tally behind those of the moves: how often tried, how often accepted
-EDGES, REDRAWN, WALKED, EXCHANGED = range(2 * len(MOVE_NAMES), 2 * len(MOVE_NAMES) + 4)
+EDGES, REDRAWN, EXCHANGED = range(2 * len(MOVE_NAMES), 2 * len(MOVE_NAMES) + 3)
 
 
 class SweepPlan(NamedTuple):
@@ -80,15 +79,12 @@ class SweepPlan(NamedTuple):
         Of the moves of `graph_moves`, by their numbers.
     nodes : int
         Nodes, drawn uniformly, whose edges are drawn; 0 for all nodes in random order, and Gibbs draws of reputations.
-    walks : int
-        Random-walk passes over the hidden units.
     exchange_every : int
         Sweeps from one exchange with the pool to the next; 0 for none.
     """
 
     times: tuple[int, ...]
     nodes: int = 0
-    walks: int = 1
     exchange_every: int = 2
 
 
@@ -115,7 +111,6 @@ class SweepWork(NamedTuple):
     activation: ActivationWork
     pool: HiddenDraws
     datum: np.ndarray
-    order: np.ndarray
     heat: np.ndarray
 
 
@@ -129,14 +124,13 @@ def sweep_work(state: GraphState, n_data: int, n_strata: int = 1, n_pool: int = 
         activation_work(n_data, n_strata),
         empty_pool(k, d, n_pool),
         np.zeros(d),
-        np.zeros(k, np.int64),
         np.ones(k),
     )
 
 
 def network_tally() -> np.ndarray:
-    """(2 M + 4, 3) int64: that of the moves, edges, redrawn units, walks, exchanges."""
-    return new_tally(4)
+    """(2 M + 3, 3) int64: that of the moves, edges, redrawn units, exchanges."""
+    return new_tally(3)
 
 
 # ---- moves of the graph, weights summed out
@@ -446,22 +440,12 @@ def _slice_sigmoid_weights(rng, n_nodes, node, network, weight_sd, bias_sd, firs
 # ---- sweeps
 
 
-@bare_called_kernel
-def _descending(state, order):
-    """Slots by descending reputation: parents before children."""
-    n = state.count[0]
-    for j in range(n):
-        order[j] = state.order[n - 1 - j]
-
-
 @kernel
 def pass_of_exchanges(rng, state, network, pool, work):
     """One exchange pass with a fresh pool, if no observed node is a parent; number of data that moved, or -1."""
     n, n_observed = state.count[0], state.fixed.size
-    if n == n_observed or observed_have_children(n_observed, n, network.parents):
+    if n == n_observed or not fill_pool(rng, state, network, pool):
         return -1
-    _descending(state, work.order)
-    fill_pool(rng, n_observed, n, work.order, network, pool)
     moved = exchange(rng, n_observed, n, network, work.heat, pool, work.datum)
     fill_residuals(n, network)
     return moved
@@ -493,7 +477,7 @@ def nonlinear_sweep(rng, state, graph_prior, network, prior, plan, number, work,
     number : int
         Of the sweep, for `SweepPlan.exchange_every`.
     work : SweepWork
-    tally : (2 M + 4, 3) int64
+    tally : (2 M + 3, 3) int64
     """
     n_data, n_observed = network.activations.shape[1], state.fixed.size
     if plan.exchange_every > 0 and number % plan.exchange_every == 0:
@@ -517,9 +501,7 @@ def nonlinear_sweep(rng, state, graph_prior, network, prior, plan, number, work,
     for unit in n_observed + random_order(rng, n - n_observed):  # slots tell of the graph's history
         tally[REDRAWN, 0] += n_data
         tally[REDRAWN, 1] += redraw_unit(rng, unit, n, network, work.heat, work.activation)
-        for _ in range(plan.walks):
-            tally[WALKED, 0] += n_data
-            tally[WALKED, 1] += walk_unit(rng, unit, n, network, work.heat, work.activation)
+        walk_unit(rng, unit, n, network, work.heat, work.activation)
     if plan.nodes == 0:
         draw_reputations(rng, state, graph_prior)
 
@@ -598,11 +580,9 @@ def pooled_log_density(rng, state, network, is_gap, work):
     float
         NaN where an observed node is a parent, which one pool for all rows cannot serve.
     """
-    n, n_observed, pool = state.count[0], state.fixed.size, work.pool
-    if observed_have_children(n_observed, n, network.parents):
+    n_observed, pool = state.fixed.size, work.pool
+    if not fill_pool(rng, state, network, pool):
         return np.nan
-    _descending(state, work.order)
-    fill_pool(rng, n_observed, n, work.order, network, pool)
     counts = np.zeros(n_observed)
     unchecked = np.zeros(1, np.int64)
     out = 0.0

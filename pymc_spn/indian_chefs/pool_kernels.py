@@ -54,36 +54,33 @@ def empty_pool(n_slots: int, n_observed: int, n_draws: int) -> HiddenDraws:
 
 
 @kernel
-def observed_have_children(n_observed, n_nodes, parents):
-    """Whether an observed node is a parent, which forbids a shared pool."""
-    for k in range(n_observed):
-        for i in range(n_nodes):
-            if parents[k, i]:
-                return True
-    return False
-
-
-@kernel
-def fill_pool(rng, n_observed, n_nodes, order, network, pool):
+def fill_pool(rng, state, network, pool):
     """Ancestral draws of all hidden units, and the means of the observed nodes.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    n_observed, n_nodes : int
-    order : (>= n_nodes,) int64
-        All nodes, parents before children.
+    state : GraphState
     network : BeliefNetwork
     pool : HiddenDraws
         Out.
+
+    Returns
+    -------
+    bool
+        False where an observed node is a parent, which forbids a shared pool.
     """
+    n_observed, n = state.fixed.size, state.count[0]
+    for k in range(n_observed):
+        if state.n_children[k] > 0:
+            return False
     m = pool.weights.size
-    for place in range(n_nodes):
-        i = order[place]
+    for place in range(n - 1, -1, -1):
+        i = state.order[place]
         a = pool.means[i] if i < n_observed else pool.activations[i]
         for j in range(m):
             a[j] = network.biases[i]
-        for k in range(n_nodes):
+        for k in range(n):
             if network.parents[k, i]:
                 w = network.weights[k, i]
                 u = pool.outputs[k]
@@ -97,6 +94,7 @@ def fill_pool(rng, n_observed, n_nodes, order, network, pool):
             a[j] += deviation * rng.standard_normal()
         for j in range(m):
             u[j] = 1.0 / (1.0 + fast_exp(min(-a[j], 700.0)))
+    return True
 
 
 @reduction

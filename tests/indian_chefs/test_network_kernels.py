@@ -142,13 +142,13 @@ def test_activations_reach_the_exact_conditional(move):
     rng = np.random.default_rng(3)
     chain = two_node_chain(data)
     work, pool = activation_work(len(data), 16), pools.empty_pool(3, 1, 700)  # one pass brings 700 new vectors
-    order, heat, datum = np.array([1, 0]), np.ones(3), np.zeros(1)
+    heat, datum = np.ones(3), np.zeros(1)
     net = chain.network
     kept = []
     for t in range(60):
         if move == "exchange":
             for _ in range(4):
-                pools.fill_pool(rng, 1, 2, order, net, pool)
+                pools.fill_pool(rng, chain.state, net, pool)
                 pools.exchange(rng, 1, 2, net, heat, pool, datum)
                 fill_residuals(chain.n_nodes, net)
         else:
@@ -175,7 +175,7 @@ def test_a_pool_that_is_not_given_the_old_vector_back_is_wrong():
     net.activations[1], net.outputs[1] = (0.1, 0.2, 0.3), expit(np.array([0.1, 0.2, 0.3]))
     fill_residuals(chain.n_nodes, net)
     for _ in range(200):
-        pools.fill_pool(rng, 1, 2, np.array([1, 0]), net, pool)
+        pools.fill_pool(rng, chain.state, net, pool)
         before = np.sort(np.r_[net.activations[1], pool.activations[1]])
         pools.exchange(rng, 1, 2, net, np.ones(3), pool, np.zeros(1))
         fill_residuals(chain.n_nodes, net)
