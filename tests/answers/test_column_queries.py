@@ -239,30 +239,6 @@ def test_total_expectation_and_variance(low, width):
 
 
 # ---- predictions
-@pytest.mark.parametrize("name", ["palette", "splits", "infinite_missing"])
-def test_predictions_are_conditional_probabilities_and_means(name):
-    post = posterior_of(name)
-    df = pd.DataFrame({"x0": [1, 2, np.nan], "x1": None, "x2": [0, np.nan, 3]}, index=["a", "b", "c"])
-    levels = list(post.columns[1].levels)
-    found = post.predict_proba(df, "x1")
-    assert found.dims == ("row", "level") and found["level"].values.tolist() == levels
-    np.testing.assert_allclose(found.sum("level"), 1.0, rtol=1e-12)
-    for m, label in enumerate(df.index):
-        given = {c: df.loc[label, c] for c in ("x0", "x2") if not np.isnan(df.loc[label, c])}
-        exact = [float(post.probability({"x1": level}, given)) for level in levels]
-        np.testing.assert_allclose(found[m], exact, rtol=1e-10)
-        assert post.predict(df, "x1").values[m] == levels[int(np.argmax(exact))]
-        rest = post.mean({"x1": levels[0], **{c: v for c, v in given.items() if c != "x2"}})
-        filled = df.assign(x1=levels[0]).loc[[label]]
-        assert float(post.predict(filled, "x2")[0]) == pytest.approx(float(rest.sel(column="x2")), rel=1e-10)
-    each = post.predict_proba(df, "x1", per_draw=True)
-    np.testing.assert_allclose(
-        each[..., 0, 0], post.probability({"x1": levels[0]}, {"x0": 1, "x2": 0}, per_draw=True), rtol=1e-10
-    )
-    # neither the target's cells nor their absence change the answer
-    np.testing.assert_array_equal(post.predict_proba(df.drop(columns="x1"), "x1"), found)
-    np.testing.assert_array_equal(post.predict_proba(df.assign(x1=levels[1]), "x1"), found)
-    assert len(found.attrs["draws_after_weighting"]) == len(found.attrs["mcse_chain"]) == 3
 
 
 # ---- families

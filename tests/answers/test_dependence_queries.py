@@ -263,14 +263,6 @@ def test_shortest_interval():
     assert shortest_interval(x, np.array([0.1, 0.6, 0.1, 0.1, 0.1]), 0.6) == (10.0, 10.0)
 
 
-def test_two_far_groups_share_the_information_of_the_group():
-    post = two_groups()
-    groups = 0.5 * 2 * np.log(2.0)  # two halves
-    assert 0.5 * groups < float(post.mutual_information("x0", "x1", random_seed=1)) < 1.3 * groups
-    singles = float(post.entropy("x0") + post.entropy("x1"))
-    assert float(post.entropy(n=4_000, random_seed=1)) < singles - 0.4
-
-
 @pytest.mark.parametrize("sizes", [(3, 197), (74, 126)])
 def test_tolerances_hold_where_a_gap_lies_between_two_quantiles(sizes):
     """A group of 1.5 % ends between the quantiles at 0.01 and 0.02, where the panels of the tails meet the bulk's."""

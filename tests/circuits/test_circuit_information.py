@@ -7,7 +7,7 @@ from scipy import integrate, stats
 import pymc_spn as ps
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.laws.log_tails import mean_log_beyond
-from tests.hand_made_records import sampled_tree, two_groups
+from tests.hand_made_records import sampled_tree
 from tests.random_circuits import column_families, random_circuit
 from tests.shared_circuits import coded
 
@@ -241,25 +241,6 @@ def test_events():
         circuit.event_information({"c0": {"0": 0.5}}, second)
     with pytest.raises(TypeError, match="first must map column names"):
         circuit.event_information(None, second)
-
-
-def test_circuits_of_posteriors_keep_their_marks():
-    post = two_groups()
-    predictive = post.as_circuit()
-    ours, theirs = predictive.entropy("x0"), post.entropy("x0")
-    assert abs(float(ours) - float(theirs)) < 2e-6 + theirs.attrs["tolerance"] + ours.attrs["tolerance"]
-    assert ours.attrs["learner"] == predictive.attrs["learner"]
-    found, expected = (p.mutual_information("x0", "x1", n=4_000, random_seed=1) for p in (predictive, post))
-    assert abs(float(found - expected)) < 5.0 * np.hypot(found.attrs["mcse"], expected.attrs["mcse"])
-    alone = predictive.marginal("x1")
-    assert alone.attrs == predictive.attrs and list(alone.sample(2, random_seed=1).columns) == ["x1"]
-    q = post.quantile([0.1, 0.9], "x0")
-    np.testing.assert_allclose(predictive.quantile([0.1, 0.9], "x0"), q, rtol=1e-6)
-    np.testing.assert_allclose(predictive.cdf(q.values, "x0"), [0.1, 0.9], atol=1e-9)
-    first, second = {"x0": (None, float(q[1]))}, "x1 > 0 or x0 > 2"
-    assert float(predictive.event_information(first, second)) == pytest.approx(
-        float(post.event_information(first, second)), abs=1e-12
-    )
 
 
 def test_events_of_a_posterior_and_of_its_draws():

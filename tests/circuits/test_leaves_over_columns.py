@@ -393,31 +393,6 @@ def test_tables_answer_as_the_table_of_all_states():
     assert np.all(np.abs(own - share) < 5.0 * np.sqrt(share * (1.0 - share) / 3000) + 1e-12)
 
 
-def test_questions_about_tables_of_rows():
-    model, parts = of_numbers()
-    frame = pd.DataFrame(ROWS[:5], columns=["x", "y", "z"])
-    asked = Answers(model._law)
-    logs = [log_normals(parts, row) for row in ROWS[:5]]
-    np.testing.assert_allclose(asked.log_density(frame), logs, rtol=1e-11)
-    surprise = asked.anomaly(frame)["surprise"]
-    without = log_normals(parts, np.array([NAN, 0.2, -1.0]))
-    assert float(surprise[0, 0]) == pytest.approx(without - logs[0], rel=1e-10)
-    filled = asked.impute(frame, random_seed=1)
-    assert not filled.isna().any(axis=None) and np.array_equal(
-        filled[frame.notna()], frame[frame.notna()], equal_nan=True
-    )
-    shares = asked.explain(frame.iloc[0])["shapley"]
-    alone = [log_normals(parts, np.where(np.arange(3) == d, ROWS[0], NAN)) for d in range(3)]
-    assert shares.sizes["column"] == 3 and np.isfinite(alone).all()
-    p_value = asked.predictive_p_value(frame[:1], n=50, level=0.1, random_seed=2)
-    assert p_value.sizes["row"] == 1
-    at, given = pd.DataFrame({"x": [0.4], "y": [0.2], "z": [NAN]}), Answers(model._law.given({0: 0.4}))
-    whole, less = model.predict_cdf(at, "z", 0.5), given.predict_cdf(at[["y", "z"]], "z", 0.5)
-    np.testing.assert_allclose(less, whole, rtol=1e-10)
-    kl = asked.kl(Answers(model.condition({"y": 0.1})._law), columns=["x"])
-    assert float(kl) >= 0.0
-
-
 def test_builders_and_fits_take_such_leaves():
     model, parts = of_numbers()
     pair = ps.circuits.leaf(("x", "z"), PAIR, model.leaf_parameters[PAIR][0])

@@ -109,23 +109,6 @@ def test_intervals_in_far_tails_keep_their_digits():
     np.testing.assert_allclose(counts, [-3.0, -np.inf, stats.poisson(3.0).logsf(3)], rtol=1e-14)
 
 
-def test_moments_are_those_of_the_components(mixture):
-    values = np.array([[np.nan, np.nan], [0.4, np.nan], [np.nan, 2.0]])
-    found = mixture.moments(values)
-    logs = component_logs(values)
-    shares = np.exp(logs - logsumexp(logs, axis=0))
-    mean = np.array([[a.mean(), b.mean()] for a, b in zip(OF_X, OF_K, strict=True)])
-    variance = np.array([[a.var(), b.var()] for a, b in zip(OF_X, OF_K, strict=True)])
-    for n, missing in enumerate(np.isnan(values)):
-        centre = shares[:, n] @ mean
-        np.testing.assert_allclose(found["mean"].values[n], np.where(missing, centre, values[n]), rtol=1e-12)
-        away = mean - centre
-        cov = np.einsum("k,ki,kj->ij", shares[:, n], away, away) + np.diag(shares[:, n] @ variance)
-        np.testing.assert_allclose(
-            found["covariance"].values[n], np.where(np.outer(missing, missing), cov, 0.0), atol=1e-10
-        )
-
-
 def test_draws_have_the_conditional_distribution(mixture):
     n = 4_000
     given = np.tile([0.4, np.nan], (n, 1))

@@ -3,7 +3,6 @@
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 from scipy import stats
@@ -93,21 +92,6 @@ def test_moments_given_a_set_are_of_the_whole_numbers():
     assert raw_moments(leaf(), 0.0, 1, frozenset({1.0, 5.0}))[0, 1] == pytest.approx(mean, rel=1e-10)
 
 
-def test_probabilities_of_sets_and_intervals_agree():
-    post = posterior()
-    for low, high in ((0, 5), (8, 15)):
-        known = {"x": (0.5, None)}
-        by_set = post.probability({"n": set(range(low, high + 1))}, known, per_draw=True)
-        by_interval = post.probability({"n": (low, high)}, known, per_draw=True)
-        np.testing.assert_allclose(by_set, by_interval, rtol=1e-10)
-        # at a point the density stands for the cell: the rule of the middle, of leaves that are not much narrower
-        by_points = sum(float(post.probability({"n": k}, known)) for k in range(low, high + 1))
-        assert by_points == pytest.approx(float(by_interval.mean()), abs=0.02)
-    below, above = (float(post.probability({"n": e})) for e in ((None, 9), (10, None)))
-    assert below + above == pytest.approx(1.0, abs=1e-12)
-    assert float(post.probability("n <= 9 or n >= 10")) == pytest.approx(1.0, abs=1e-12)
-
-
 def test_rows_that_are_drawn_are_counts():
     post = posterior()
     n = post.sample(400, random_seed=1)["n"]
@@ -136,27 +120,6 @@ def test_rounded_counts_are_unit_cells_without_a_floor():
     assert not schema.compiled.constants[:, 2].any()
     leaves = dict(zip(TABLE.names, schema.palette, strict=True))
     assert recorded_cells(TABLE.columns, TABLE.values, leaves, {"n": 0.0, "x": 0.1}, True).names == ("x",)
-
-
-def test_rows_of_rounded_counts_have_the_masses_that_sets_have():
-    post = ps.SPNPosterior.from_idata(rounded()[1])
-    whole = np.arange(0, 26)
-    rows = pd.DataFrame({"n": whole, "x": np.nan})
-    logs = post.log_density(rows)
-    for k in (0, 7, 12):
-        assert np.exp(float(logs[k])) == pytest.approx(float(post.probability({"n": {k}})), rel=1e-8)
-    assert np.exp(logs.values[3:12]).sum() == pytest.approx(float(post.probability({"n": (3, 11)})), rel=1e-8)
-    assert logs.attrs["exactness"] == "numerical given the draws"
-    given = post.condition({"n": (3, 11)}).log_density(rows)
-    assert np.exp(given.values[3:12]).sum() == pytest.approx(1.0, rel=1e-8)
-    assert np.isneginf(given.values[[2, 12]]).all()
-    with pytest.raises(ValueError, match=r"column 'n' cannot be 12.*within \(3, 11\)"):
-        post.condition({"n": (3, 11)}).impute(rows.iloc[[12]])
-    point = post.condition({"n": 4})  # at a point the density stands for the mass
-    alone = point.log_density(pd.DataFrame({"x": [1.0]}), cells=False)
-    both = post.log_density(pd.DataFrame({"n": [4], "x": [1.0]}), cells=False)
-    rest = post.log_density(pd.DataFrame({"n": [4], "x": [np.nan]}), cells=False)
-    assert float(alone[0]) == pytest.approx(float(both[0] - rest[0]), abs=1e-10)
 
 
 def test_the_record_of_rounded_counts_gives_the_state_back():

@@ -284,10 +284,6 @@ def test_kinds_go_where_the_columns_are_made():
         ps.fit_variational(FRAME, tree, kinds={"year": "real"})
 
 
-def test_entropy_of_whole_numbers_with_long_tails():
-    assert float(posteriors()["fit"].entropy("year")) == pytest.approx(np.log(31.0), abs=0.2)
-
-
 # ---- rows and conditions take the masses of unit cells
 
 
@@ -527,26 +523,3 @@ def test_predictions_of_counts_are_sums_over_their_probabilities(name):
     np.testing.assert_allclose(post.predict(rows, "visits"), mean, rtol=1e-7)
     sd = np.sqrt((p * (k - mean[:, None]) ** 2).sum(axis=1))
     np.testing.assert_allclose(post.predict_sd(rows, "visits"), sd, rtol=1e-7)
-
-
-def test_moments_of_a_zero_inflated_count():
-    """The mean above 1 is above 2, that of no visits is 0, and that of all is that of the probabilities."""
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({"c": rng.poisson(0.4, 300), "u": rng.normal(size=300)})
-    fit = ps.fit_variational(
-        frame,
-        ps.circuits.complete_tree(["c", "u"]),
-        leaves={"c": [ps.leaves.Gaussian()]},
-        random_seed=1,
-        progressbar=False,
-    )
-    k = np.arange(0, 400)
-    p = np.diff(np.append(0.0, fit.cdf(k.astype(float), "c").values))
-    assert float(fit.mean()[0]) == pytest.approx(p @ k, rel=1e-4)
-    above = float(fit.mean(given={"c": (2, None)})[0])
-    assert above == pytest.approx(p[2:] @ k[2:] / p[2:].sum(), rel=1e-3) and above > 2.0
-    assert float(fit.mean(given={"c": (None, 0)})[0]) == 0.0
-    known = fit.condition({"c": (0, 40)})
-    row = pd.DataFrame({"u": [0.3]})
-    masses = np.diff(np.append(0.0, known.predict_cdf(row, "c", np.arange(41.0)).values[0]))
-    assert float(known.predict(row, target="c")[0]) == pytest.approx(masses @ np.arange(41.0), rel=1e-9)
