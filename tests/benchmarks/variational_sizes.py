@@ -15,16 +15,9 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from pymc_spn.circuits.structures.learned_tree import learn_tree
-from pymc_spn.gibbs.chain import Chain
-from pymc_spn.gibbs.palette import choose_coding, complete_palette
-from pymc_spn.networks.hyperparameter_inputs import PRIORS
-from pymc_spn.networks.learners import STARTS, fit_variational
-from pymc_spn.networks.posterior import SPNPosterior
-from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.record import Record
-from pymc_spn.networks.records.recorded_states import RecordedStates
-from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
+from pymc_spn.networks.learners import fit_variational
 from pymc_spn.tables import Table
+from tests.benchmarks.table_runs import TimedRun, averaged
 
 CLUSTERS, NUMBERS, LEVELS, TEST_ROWS = 12, 7, (2, 4, 7), 4_000
 
@@ -56,40 +49,12 @@ def simulated(n, seed):
     return *(Table(table.columns, x, pd.RangeIndex(len(x))) for x in parts), truth[n - TEST_ROWS :].mean()
 
 
-def swept(train, structure, n_sweeps, seed):
-    """Posterior of the state after sweeps of the default sampler, all hyperparameters learned."""
-    palette, grids = complete_palette(train.columns, train.values, None, 0.0)
-    centre, scale = choose_coding(palette, train.values, train.columns)
-    schema = NetworkSchema(
-        "x", structure, tuple(train.columns), tuple(map(tuple, palette)), tuple(grids.tolist()),
-        tuple(centre.tolist()), tuple(scale.tolist()), {g: {"fixed": []} for g in HYPERPARAMETERS},
-    )  # fmt: skip
-    n_columns = len(train.columns)
-    values = [np.full(2 if g == "concentration" else n_columns, STARTS[g]) for g in HYPERPARAMETERS]
-    owned = np.zeros((4, max(2, n_columns)), np.bool_)
-    owned[0, :2] = True
-    owned[1, :n_columns] = True
-    owned[2:, schema.gaussian_columns] = True
-    priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)
-    rng = np.random.default_rng(seed)
-    chain = Chain(schema, train.values)
-    chain.start(rng, tuple(values))
-    for _ in range(n_sweeps):
-        chain.sweep(rng)
-        chain.set_hyperparameters(chain.update_hyperparameters(rng, owned, priors))
-    own = {g: np.array(h)[None, None] for g, h in zip(HYPERPARAMETERS, chain.sampler.hyperparameters, strict=True)}
-    one = np.zeros(1, np.int64)
-    labels = np.arange(len(train.values)), chain.sampler.digits()[None, None], one, one
-    record = Record(schema, train.values, *labels, own, {}, np.zeros((1, 1), np.int64))
-    return SPNPosterior(RecordedLaw(RecordedStates(record)))
-
-
 def report(name, learn, test):
     """One line: seconds and density."""
     wall, cpu = time.perf_counter(), time.process_time()
-    post = learn()
+    density = learn()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    print(f"  {name}: {wall:.1f} s, {cpu:.1f} CPU s, {float(post.log_density(test).mean()):.3f}", flush=True)
+    print(f"  {name}: {wall:.1f} s, {cpu:.1f} CPU s, {density(test):.3f}", flush=True)
 
 
 def main():
@@ -100,12 +65,22 @@ def main():
     own = parser.parse_args()
 
     def variational(train, tree):
-        return lambda: fit_variational(
-            train, tree, joint_leaves=None, resolution=0.0, random_seed=own.seed, progressbar=False
-        )
+        def learn():
+            own_scale = {"joint_leaves": None, "resolution": 0.0}
+            fit = fit_variational(train, tree, random_seed=own.seed, progressbar=False, **own_scale)
+            return lambda test: float(fit.log_density(test).mean())
+
+        return learn
 
     def chain(train, tree):
-        return lambda: swept(train, tree, own.sweeps, own.seed)
+        def learn():
+            run = TimedRun(train, tree, "exact", learned=True)
+            run.start(own.seed)
+            for _ in range(own.sweeps):
+                run.sweep()
+            return lambda test: averaged(run.densities([run.state()], [test])[0])
+
+        return learn
 
     small = simulated(100, 0)[0]
     variational(small, learn_tree(small, random_seed=0))()  # compiles
