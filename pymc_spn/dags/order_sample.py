@@ -141,7 +141,7 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
     order_log_weights(orders.reshape(-1, d), scores.slots, scores.offsets, sums, log_weights)
     edges = edges_given_orders(scores, sums, orders.reshape(-1, d)).reshape(n_chains, n_draws, -1)
     mean = edges.mean(axis=(0, 1))
-    r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)])
+    r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)], sized=False)
     (own,), (size,) = r_hat_and_size(log_weights.reshape(n_chains, n_draws, 1))
     found = np.append(r_hat, own)
     known = found[~np.isnan(found)]

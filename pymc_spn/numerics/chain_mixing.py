@@ -26,8 +26,8 @@ REMEDY = (
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 
 
-def r_hat_and_size(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """R-hat and bulk effective size (M,) of numbers (chain, draw, M); NaN where they are not defined.
+def r_hat_and_size(values: np.ndarray, sized: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """R-hat and bulk effective size (M,) of numbers (chain, draw, M); NaN where they are not defined or not asked.
 
     That is for values that never vary or are not finite, below four draws, and R-hat of a single chain.
 
@@ -44,7 +44,8 @@ def r_hat_and_size(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return r_hat, size
     axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(all="ignore"):  # chains that each stay where they are
-        size[asked] = array_stats.ess(values[:, :, asked], **axes)
+        if sized:
+            size[asked] = array_stats.ess(values[:, :, asked], **axes)
         if n_chains > 1:
             r_hat[asked] = array_stats.rhat(values[:, :, asked], **axes)
     return r_hat, size

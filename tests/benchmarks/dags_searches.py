@@ -21,7 +21,7 @@ import numpy as np
 
 ROWS = 1000
 PEERS = "boss", "ges", "hill climbing"
-METHODS = (*PEERS, "edge probabilities", "most probable graph")
+METHODS = (*PEERS, "edge probabilities", "consensus", "most probable graph")
 
 
 def problem(case, seed, folder):
@@ -115,13 +115,17 @@ def ours(case, seed, folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of units, which differ here
         post = ps.DagPosterior.from_data(frame, random_seed=seed, progressbar=False)
-    edges = post.edge_probabilities().values
-    seconds = time.process_time() - start
-    best = post.most_probable().graph.cpdag().adjacency
-    return truth, {
-        "edge probabilities": (edges, seconds, False),
-        "most probable graph": (best, time.process_time() - start, True),
-    }
+    found = {}
+    for method, ask in (
+        ("edge probabilities", lambda: post.edge_probabilities().values),
+        ("consensus", lambda: post.consensus().cpdag().adjacency),
+        ("most probable graph", lambda: post.most_probable().graph.cpdag().adjacency),
+    ):
+        made = time.process_time() - start
+        begin = time.process_time()
+        found[method] = ask(), made + time.process_time() - begin, method != "edge probabilities"
+        start += time.process_time() - begin  # each from the table on, alone
+    return truth, found
 
 
 def compare(given):
