@@ -181,15 +181,6 @@ def test_leave_one_out_puts_every_row_back():
 
 
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")
-def test_arviz_reads_the_group():
-    import arviz as az
-
-    tree = sampled_tree("mixed", draws=60)
-    tree["log_likelihood"] = ps.SPNPosterior.from_idata(tree).log_likelihood()
-    assert np.isfinite(az.loo(tree).elpd)
-
-
-@pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")
 def test_rows_without_a_cell_are_no_data():
     """az.loo stopped at them: "All tail values are the same"."""
     import arviz as az

@@ -287,12 +287,6 @@ def test_cells_are_intervals_and_sets_of_their_rows():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_bad_parameters_are_refused():
-    circuit, log_weights, parameters = mixed_circuit()
-    with pytest.raises(ValueError, match="weights of each sum must add up to 1"):
-        circuit.with_parameters(log_weights - 1.0, parameters)
-
-
 def test_nodes_without_an_asked_column_count_as_when_they_are_summed_out():
     """Weights add up to 1 to within their tolerance: the density of some columns is that with the others missing."""
     circuit = crossed_circuit(5, 3, 4)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate
 
 from pymc_spn.circuits.evaluation.circuit_passes import NOWHERE, linear_values, log_values, make_block
 from pymc_spn.circuits.evaluation.completion import MOST, Parameterised
@@ -317,15 +316,6 @@ def test_moments_do_not_cancel_and_leave_levels_out():
     assert got["covariance"].values[0, 0, 0] == pytest.approx(0.25 + 1e-6, rel=1e-7)
     assert got["mean"].values[1, 0] - 1e8 == pytest.approx(0.9, abs=1e-7)
     assert np.isnan(got["mean"].values[0, 1]) and np.isnan(got["covariance"].values[0, 0, 1])
-
-
-def test_log_normal_has_mass_one_and_its_moments():
-    circuit = build([("sum", [1, 2]), *[("leaf", 0, "log_normal")] * 2], ["a"], ("log_normal",))
-    log_weights, parameters = np.log([0.3, 0.7]), {"log_normal": [[0.1, 0.4], [-0.5, 0.2]]}
-    density = lambda x: np.exp(circuit.with_parameters(log_weights, parameters).log_density([[x]]).values[0])  # noqa: E731
-    assert integrate.quad(density, 0, 20)[0] == pytest.approx(1.0, abs=1e-7)
-    got = circuit.with_parameters(log_weights, parameters).moments([[np.nan]])
-    assert got["mean"].values[0, 0] == pytest.approx(integrate.quad(lambda x: x * density(x), 0, 20)[0], abs=1e-6)
 
 
 def test_impossible_evidence_is_refused_by_name():
