@@ -205,8 +205,8 @@ class _EventParser:
             return [{}]
         if (
             len(alone) == 1
-            and len(together) <= MOST_PARTS
-            and all(isinstance(e, Interval) for (e,) in map(dict.values, together))
+            and len(joined) == len(together) <= MOST_PARTS
+            and all(isinstance(e, Interval) for box in joined for e in box.values())
         ):
             return together
         return disjoint_events(self.argument, together, self.columns, self.is_density)
