@@ -98,7 +98,7 @@ def _wrapped(text: str) -> str:
 
 def _leaf_colour(draws: Any, node: int) -> Any:
     """The colour of the leaf's class, paler where it is less sure; white for numbers."""
-    if draws.family["family"] not in ("classes", "binary"):
+    if draws.levels is None:
         return "white"
     counts = draws.nodes.statistics[node] + class_masses(draws)[draws.tree_of_node[node]]
     p = counts / counts.sum()

@@ -313,29 +313,17 @@ class TreeResponseRV(RandomVariable):
 
 @numba_core_rv_funcify.register(TreeResponseRV)
 def _(op, node):
+    kind = np.dtype(op.dtype)
+
     def draw(rng, *parameters):
-        return op.rng_fn(rng, *parameters, None)
+        return op.rng_fn(rng, *parameters, None).view(np.int64)
 
     # draws are rare, and growing a tree is Python; Numba wants the type of what comes back written out
-    if op.dtype == "int64":
-
-        @numba_njit
-        def response(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves):
-            with objmode(out="int64[::1]"):
-                out = draw(
-                    rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves
-                )
-            return out
-
-    else:
-
-        @numba_njit
-        def response(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves):
-            with objmode(out="float64[::1]"):
-                out = draw(
-                    rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves
-                )
-            return out
+    @numba_njit
+    def response(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves):
+        with objmode(out="int64[::1]"):
+            out = draw(rng, ticket, rules, parameters, head, depths, sizes, statistics, x, mask, tickets, nodes, leaves)
+        return out.view(kind)
 
     return response, None
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,18 @@ from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.tables import Column
 from pymc_spn.tables.stored_arrays import checked, json_of, refuse
 from pymc_spn.trees import draw_checks as checks
-from pymc_spn.trees.features import Features, make_rules
+from pymc_spn.trees.features import Features, check_same_rows, make_rules
 from pymc_spn.trees.forest_kernels import FlatTrees, fill_masses, fill_nodes
 from pymc_spn.trees.leaf_kernels import CLASSES, COUNTS, NORMAL, Response
-from pymc_spn.trees.leaves import LeafFamily, centre_of, family_from_json, make_response
+from pymc_spn.trees.leaves import (
+    FAMILIES,
+    LeafFamily,
+    as_family,
+    centre_of,
+    family_from_json,
+    family_to_json,
+    make_response,
+)
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -22,6 +30,20 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 GROUP = "tree_draws"
+
+
+def coded_problem(
+    features: Features, X: Any, y: Any, family: Any, rules: tuple[Any, ...]
+) -> tuple[dict[str, Any], LeafFamily]:
+    """What all `TreeDraws` of a training table share, and the family with its levels and defaults.
+
+    ``rules`` are alpha_s, beta_s, max_depth and min_size; they, the response and its rows are checked.
+    """
+    coded, family = as_family(family, y).code(y)
+    check_same_rows(X, y, len(features.values), len(coded))
+    limits = make_rules(*rules)
+    common = {"name": "tree", "features": features, "y": coded, "family": family_to_json(family)}
+    return common | {"max_depth": limits.max_depth, "min_size": limits.min_size}, family
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +116,14 @@ class TreeDraws:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the columns of ``parameters``."""
-        from pymc_spn.trees.leaves import FAMILIES
-
         return FAMILIES[self.family["family"]].parameters
+
+    @property
+    def levels(self) -> list | None:
+        """Levels of a response of classes."""
+        if self.family["family"] == "binary":
+            return [0, 1]
+        return list(self.family["levels"]) if self.family["family"] == "classes" else None
 
     @property
     def kernel_family(self) -> int:

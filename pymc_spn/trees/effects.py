@@ -115,38 +115,43 @@ def grid_of(draws: "TreeDraws", feature: str, grid: Any) -> tuple[int, np.ndarra
 
 
 def _payload(draws):
-    if draws.family["family"] in ("classes", "binary"):
-        levels = [0, 1] if draws.family["family"] == "binary" else list(draws.family["levels"])
-        return class_payload(draws), levels
-    return moment_payload(draws)[:, :1].copy(), None
+    return moment_payload(draws)[:, :1].copy() if draws.levels is None else class_payload(draws)
+
+
+def _with_feature(values, d, coded):
+    """The rows with one feature set to each value of a grid in turn."""
+    for x in each(coded):
+        changed = values.copy()
+        changed[:, d] = x
+        yield changed
+
+
+def _labelled(draws, curves, first, feature, labels):
+    """Curves (first, value), for classes (first, value, level), from an array with an axis for the payload."""
+    import xarray as xr
+
+    dims, coords = [first, dimension_of(feature)], {dimension_of(feature): labels}
+    if draws.levels is None:
+        return xr.DataArray(curves[..., 0], coords, dims)
+    return xr.DataArray(curves, coords | {"level": draws.levels}, [*dims, "level"])
 
 
 def partial_dependence(
     draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray, per_draw: bool
 ) -> "xr.DataArray":
     """(value,) or (value, level), with (tree,) in front per draw."""
-    import xarray as xr
-
     d, coded, labels = grid_of(draws, feature, grid)
-    payload, levels = _payload(draws)
+    payload = _payload(draws)
     if per_draw:
         size = draws.n_trees * (draws.n_trees + len(coded) * payload.shape[1])
         what = f"per_draw=True with {draws.n_trees:,} trees and {len(coded):,} values"
         refuse_memory(what, 8.0 * size, "give a shorter grid, or ask fewer trees")
     sets = np.eye(draws.n_trees) if per_draw else weights[None]
     out = np.empty((len(sets), len(coded), payload.shape[1]))
-    for g, x in enumerate(each(coded)):
-        changed = values.copy()
-        changed[:, d] = x
+    for g, changed in enumerate(_with_feature(values, d, coded)):
         for t, w in enumerate(sets):
             out[t, g] = average(draws, w, changed, True, payload).mean(0)
-    dims, coords = ["tree", dimension_of(feature)], {dimension_of(feature): labels}
-    if levels is None:
-        out = out[..., 0]
-    else:
-        dims.append("level")
-        coords["level"] = levels
-    answer = xr.DataArray(out, dims=dims, coords=coords)
+    answer = _labelled(draws, out, "tree", feature, labels)
     return answer if per_draw else answer.isel(tree=0)
 
 
@@ -154,22 +159,12 @@ def individual_curves(
     draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray
 ) -> "xr.DataArray":
     """(row, value) or (row, value, level)."""
-    import xarray as xr
-
     d, coded, labels = grid_of(draws, feature, grid)
-    payload, levels = _payload(draws)
+    payload = _payload(draws)
     size = len(values) * len(coded) * payload.shape[1]
     what = f"ice of {len(values):,} rows at {len(coded):,} values"
     refuse_memory(what, 8.0 * size, "give fewer rows, or a shorter grid")
     out = np.empty((len(values), len(coded), payload.shape[1]))
-    for g, x in enumerate(each(coded)):
-        changed = values.copy()
-        changed[:, d] = x
+    for g, changed in enumerate(_with_feature(values, d, coded)):
         out[:, g] = average(draws, weights, changed, True, payload)
-    dims, coords = ["row", dimension_of(feature)], {dimension_of(feature): labels}
-    if levels is None:
-        out = out[..., 0]
-    else:
-        dims.append("level")
-        coords["level"] = levels
-    return xr.DataArray(out, dims=dims, coords=coords)
+    return _labelled(draws, out, "row", feature, labels)

@@ -12,29 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
 from pymc_spn.tables.frame_kinds import frame_of_kind
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import (
-    TREE_BYTES,
-    Features,
-    check_at_least,
-    check_same_rows,
-    make_features,
-    make_rules,
-)
+from pymc_spn.trees.draws import TreeDraws, coded_problem
+from pymc_spn.trees.features import TREE_BYTES, Features, make_features, make_rules
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
-from pymc_spn.trees.leaves import (
-    LeafFamily,
-    ResponseFamily,
-    as_family,
-    centre_of,
-    family_to_json,
-    make_leaf_prior,
-    make_response,
-    numbers_of_family,
-)
+from pymc_spn.trees.leaves import LeafFamily, ResponseFamily, make_leaf_prior, make_response, numbers_of_family
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.split_kernels import CUT, ONE_HOT, all_options, usable_features
 from pymc_spn.trees.tree import Tree
@@ -42,6 +27,9 @@ from pymc_spn.trees.tree import Tree
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+MAX_STATES = 100_000  # row sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +74,14 @@ class RowSets:
             waiting += found.left
             waiting += found.right
         for state in sorted(self.choices, key=lambda s: s[0].bit_count()):
-            c = self.choices[state]
-            z = [m + self.log_z[a] + self.log_z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)]
-            best = [
-                m + self.log_best[a] + self.log_best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
-            ]
-            self.log_z[state] = float(np.logaddexp.reduce([c.log_stop, *z]))
-            self.log_best[state] = float(max([c.log_stop, *best]))
+            self.log_z[state] = float(np.logaddexp.reduce(self.terms(state, self.log_z)))
+            self.log_best[state] = float(self.terms(state, self.log_best).max())
+
+    def terms(self, state, value):
+        """Stopping, then every split with the values of its children."""
+        c = self.choices[state]
+        splits = zip(c.log_mass, c.left, c.right, strict=True)
+        return np.array([c.log_stop, *(m + value[a] + value[b] for m, a, b in splits)])
 
     def _make(self, state):
         bits, depth = state
@@ -134,13 +123,13 @@ class ExactTrees(NotebookRepr):
     ('row',)
     """
 
-    def __init__(self, common: dict, family: LeafFamily, rules: tuple):
+    def __init__(self, common: dict, family: LeafFamily, rules: tuple, max_states: int = MAX_STATES):
         features, y = common["features"], common["y"]
         response = make_response(family, y)
         self._numbers = numbers_of_family(family)
-        leaf = make_leaf_prior(family.family, self._numbers, response.n_statistics, len(y), centre_of(family, y))
+        leaf = make_leaf_prior(family, self._numbers, y)
         self._common, self._rules = common, rules
-        self._sets = RowSets(features, response, leaf, make_rules(*rules), common.get("max_states", 100_000))
+        self._sets = RowSets(features, response, leaf, make_rules(*rules), max_states)
 
     def _facts(self) -> Facts:
         facts = {
@@ -194,16 +183,14 @@ class ExactTrees(NotebookRepr):
         """
         import pandas as pd
 
-        features = self._common["features"]
-        choices = self._sets.choices[self._sets.root]
-        terms = self._terms(choices)
+        features, sets = self._common["features"], self._sets
         rows = [(None, np.nan, np.nan, -1)]
-        for feature, low, high, side in choices.decisions:
+        for feature, low, high, side in sets.choices[sets.root].decisions:
             if features.splits[feature] == "cut":
                 low, high = features.distinct[feature][low], features.distinct[feature][high]
             rows.append((features.names[feature], float(low), float(high), int(side)))
         frame = pd.DataFrame(rows, columns=["feature", "low", "high", "missing"])
-        frame["probability"] = np.exp(terms - self._sets.log_z[self._sets.root])
+        frame["probability"] = np.exp(sets.terms(sets.root, sets.log_z) - sets.log_z[sets.root])
         frame.attrs["exactness"] = "exact"
         return frame_of_kind(frame, features.frame)
 
@@ -222,15 +209,8 @@ class ExactTrees(NotebookRepr):
         """
         sets = self._sets
 
-        def pick(state):
-            c = sets.choices[state]
-            values = [c.log_stop]
-            values += [
-                m + sets.log_best[a] + sets.log_best[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True)
-            ]
-            return int(np.argmax(values))
-
-        return self._grow(pick), sets.log_best[sets.root]
+        tree = self._grow(lambda state: int(np.argmax(sets.terms(state, sets.log_best))))
+        return tree, sets.log_best[sets.root]
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
         """Independent draws from the posterior.
@@ -256,13 +236,13 @@ class ExactTrees(NotebookRepr):
         >>> len(exact.sample_trees(3, random_seed=1))
         3
         """
-        check_at_least("n", n, 0, TREE_BYTES)
-        rng = np.random.default_rng(random_seed)
+        checked_count("n", n, 0, TREE_BYTES)
+        rng, sets = np.random.default_rng(random_seed), self._sets
         known: dict[Any, np.ndarray] = {}
 
         def pick(state):
             if state not in known:
-                p = np.exp(self._terms(self._sets.choices[state]) - self._sets.log_z[state])
+                p = np.exp(sets.terms(state, sets.log_z) - sets.log_z[state])
                 known[state] = np.cumsum(p / p.sum())
             return int(np.searchsorted(known[state], rng.random(), side="right"))
 
@@ -292,10 +272,9 @@ class ExactTrees(NotebookRepr):
         >>> exact.posterior(draws=10, random_seed=1).predict(X[["job"]].head(2)).dims
         ('row',)
         """
-        check_at_least("draws", draws, 1, TREE_BYTES)
+        checked_count("draws", draws, 1, TREE_BYTES)
         trees = self.sample_trees(draws, random_seed)
         alpha_s, beta_s = self._rules[:2]
-        common = {k: v for k, v in self._common.items() if k != "max_states"}
         drawn = TreeDraws(
             decisions=np.concatenate([t.decisions for t in trees]),
             begin=np.cumsum([0] + [len(t.decisions) for t in trees]).astype(np.int64),
@@ -305,13 +284,9 @@ class ExactTrees(NotebookRepr):
             parameters=np.tile(self._numbers, (draws, 1)),
             rules=np.tile(np.array([alpha_s, beta_s], np.float64), (draws, 1)),
             notes={"exact_log_evidence": self._sets.log_z[self._sets.root], "method": "exact draws"},
-            **common,
+            **self._common,
         )
         return TreePosterior(drawn)
-
-    def _terms(self, c: Choices) -> np.ndarray:
-        z = self._sets.log_z
-        return np.array([c.log_stop, *(m + z[a] + z[b] for m, a, b in zip(c.log_mass, c.left, c.right, strict=True))])
 
     def _grow(self, pick: Any) -> Tree:
         queue, decisions = [self._sets.root], []
@@ -326,11 +301,6 @@ class ExactTrees(NotebookRepr):
         return Tree(np.array(decisions, np.int32))
 
 
-def exact_draws(common: dict, family: Any, rules: tuple, draws: int, rng: np.random.Generator) -> TreePosterior:
-    """Posterior of independent exact draws, for ``fit_tree(exact=True)``."""
-    return ExactTrees(common, family, rules).posterior(draws, rng)
-
-
 def exact_tree_evidence(
     X: TableLike,
     y: npt.ArrayLike,
@@ -343,7 +313,7 @@ def exact_tree_evidence(
     split_weights: Mapping[str, float] | npt.ArrayLike | None = None,
     categorical: str | Mapping[str, str] = "onehot",
     missing: str = "branch",
-    max_states: int = 100_000,
+    max_states: int = MAX_STATES,
     kinds: dict | None = None,
 ) -> ExactTrees:
     """The posterior over decision trees by exact recursion, for small data.
@@ -375,15 +345,6 @@ def exact_tree_evidence(
     3
     """
     features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
-    coded, family = as_family(family, y).code(y)
-    check_same_rows(X, y, len(features.values), len(coded))
-    common = {
-        "name": "tree",
-        "features": features,
-        "y": coded,
-        "family": family_to_json(family),
-        "max_depth": -1 if max_depth is None else int(max_depth),
-        "min_size": int(min_size),
-        "max_states": max_states,
-    }
-    return ExactTrees(common, family, (alpha_s, beta_s, max_depth, min_size))
+    rules = (alpha_s, beta_s, max_depth, min_size)
+    common, leaves = coded_problem(features, X, y, family, rules)
+    return ExactTrees(common, leaves, rules, max_states)

@@ -9,7 +9,7 @@ from warnings import warn
 import numpy as np
 import pandas as pd
 
-from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Column, Table, read_table
@@ -18,6 +18,7 @@ from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET, Featu
 
 SPLITS = {"cut": CUT, "onehot": ONE_HOT, "subset": SUBSET}
 MAX_SUBSET_LEVELS = 12  # 4,094 subsets
+TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
 SMALLEST_SPREAD = 1e-300  # shares of a range of less have no inverse
 
 
@@ -201,25 +202,10 @@ def check_rules(alpha_s: Any, beta_s: Any, max_depth: Any, min_size: Any) -> Non
         )
     if isinstance(beta_s, number) and not (np.isfinite(beta_s) and beta_s >= 0.0):
         raise ValueError(f"beta_s must be at least 0 and finite, got {quoted(beta_s)}")
-    if max_depth is not None and not (_is_int(max_depth) and max_depth >= 0):
+    if max_depth is not None and not (is_int(max_depth) and max_depth >= 0):
         raise ValueError(f"max_depth must be None or an integer of at least 0, got {quoted(max_depth)}")
-    if not (_is_int(min_size) and min_size >= 1):
+    if not (is_int(min_size) and min_size >= 1):
         raise ValueError(f"min_size must be an integer of at least 1, got {quoted(min_size)}")
-
-
-TREE_BYTES = 500.0  # a drawn tree with its arrays, at least
-
-
-def check_at_least(name: str, value: Any, least: int, bytes_each: float = 0.0) -> None:
-    """Refuse anything that is not an integer of at least so many, or asks for too much memory with so many bytes for
-    each."""
-    if not _is_int(value) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {quoted(value)}")
-    refuse_count(name, int(value), bytes_each)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _split_of(column: Column, categorical: Any) -> str:

@@ -8,6 +8,7 @@ from warnings import warn
 import numpy as np
 import numpy.typing as npt
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.cluster_clients import check_client, worked_out
 from pymc_spn.numerics.draw_averages import stack
 from pymc_spn.numerics.progress_bars import ProgressBar
@@ -15,24 +16,9 @@ from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.threads import parallel_config
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.features import (
-    TREE_BYTES,
-    Features,
-    check_at_least,
-    check_same_rows,
-    make_features,
-    make_rules,
-)
-from pymc_spn.trees.leaves import (
-    ResponseFamily,
-    as_family,
-    centre_of,
-    family_to_json,
-    make_leaf_prior,
-    make_response,
-    numbers_of_family,
-)
+from pymc_spn.trees.draws import TreeDraws, coded_problem
+from pymc_spn.trees.features import TREE_BYTES, Features, make_features, make_rules
+from pymc_spn.trees.leaves import ResponseFamily, make_leaf_prior, make_response, numbers_of_family
 from pymc_spn.trees.particle_kernels import EMPIRICAL, LAYER, NODE, OPTIMAL, PRIOR, run_particles
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import log_leave_one_out
@@ -66,13 +52,7 @@ class IslandTask:
 def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Log weights, decisions, their begins, and counters of one island."""
     response = make_response(task.family, task.y)
-    leaf = make_leaf_prior(
-        task.family.family,
-        numbers_of_family(task.family),
-        response.n_statistics,
-        len(task.y),
-        centre_of(task.family, task.y),
-    )
+    leaf = make_leaf_prior(task.family, numbers_of_family(task.family), task.y)
     counters = np.zeros(4, np.int64)
     log_weight, decisions, begin = run_particles(
         task.rng,
@@ -197,42 +177,32 @@ def fit_tree(
     equation (2) of the supplement; its equation (1) lacks the factor w_{i-1} / g.
     """
     features = make_features(X, categorical, split_weights, missing=missing, kinds=kinds)
-    coded, family = as_family(family, y).code(y)
-    numbers = numbers_of_family(family)
-    check_same_rows(X, y, len(features.values), len(coded))
     rules = (alpha_s, beta_s, max_depth, min_size)
-    make_rules(*rules)
+    common, leaves = coded_problem(features, X, y, family, rules)
+    numbers = numbers_of_family(leaves)
     _choice("proposal", proposal, PROPOSALS)
     _choice("expansion", expansion, EXPANSIONS)
     _choice("resampling", resampling, SCHEMES)
     _choice("weights", weights, ("evidence", "equal", "stacking"))
-    check_at_least("islands", islands, 1, TREE_BYTES)
-    check_at_least("particles", particles, 2, TREE_BYTES)
+    checked_count("islands", islands, 1, TREE_BYTES)
+    checked_count("particles", particles, 2, TREE_BYTES)
     check_client(client)
     if particles < 2 * islands:
         raise ValueError(f"particles must be at least 2 for each of {islands} islands, got {particles} in all")
     if not isinstance(ess_threshold, int | float | np.number) or not 0.0 <= ess_threshold <= 1.0:
         raise ValueError(f"ess_threshold must lie in [0, 1], a share of the particles; got {quoted(ess_threshold)}")
     rng = np.random.default_rng(random_seed)
-    common: dict[str, Any] = {
-        "name": "tree",
-        "features": features,
-        "y": coded,
-        "family": family_to_json(family),
-        "max_depth": -1 if max_depth is None else int(max_depth),
-        "min_size": int(min_size),
-    }
     if exact:
-        from pymc_spn.trees.exact import exact_draws
+        from pymc_spn.trees.exact import ExactTrees
 
-        check_at_least("draws", draws, 1, TREE_BYTES)
-        return exact_draws(common, family, rules, draws, rng)
+        checked_count("draws", draws, 1, TREE_BYTES)  # before the recursion
+        return ExactTrees(common, leaves, rules).posterior(draws, rng)
     sizes = [particles // islands + (i < particles % islands) for i in range(islands)]
     tasks = [
         IslandTask(
             features,
-            coded,
-            family,
+            common["y"],
+            leaves,
             rules,
             size,
             PROPOSALS[proposal],
@@ -245,7 +215,7 @@ def fit_tree(
     ]
     with ProgressBar("Growing trees", islands, progressbar) as bar, parallel_config(n_jobs):
         results = list(worked_out(client, run_island, tasks, advance=lambda _: bar.advance()))
-    log_evidence = np.array([_log_mean(log_weight) for log_weight, *_ in results])
+    log_evidence = np.array([log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])
     drawn = TreeDraws(
@@ -284,7 +254,8 @@ def _choice(name: str, value: Any, allowed: Any) -> None:
         raise ValueError(f"{name} must be one of {list(allowed)}, got {quoted(value)}")
 
 
-def _log_mean(log_weight: np.ndarray) -> float:
+def log_mean(log_weight: np.ndarray) -> float:
+    """Log of the mean of particles' weights: of an unbiased estimate of the evidence."""
     top = log_weight.max()
     return float(top + np.log(np.exp(log_weight - top).mean()))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import NORMAL, SPREAD, gather_statistics
-from pymc_spn.trees.split_kernels import CUT, ONE_HOT, goes_left
+from pymc_spn.trees.split_kernels import CUT, ONE_HOT, code_range, goes_left, is_usable
 
 
 class FlatTrees(NamedTuple):
@@ -86,7 +86,7 @@ def fill_masses(x, decisions, begin, size, log_mass, can_split):
             n, a = size[node], first[h]
             feature, weight = decisions[node, 0], 0.0
             for d in range(n_features):
-                if x.weight[d] > 0.0 and _is_usable(x.codes[d], rows, a, n):
+                if x.weight[d] > 0.0 and is_usable(x.codes[d], rows, a, n):
                     weight += x.weight[d]
                     if feature < 0:
                         break  # a leaf asks only whether
@@ -100,38 +100,19 @@ def fill_masses(x, decisions, begin, size, log_mass, can_split):
 
 
 @inner_kernel
-def _is_usable(code, rows, begin, n):
-    seen = -1
-    for i in range(begin, begin + n):
-        c = code[rows[i]]
-        if c >= 0:
-            if seen < 0:
-                seen = c
-            elif c != seen:
-                return True
-    return False
-
-
-@inner_kernel
 def _option_mass(x, rows, begin, n, decision):
     """Log prior mass of gap, level or subset, and of the side of missing values, given the feature."""
     d = decision[0]
-    low, high, levels, missing = np.int32(2147483647), np.int32(-1), 0, 0
     code = x.codes[d]
-    for i in range(begin, begin + n):
-        c = code[rows[i]]
-        if c < 0:
-            missing = 1
-        else:
-            low = min(low, c)
-            high = max(high, c)
-            if x.kind[d] != CUT:
-                levels |= 1 << c
-    value = math.log(0.5) if missing else 0.0
+    n_missing, low, high = code_range(code, rows, begin, n)
+    value = math.log(0.5) if n_missing else 0.0
     if x.kind[d] == CUT:
         v = x.values[x.begin[d] : x.begin[d + 1]]
         return value + math.log((v[decision[2]] - v[decision[1]]) / (v[high] - v[low]))
-    n_levels = 0
+    n_levels, levels = 0, 0
+    for i in range(begin, begin + n):
+        if code[rows[i]] >= 0:
+            levels |= 1 << code[rows[i]]
     while levels > 0:
         n_levels += levels & 1
         levels >>= 1

@@ -43,13 +43,11 @@ def leaf_words(draws: "TreeDraws", node: int) -> str:
     """What a leaf predicts, shortly."""
     tree = draws.tree_of_node[node]
     n, s = draws.nodes.size[node], draws.nodes.statistics[node]
-    family = draws.family["family"]
-    if family in ("classes", "binary"):
+    if draws.levels is not None:
         counts = s + class_masses(draws)[tree]
         p = counts / counts.sum()
-        levels = [0, 1] if family == "binary" else draws.family["levels"]
-        return f"{levels[int(p.argmax())]}: {p.max():.2f}"
-    if family == "real":
+        return f"{draws.levels[int(p.argmax())]}: {p.max():.2f}"
+    if draws.family["family"] == "real":
         mu, kappa, a, b = (v[0] for v in normal_terms(draws, np.array([n]), s[None], np.array([tree])))
         return f"{mu:.4g} ± {np.sqrt(b / a * (1.0 + 1.0 / kappa)):.3g}"
     shape, rate = draws.parameters[tree]
@@ -96,18 +94,16 @@ def leaf_frame(draws: "TreeDraws", number: int, mass: float) -> pd.DataFrame:
 
 def _parameters(draws, node, tree, tail):
     n, s = draws.nodes.size[node], draws.nodes.statistics[node]
-    family = draws.family["family"]
-    if family in ("classes", "binary"):
+    if draws.levels is not None:
         counts = s + class_masses(draws)[tree]
-        levels = [0, 1] if family == "binary" else draws.family["levels"]
         out = {}
-        for level, a in zip(levels, counts, strict=True):
+        for level, a in zip(draws.levels, counts, strict=True):
             beta = stats.beta(a, counts.sum() - a) if len(counts) > 1 else None
             out[f"P({level})"] = a / counts.sum()
             out[f"P({level}) low"] = beta.ppf(tail) if beta else 1.0
             out[f"P({level}) high"] = beta.ppf(1.0 - tail) if beta else 1.0
         return out
-    if family == "real":
+    if draws.family["family"] == "real":
         mu, kappa, a, b = (v[0] for v in normal_terms(draws, np.array([n]), s[None], np.array([tree])))
         mean, variance = stats.t(2.0 * a, mu, np.sqrt(b / (a * kappa))), stats.invgamma(a, scale=b)
         return {

@@ -283,33 +283,32 @@ def centre_of(family: LeafFamily, y: np.ndarray) -> float:
     return float(y.mean()) if isinstance(family, NormalLeaves) and y.size else 0.0
 
 
-def make_leaf_prior(family: str, numbers: np.ndarray, n_classes: int, n_rows: int, centre: float) -> ConjugatePrior:
-    """Tables over 0..n_rows for `leaf_log_marginal`.
+def make_leaf_prior(family: LeafFamily, numbers: np.ndarray, y: np.ndarray) -> ConjugatePrior:
+    """Tables over 0..N rows for `leaf_log_marginal`.
 
     Parameters
     ----------
-    family : str
+    family : LeafFamily
+        With its levels; its own numbers are not read.
     numbers : (p,) float64
         In the order of the family's ``parameters``.
-    n_classes : int
-    n_rows : int
-    centre : float
-        From `centre_of`.
+    y : (N,) float64
+        The coded response.
     """
-    n = np.arange(n_rows + 1.0)
-    if family in ("classes", "binary"):
-        masses = np.array([numbers[0] / n_classes]) if family == "classes" else np.array([numbers[1], numbers[0]])
-        total = numbers[0] if family == "classes" else numbers.sum()
+    n = np.arange(len(y) + 1.0)
+    if isinstance(family, ClassLeaves | BinaryLeaves):
+        masses = numbers[:1] / len(family.levels or ()) if isinstance(family, ClassLeaves) else numbers[::-1]
+        total = numbers.sum()
         a = masses[:, None]
         return ConjugatePrior(
             CLASSES, np.log(a + n), gammaln(a + n) - gammaln(a), gammaln(total + n) - gammaln(total), numbers
         )
     unused = np.empty((1, 0))
-    if family == "real":
+    if isinstance(family, NormalLeaves):
         mu0, kappa0, a0, b0 = numbers
         an = a0 + 0.5 * n
         total = gammaln(an) - gammaln(a0) + a0 * np.log(b0) + 0.5 * np.log(kappa0 / (kappa0 + n)) - 0.5 * n * LOG_2_PI
-        return ConjugatePrior(NORMAL, unused, unused, total, np.array([mu0 - centre, kappa0, a0, b0]))
+        return ConjugatePrior(NORMAL, unused, unused, total, np.array([mu0 - centre_of(family, y), kappa0, a0, b0]))
     shape, rate = numbers
     total = np.array([shape * np.log(rate) - gammaln(shape)])
     return ConjugatePrior(COUNTS, np.log(rate + n)[None], unused, total, numbers)

@@ -32,10 +32,30 @@ class NodePool(NamedTuple):
 
 
 @inner_kernel
-def grow(a, n):
-    out = np.empty((max(2 * a.shape[0], n), a.shape[1]), a.dtype)
-    out[: a.shape[0]] = a
+def _room(a, used):
+    """The array, or a copy of twice its length if all of it is used."""
+    if used < a.shape[0]:
+        return a
+    out = np.empty((2 * used, a.shape[1]), a.dtype)
+    out[:used] = a
     return out
+
+
+@inner_kernel
+def with_room(pool, rows):
+    """The pool with these rows, and room for one more node, split and pending decision."""
+    n_nodes, n_splits = pool.size[N_NODES], pool.size[N_SPLITS]
+    return NodePool(
+        _room(pool.node, n_nodes),
+        _room(pool.number, n_nodes),
+        _room(pool.statistics, n_nodes),
+        _room(pool.usable, n_nodes),
+        _room(pool.split, n_splits),
+        _room(pool.gain, n_splits),
+        _room(pool.pending, pool.size[N_PENDING]),
+        rows,
+        pool.size,
+    )
 
 
 @inner_kernel
@@ -60,17 +80,7 @@ def room_for_rows(pool, n):
         return pool
     rows = np.empty(2 * (2 * pool.rows.size + n), np.int32)
     rows[:at] = pool.rows[:at]
-    return NodePool(
-        pool.node,
-        pool.number,
-        pool.statistics,
-        pool.usable,
-        pool.split,
-        pool.gain,
-        pool.pending,
-        rows,
-        pool.size,
-    )
+    return with_room(pool, rows)
 
 
 @inner_kernel
@@ -78,17 +88,7 @@ def add_node(pool, leaf, response, begin, n, depth):
     """Registers the rows as a node; returns pool and index."""
     i = pool.size[N_NODES]
     if i == pool.node.shape[0]:
-        pool = NodePool(
-            grow(pool.node, 0),
-            grow(pool.number, 0),
-            grow(pool.statistics, 0),
-            grow(pool.usable, 0),
-            pool.split,
-            pool.gain,
-            pool.pending,
-            pool.rows,
-            pool.size,
-        )
+        pool = with_room(pool, pool.rows)
     pool.size[N_NODES] = i + 1
     node = pool.node[i]
     node[BEGIN], node[SIZE], node[DEPTH] = begin, n, depth
@@ -110,17 +110,7 @@ def find_split(pool, i, feature, low, high, side):
         s = t[NEXT]
     s = pool.size[N_SPLITS]
     if s == pool.split.shape[0]:
-        pool = NodePool(
-            pool.node,
-            pool.number,
-            pool.statistics,
-            pool.usable,
-            grow(pool.split, 0),
-            grow(pool.gain, 0),
-            pool.pending,
-            pool.rows,
-            pool.size,
-        )
+        pool = with_room(pool, pool.rows)
     pool.size[N_SPLITS] = s + 1
     t = pool.split[s]
     t[FEATURE], t[LOW], t[HIGH], t[SIDE] = feature, low, high, side

@@ -29,9 +29,9 @@ from pymc_spn.trees.node_pool import (
     NodePool,
     add_node,
     find_split,
-    grow,
     is_forced,
     make_children,
+    with_room,
 )
 from pymc_spn.trees.resampling import draw_offspring, effective_size
 from pymc_spn.trees.split_kernels import (
@@ -39,6 +39,7 @@ from pymc_spn.trees.split_kernels import (
     ONE_HOT,
     all_options,
     choose_option,
+    code_range,
     sort_rows,
     split_probability,
     weigh_options,
@@ -80,17 +81,7 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
             pool, s = find_split(pool, i, options.feature[o], options.low[o], options.high[o], options.side[o])
         p = pool.size[N_PENDING]
         if p == pool.pending.shape[0]:
-            pool = NodePool(
-                pool.node,
-                pool.number,
-                pool.statistics,
-                pool.usable,
-                pool.split,
-                pool.gain,
-                grow(pool.pending, 0),
-                pool.rows,
-                pool.size,
-            )
+            pool = with_room(pool, pool.rows)
         pool.size[N_PENDING] = p + 1
         pool.pending[p, 0], pool.pending[p, 1] = s, pool.node[i, PENDING]
         pool.node[i, PENDING] = p
@@ -115,19 +106,11 @@ def _draw_rule(rng, pool, x, i, empirical, options):
                 break
     code = x.codes[feature]
     rows = pool.rows
-    n_missing = 0
-    for r in range(begin, begin + n):
-        n_missing += code[rows[r]] < 0
+    n_missing, lowest, highest = code_range(code, rows, begin, n)
     side = -1
     if n_missing:
         side = 0 if rng.random() < 0.5 else 1
     if x.kind[feature] == CUT and not empirical:
-        lowest, highest = np.int32(2147483647), np.int32(-1)
-        for r in range(begin, begin + n):
-            c = code[rows[r]]
-            if c >= 0:
-                lowest = min(lowest, c)
-                highest = max(highest, c)
         values = x.values[x.begin[feature] : x.begin[feature + 1]]
         cut = values[lowest] + rng.random() * (values[highest] - values[lowest])
         low, high = lowest, highest
@@ -141,17 +124,14 @@ def _draw_rule(rng, pool, x, i, empirical, options):
         return feature, low, high, side, 0.0
     m = sort_rows(code, rows, begin, n, options)
     key = options.key
-    n_distinct = 1
-    for r in range(1, m):
-        n_distinct += key[r] != key[r - 1]
+    n_distinct = _n_distinct(key, m)
     if x.kind[feature] == CUT:
         g = int(rng.random() * (n_distinct - 1))
         for r in range(1, m):
             if key[r] != key[r - 1]:
                 if g == 0:
                     low, high = key[r - 1], key[r]
-                    ratio = _log_gap_ratio(x, feature, key[0], key[m - 1], low, high, n_distinct)
-                    return feature, low, high, side, ratio
+                    return feature, low, high, side, _log_gap_ratio(x, feature, key, m, low, high)
                 g -= 1
     chosen = int(rng.random() * n_distinct)
     subset = 1 + int(rng.random() * ((1 << min(n_distinct, 30)) - 2))
@@ -170,9 +150,18 @@ def _draw_rule(rng, pool, x, i, empirical, options):
 
 
 @inner_kernel
-def _log_gap_ratio(x, feature, lowest, highest, low, high, n_distinct):
+def _n_distinct(key, m):
+    n_distinct = 1
+    for r in range(1, m):
+        n_distinct += key[r] != key[r - 1]
+    return n_distinct
+
+
+@inner_kernel
+def _log_gap_ratio(x, feature, key, m, low, high):
+    """Log of prior mass over proposal mass of a gap, from the sorted codes of a node's rows."""
     values = x.values[x.begin[feature] : x.begin[feature + 1]]
-    return math.log((n_distinct - 1) * (values[high] - values[low]) / (values[highest] - values[lowest]))
+    return math.log((_n_distinct(key, m) - 1) * (values[high] - values[low]) / (values[key[m - 1]] - values[key[0]]))
 
 
 @inner_kernel
@@ -181,10 +170,7 @@ def _retained_ratio(pool, x, i, feature, low, high, options):
     if x.kind[feature] != CUT:
         return 0.0
     m = sort_rows(x.codes[feature], pool.rows, pool.node[i, BEGIN], pool.node[i, SIZE], options)
-    n_distinct = 1
-    for r in range(1, m):
-        n_distinct += options.key[r] != options.key[r - 1]
-    return _log_gap_ratio(x, feature, options.key[0], options.key[m - 1], low, high, n_distinct)
+    return _log_gap_ratio(x, feature, options.key, m, low, high)
 
 
 @inner_kernel

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pymc_spn.numerics.answer_steps import each
-from pymc_spn.numerics.asked_numbers import checked_levels
+from pymc_spn.numerics.asked_numbers import checked_count, checked_levels, is_int, is_real
 from pymc_spn.numerics.chain_mixing import Questions, diagnosis
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed
 from pymc_spn.numerics.marks import GIVEN_DRAWS, error_of_log, limited
@@ -25,7 +25,7 @@ from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
-from pymc_spn.trees.features import TREE_BYTES, check_at_least, check_same_rows
+from pymc_spn.trees.features import TREE_BYTES, check_same_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import (
@@ -240,12 +240,10 @@ class TreePosterior(PosteriorOfDraws):
         >>> jobs.classes
         ['clerk', 'nurse']
         """
-        family = self._draws.family
-        if family["family"] == "binary":
-            return [0, 1]
-        if family["family"] != "classes":
-            raise ValueError(f"classes: the response is of family {family['family']!r}, not of classes")
-        return list(family["levels"])
+        levels = self._draws.levels
+        if levels is None:
+            raise ValueError(f"classes: the response is of family {self._draws.family['family']!r}, not of classes")
+        return levels
 
     def predict_proba(
         self, X: TableLike, *, soft: bool = True, per_draw: bool = False, unseen: str = "error"
@@ -303,7 +301,7 @@ class TreePosterior(PosteriorOfDraws):
         >>> trees.predict(ages).round(-1).values
         array([40., 50.])
         """
-        if self._draws.family["family"] in ("classes", "binary"):
+        if self._draws.levels is not None:
             p = self.predict_proba(X, soft=soft, unseen=unseen)
             return p.isel({"level": 0}, drop=True).copy(data=np.asarray(self.classes)[p.values.argmax(1)])
         # the mean alone: `mcse_chain` is the largest of what is averaged
@@ -582,9 +580,9 @@ class TreePosterior(PosteriorOfDraws):
 
     def _numbers(self, query: str) -> np.ndarray | None:
         """The classes (K,) as numbers, ascending; None for a real or count response."""
-        if self._draws.family["family"] not in ("classes", "binary"):
+        if self._draws.levels is None:
             return None
-        if not all(isinstance(level, int | float) and not isinstance(level, bool) for level in self.classes):
+        if not all(is_real(level) for level in self.classes):
             raise ValueError(f"{query} is for responses that are numbers; use predict_proba")
         return np.array(self.classes, np.float64)
 
@@ -757,7 +755,7 @@ class TreePosterior(PosteriorOfDraws):
         >>> len(trees.sample_trees(3, random_seed=1))
         3
         """
-        check_at_least("n", n, 0, TREE_BYTES)
+        checked_count("n", n, 0, TREE_BYTES)
         rng = np.random.default_rng(random_seed)
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 
@@ -793,8 +791,7 @@ class TreePosterior(PosteriorOfDraws):
         >>> trees.tree(0).decisions.shape[1]
         4
         """
-        is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if not is_whole or not 0 <= number < self._draws.n_trees:
+        if not is_int(number) or not 0 <= number < self._draws.n_trees:
             raise ValueError(f"number must be an integer in 0..{self._draws.n_trees - 1}, got {quoted(number)}")
         return self._draws.tree(number)
 
@@ -923,7 +920,7 @@ class TreePosterior(PosteriorOfDraws):
         >>> ps.TreePosterior.from_idata(tree_idata).diagnose().columns.tolist()
         ['mean', 'sd', 'ess_bulk', 'r_hat']
         """
-        check_at_least("max_rows", max_rows, 0)
+        checked_count("max_rows", max_rows, 0)
         values, coded = self._scored(X, y)
         rows = range(len(coded)) if not isinstance(X, pd.DataFrame) else X.index.tolist()
         with counted(ASKING, progressbar):

@@ -96,19 +96,10 @@ def average(
     values: np.ndarray,
     soft: bool,
     payload: np.ndarray,
-    about: np.ndarray | None = None,
+    y: np.ndarray = NO_RESPONSE,
+    family: int = SPREAD,
 ) -> np.ndarray:
-    """(m, p) average of a payload of the nodes; or (m, 1), of the mean squares of new values about (m,) numbers."""
-    if about is not None:
-        return _averages(draws, weights, values, soft, payload, SPREAD, about)
-    return _averages(draws, weights, values, soft, payload, draws.kernel_family, NO_RESPONSE)
-
-
-def _averages(
-    draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, payload: np.ndarray, family: int,
-    y: np.ndarray,
-) -> np.ndarray:  # fmt: skip
-    """`average_leaves` of all rows, over threads."""
+    """(m, p) average of a payload of the nodes; or (m, 1), of mean squares about (m,) numbers or densities of them."""
     out = np.empty((len(values), 1 if y.size else payload.shape[1]))
 
     def ask(rows: slice) -> None:
@@ -126,7 +117,7 @@ def log_predictive_density(
         probabilities = average(draws, weights, values, soft, class_payload(draws))
         return np.log(probabilities[np.arange(len(y)), y.astype(np.int64)])
     terms = density_terms(draws, draws.nodes.size, draws.nodes.statistics, draws.tree_of_node)
-    out = _averages(draws, weights, values, soft, terms, draws.kernel_family, y.astype(np.float64))
+    out = average(draws, weights, values, soft, terms, y.astype(np.float64), draws.kernel_family)
     found = np.log(np.maximum(out[:, 0], SMALLEST))
     for i in np.flatnonzero(out[:, 0] <= SMALLEST):
         found[i] = _log_average(draws, weights, values[i : i + 1], soft, leaf_log_density(draws, terms, y[i]))

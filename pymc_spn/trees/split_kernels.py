@@ -16,7 +16,7 @@ import numpy as np
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.interrupt_checks import must_stop
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
-from pymc_spn.trees.leaf_kernels import CLASSES, leaf_log_marginal, moments_log_marginal
+from pymc_spn.trees.leaf_kernels import CLASSES, gather_statistics, leaf_log_marginal, moments_log_marginal
 
 CUT, ONE_HOT, SUBSET = 0, 1, 2
 
@@ -81,25 +81,42 @@ def split_probability(rules, depth):
     return rules.alpha_s * (1.0 + depth) ** (-rules.beta_s)
 
 
+@inner_kernel
+def is_usable(code, rows, begin, n):
+    """Whether a feature has two distinct values among the rows."""
+    first = -1
+    for i in range(begin, begin + n):
+        c = code[rows[i]]
+        if c >= 0:
+            if first < 0:
+                first = c
+            elif c != first:
+                return True
+    return False
+
+
+@inner_kernel
+def code_range(code, rows, begin, n):
+    """Number of rows without a value, smallest and largest code of the others."""
+    n_missing, low, high = 0, np.int32(2147483647), np.int32(-1)
+    for i in range(begin, begin + n):
+        c = code[rows[i]]
+        if c >= 0:
+            low = min(low, c)
+            high = max(high, c)
+        else:
+            n_missing += 1
+    return n_missing, low, high
+
+
 @kernel
 def usable_features(x, rows, begin, n, out):
     """Marks the features with two distinct values among the rows; returns their total weight."""
     total = 0.0
     for d in range(x.codes.shape[0]):
-        out[d] = 0
-        if x.weight[d] <= 0.0:
-            continue
-        code = x.codes[d]
-        first = -1
-        for i in range(begin, begin + n):
-            c = code[rows[i]]
-            if c >= 0:
-                if first < 0:
-                    first = c
-                elif c != first:
-                    out[d] = 1
-                    total += x.weight[d]
-                    break
+        out[d] = x.weight[d] > 0.0 and is_usable(x.codes[d], rows, begin, n)
+        if out[d]:
+            total += x.weight[d]
     return total
 
 
@@ -198,13 +215,7 @@ def _cut_options(x, d, share, response, leaf, statistics, n, m, own, options, j)
     n_s = response.n_statistics
     left, right = options.counts[0], options.counts[1]
     for side in range(2 if n_missing else 1):
-        right[:n_s] = 0.0
-        for i in range(m):  # statistics of the observed rows, then of the missing ones by difference
-            if response.label.size:
-                right[response.label[row[i]]] += 1.0
-            else:
-                right[0] += response.first[row[i]]
-                right[1] += response.second[row[i]]
+        gather_statistics(response, row, 0, m, right)  # of the observed rows, those of the missing ones by difference
         n_left = 0
         for k in range(n_s):
             left[k] = 0.0
@@ -262,18 +273,14 @@ def _level_options(x, d, share, response, leaf, statistics, n, m, own, options, 
     size = np.zeros(MAX_LEVELS, np.int64)
     level = np.empty(MAX_LEVELS, np.int64)
     n_levels = 0
-    for i in range(m):
-        if i == 0 or key[i] != key[i - 1]:
-            level[n_levels] = key[i]
-            size[n_levels] = 0
-            counts[3 + n_levels, :n_s] = 0.0
+    begin = 0
+    for i in range(1, m + 1):
+        if i == m or key[i] != key[begin]:
+            level[n_levels] = key[begin]
+            size[n_levels] = i - begin
+            gather_statistics(response, row, begin, i - begin, counts[3 + n_levels])
             n_levels += 1
-        size[n_levels - 1] += 1
-        if response.label.size:
-            counts[2 + n_levels, response.label[row[i]]] += 1.0
-        else:
-            counts[2 + n_levels, 0] += response.first[row[i]]
-            counts[2 + n_levels, 1] += response.second[row[i]]
+            begin = i
     n_missing = n - m
     present = 0
     for a in range(n_levels):
@@ -284,7 +291,7 @@ def _level_options(x, d, share, response, leaf, statistics, n, m, own, options, 
         mass = share / n_options * (0.5 if n_missing else 1.0)
         for o in range(n_options):
             chosen = (1 << o) if one_hot else o + 1
-            counts[0, :n_s] = 0.0
+            counts[0] = 0.0
             n_left, low = 0, 0
             for a in range(n_levels):
                 if (chosen >> a) & 1:
@@ -300,12 +307,10 @@ def _level_options(x, d, share, response, leaf, statistics, n, m, own, options, 
                         counts[0, k] -= counts[3 + a, k]
             for k in range(n_s):
                 counts[1, k] = statistics[k] - counts[0, k]
-            gain = leaf_log_marginal(leaf, n_left, counts[0, :n_s]) - own
-            gain += leaf_log_marginal(leaf, n - n_left, counts[1, :n_s])
-            if one_hot:
-                _add_option(options, j, d, level[o], 0, side if n_missing else -1, mass, gain)
-            else:
-                _add_option(options, j, d, low, present, side if n_missing else -1, mass, gain)
+            gain = leaf_log_marginal(leaf, n_left, counts[0]) - own
+            gain += leaf_log_marginal(leaf, n - n_left, counts[1])
+            shown = side if n_missing else -1
+            _add_option(options, j, d, level[o] if one_hot else low, 0 if one_hot else present, shown, mass, gain)
             j += 1
     return j
 

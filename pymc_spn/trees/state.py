@@ -52,11 +52,7 @@ def log_density_state(draws: TreeDraws, ticket: float) -> tuple[np.ndarray, np.n
     n_depths = int(depth.max()) + 1
     depths = np.stack([np.bincount(depth[~is_leaf], minlength=n_depths), np.bincount(depth[free], minlength=n_depths)])
     sizes = nodes.size[is_leaf].astype(np.float64)
-    statistics = nodes.statistics[is_leaf].copy()
-    if draws.family["family"] == "real":
-        mean = statistics[:, 0] / sizes
-        statistics[:, 1] = np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
-        statistics[:, 0] = sizes * (mean + draws.centre)
+    statistics = _statistics_of_data(draws, is_leaf)
     head = np.array([ticket, float(log_mass.sum())])
     return head, depths.astype(np.float64), sizes, statistics
 
@@ -71,9 +67,14 @@ def simulation_nodes(draws: TreeDraws) -> tuple[np.ndarray, np.ndarray]:
     table = np.column_stack(
         [draws.tree_of_node, flat.feature, flat.side, flat.left, flat.right, flat.low, flat.high, flat.size, kind]
     )
-    statistics = draws.nodes.statistics.copy()
+    return table.astype(np.float64), _statistics_of_data(draws, np.ones(len(draws.decisions), bool))
+
+
+def _statistics_of_data(draws: TreeDraws, which: np.ndarray) -> np.ndarray:
+    """(n, s) statistics of some nodes; of real responses the sum, which is not centred, and the scatter."""
+    statistics, size = draws.nodes.statistics[which], draws.nodes.size[which]
     if draws.family["family"] == "real":
-        mean = statistics[:, 0] / draws.nodes.size
+        mean = statistics[:, 0] / size
         statistics[:, 1] = np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
-        statistics[:, 0] = draws.nodes.size * (mean + draws.centre)
-    return table.astype(np.float64), statistics
+        statistics[:, 0] = size * (mean + draws.centre)
+    return statistics

@@ -148,7 +148,7 @@ class ParticleGibbsTreeStep(StructureStep):
 
     def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         from pymc_spn.trees.features import make_rules
-        from pymc_spn.trees.leaves import centre_of, make_leaf_prior
+        from pymc_spn.trees.leaves import make_leaf_prior
 
         rules, numbers = (np.array(v) for v in self.hyperparameters(*[point[n] for n in self.value_names]))
         if not 0.0 < rules[0] < 1.0:
@@ -156,9 +156,7 @@ class ParticleGibbsTreeStep(StructureStep):
                 f"alpha_s of {self.structure!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
             )
         compiled = make_rules(rules[0], rules[1], self.schema.max_depth, self.schema.min_size)
-        leaf = make_leaf_prior(
-            self.family.family, numbers, self.response.n_statistics, len(self.y), centre_of(self.family, self.y)
-        )
+        leaf = make_leaf_prior(self.family, numbers, self.y)
         decisions, log_evidence = self._tree_given(compiled, leaf)
         moved = not np.array_equal(decisions, self.decisions)
         self.decisions = decisions
@@ -170,6 +168,7 @@ class ParticleGibbsTreeStep(StructureStep):
         return record | named(self.structure, said | {"log_evidence": log_evidence})
 
     def _tree_given(self, rules, leaf):
+        from pymc_spn.trees.fit import log_mean
         from pymc_spn.trees.particle_kernels import pick_particle, run_particles
         from pymc_spn.trees.resampling import MULTINOMIAL
 
@@ -189,9 +188,7 @@ class ParticleGibbsTreeStep(StructureStep):
             np.zeros(4, np.int64),
         )
         m = pick_particle(self.rng, log_weight)
-        top = log_weight.max()
-        log_evidence = float(top + np.log(np.exp(log_weight - top).mean()))
-        return decisions[begin[m] : begin[m + 1]].copy(), log_evidence
+        return decisions[begin[m] : begin[m + 1]].copy(), log_mean(log_weight)
 
 
 offer(ParticleGibbsTreeStep)

@@ -74,7 +74,7 @@ def compiled_row(name, tree, proposal, n_runs, seed):
     family = ps.leaves.ClassLeaves(0.7)
     coded, family = family.code(y)
     response = make_response(family, coded)
-    leaf = make_leaf_prior("classes", np.array([0.7]), 2, len(y), 0.0)
+    leaf = make_leaf_prior(family, np.array([0.7]), coded)
     options, rng, counts = features.scratch(2), np.random.default_rng(seed), Counter()
     arguments = (features.codes, response, leaf, make_rules(ALPHA_S, BETA_S, None, 2), 2, PROPOSALS[proposal], NODE)
     for _ in range(n_runs):
@@ -130,7 +130,7 @@ def chi_squared_after_a_draw(categorical, proposal, believed_alpha):
     features = make_features(frame, categorical)
     coded, family = family.code(y)
     response, rules = make_response(family, coded), make_rules(RULES["alpha_s"], RULES["beta_s"], None, 2)
-    leaf = make_leaf_prior("classes", np.array([believed_alpha]), response.n_statistics, len(y), 0.0)
+    leaf = make_leaf_prior(family, np.array([believed_alpha]), coded)
     rng, options = np.random.default_rng(1), features.scratch(response.n_statistics)
     drawn = Counter()
     for start in starts:
@@ -159,7 +159,7 @@ def joint_statistics(n_passes, seed, believed_beta_s=BETA_S):
     family = ps.leaves.ClassLeaves(0.5, levels=(0, 1))
     features, rules = make_features(frame), make_rules(ALPHA_S, believed_beta_s, None, 2)
     options, rng, tree = features.scratch(2), np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
-    prior = make_leaf_prior("classes", np.array([0.5]), 2, 7, 0.0)
+    prior = make_leaf_prior(family, np.array([0.5]), np.zeros(7))
     out = []
     for _ in range(n_passes):
         draws = one_tree(features, np.zeros(7), family_to_json(family), Tree(tree), None, 2, [0.5], [ALPHA_S, BETA_S])
