@@ -5,7 +5,6 @@ The plan's arrays are inputs and not part of an operation: compiled code is the 
 
 from typing import Any
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.mode import optdb
 from pytensor.gradient import disconnected_type
@@ -14,9 +13,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.graph.traversal import ancestors
 
-from pymc_spn.factor_graphs.linear_messages import UNDERFLOW, pass_messages
-from pymc_spn.factor_graphs.log_messages import draw_rows, finish_in_logs
-from pymc_spn.factor_graphs.packed_plan import pack_plan, unpack_plan
+from pymc_spn.factor_graphs.packed_plan import draw_states, evaluate, pack_plan
 from pymc_spn.factor_graphs.plan import PlanArrays
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.source_version import source_version
@@ -52,7 +49,7 @@ class LogPartition(Op):
         return [(shapes[3][0],)]
 
     def perform(self, node, inputs, output_storage):
-        output_storage[0][0] = _evaluate(False, *inputs)[0]
+        output_storage[0][0] = evaluate(*map(read_only_view, inputs), False)[0]
 
     def connection_pattern(self, node):
         return [[True], [False], [True]] + [[False]] * (1 + N_ARRAYS)
@@ -82,7 +79,7 @@ class LogPartitionGradient(Op):
         return [(shapes[3][0],), shapes[0], shapes[2]]
 
     def perform(self, node, inputs, output_storage):
-        for storage, value in zip(output_storage, _evaluate(True, *inputs), strict=True):
+        for storage, value in zip(output_storage, evaluate(*map(read_only_view, inputs), True), strict=True):
             storage[0] = value
 
     def connection_pattern(self, node):
@@ -105,44 +102,13 @@ class FieldDraws(Op):
         return Apply(self, inputs, [pt.TensorType("int64", shape=(inputs[1].type.shape[0], None))()])
 
     def perform(self, node, inputs, output_storage):
-        potentials, uniforms, plan, maps = inputs
-        arrays = unpack_plan(plan, maps)
-        states = np.empty((1, len(uniforms), arrays.card.size), np.int32)
-        codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, int(arrays.state_start[-1])))
-        read = read_only_view(potentials[None]), read_only_view(codes), read_only_view(soft)
-        draw_rows(arrays, *read, uniforms[None], states, np.empty(1))
-        output_storage[0][0] = states[0].astype(np.int64)
+        output_storage[0][0] = draw_states(*inputs)
 
     def connection_pattern(self, node):
         return [[False]] * (2 + N_ARRAYS)
 
     def pullback(self, inputs, outputs, cotangents):
         return [disconnected_type() for _ in inputs]
-
-
-def _evaluate(wants_gradient, potentials, codes, soft, weights, *plan):
-    from pymc_spn.factor_graphs.passes import run_arrays
-
-    arrays = unpack_plan(*plan)
-    potentials = np.ascontiguousarray(potentials, dtype=np.float64)
-    out = run_arrays(
-        arrays,
-        potentials[None],
-        np.ascontiguousarray(codes),
-        np.ascontiguousarray(soft, dtype=np.float64),
-        np.ascontiguousarray(weights, dtype=np.float64),
-        np.full(arrays.parent.size, -1),
-        0,
-        len(weights),
-        wants_gradient and len(soft) > 0,
-        wants_gradient,
-    )
-    if not wants_gradient:
-        return (out.log_z,)
-    for_soft = out.marginals
-    if len(soft) != len(for_soft):
-        for_soft = out.marginals.reshape(-1, len(soft), soft.shape[1]).sum(axis=0) if len(soft) else soft
-    return out.log_z, out.gradient[0], np.ascontiguousarray(for_soft)
 
 
 log_partition: Any = LogPartition()
@@ -154,16 +120,7 @@ field_draws: Any = FieldDraws()
 def _(op, node, **kwargs):
     @numba_njit
     def log_partition_numba(potentials, codes, soft, rows, plan, maps):
-        arrays = unpack_plan(plan, maps)
-        n = rows.shape[0]
-        theta = read_only_view(np.ascontiguousarray(potentials).reshape(1, potentials.shape[0]))
-        log_z, status = np.empty(n), np.zeros(n, np.int8)
-        none, kept, unkept = np.empty((0, 0)), np.empty((n, 0)), np.full(arrays.parent.size, -1)
-        weights, c, s = read_only_view(np.empty(0)), read_only_view(codes), read_only_view(soft)
-        pass_messages(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
-        if np.any(status == UNDERFLOW):
-            finish_in_logs(arrays, theta, c, s, weights, unkept, log_z, none, none, kept, status)
-        return log_z
+        return evaluate(potentials, codes, soft, rows, plan, maps, False)[0]
 
     return log_partition_numba, source_version()
 
@@ -172,23 +129,7 @@ def _(op, node, **kwargs):
 def _(op, node, **kwargs):
     @numba_njit
     def log_partition_gradient_numba(potentials, codes, soft, weights, plan, maps):
-        arrays = unpack_plan(plan, maps)
-        n = weights.shape[0]
-        theta = read_only_view(np.ascontiguousarray(potentials).reshape(1, potentials.shape[0]))
-        log_z, status = np.empty(n), np.zeros(n, np.int8)
-        marginals = np.zeros((n if soft.shape[0] else 0, soft.shape[1]))
-        gradient = np.zeros((1, potentials.shape[0]))
-        kept, unkept = np.empty((n, 0)), np.full(arrays.parent.size, -1)
-        w, c, s = read_only_view(weights), read_only_view(codes), read_only_view(soft)
-        pass_messages(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)
-        if np.any(status == UNDERFLOW):
-            finish_in_logs(arrays, theta, c, s, w, unkept, log_z, marginals, gradient, kept, status)
-        for_soft = marginals
-        if soft.shape[0] != marginals.shape[0]:
-            for_soft = np.zeros(soft.shape)
-            for i in range(marginals.shape[0]):
-                for_soft[i % soft.shape[0]] += marginals[i]
-        return log_z, gradient[0], for_soft
+        return evaluate(potentials, codes, soft, weights, plan, maps, True)
 
     return log_partition_gradient_numba, source_version()
 
@@ -197,15 +138,7 @@ def _(op, node, **kwargs):
 def _(op, node, **kwargs):
     @numba_njit
     def field_draws_numba(potentials, uniforms, plan, maps):
-        arrays = unpack_plan(plan, maps)
-        n = uniforms.shape[0]
-        theta = np.ascontiguousarray(potentials).reshape(1, potentials.shape[0])
-        u = np.ascontiguousarray(uniforms).reshape(1, n, uniforms.shape[1])
-        states = np.empty((1, n, arrays.card.size), np.int32)
-        codes, soft = np.empty((0, arrays.card.size), np.int32), np.empty((0, arrays.state_start[-1]))
-        read = read_only_view(theta), read_only_view(codes), read_only_view(soft)
-        draw_rows(arrays, *read, u, states, np.empty(1))
-        return states[0].astype(np.int64)
+        return draw_states(potentials, uniforms, plan, maps)
 
     return field_draws_numba, source_version()
 

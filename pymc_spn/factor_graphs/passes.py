@@ -23,22 +23,6 @@ class Pass(NamedTuple):
     status: np.ndarray  # (n_rows,) int8
 
 
-def run_arrays(arrays, potentials, codes, soft, weights, kept_start, kept_size, n_rows, marginals, gradient):
-    """`run` on plain arrays; ``marginals`` and ``gradient`` say what is wanted."""
-    out = Pass(
-        np.empty(n_rows),
-        np.zeros((n_rows if marginals else 0, arrays.state_start[-1])),
-        np.zeros((len(potentials) if gradient else 0, potentials.shape[1])),
-        np.zeros((n_rows, kept_size)),
-        np.zeros(n_rows, np.int8),
-    )
-    arguments = (arrays, *map(read_only_view, (potentials, codes, soft, weights)), kept_start, *out)
-    linear_messages.pass_messages(*arguments)
-    if np.any(out.status == linear_messages.UNDERFLOW):
-        log_messages.finish_in_logs(*arguments)
-    return out
-
-
 def run(plan, potentials, codes, soft, n_rows, marginals=False, gradient=False, keep=()):
     """Messages for all rows; ``keep`` lists cliques whose beliefs are returned, in this order.
 
@@ -54,9 +38,20 @@ def run(plan, potentials, codes, soft, n_rows, marginals=False, gradient=False, 
         at += int(arrays.n_rows[c] * arrays.n_cols[c])
     found: dict[int, Pass] = {}
 
-    def ask(rows, *inputs):
+    def ask(rows, potentials, codes, soft):
         size = rows.stop - rows.start
-        found[rows.start] = run_arrays(arrays, *inputs, np.empty(0), kept_start, at, size, marginals, gradient)
+        out = found[rows.start] = Pass(
+            np.empty(size),
+            np.zeros((size if marginals else 0, arrays.state_start[-1])),
+            np.zeros((len(potentials) if gradient else 0, potentials.shape[1])),
+            np.zeros((size, at)),
+            np.zeros(size, np.int8),
+        )
+        read = map(read_only_view, (potentials, codes, soft, np.empty(0)))
+        arguments = (arrays, *read, kept_start, *out)
+        linear_messages.pass_messages(*arguments)
+        if np.any(out.status == linear_messages.UNDERFLOW):
+            log_messages.finish_in_logs(*arguments)
 
     over_rows(ask, arrays, potentials, codes, soft, n_rows, whole=gradient)
     parts = [found[start] for start in sorted(found)]
