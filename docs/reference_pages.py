@@ -28,7 +28,7 @@ TOPICS = {
         "Clusters": "co_clustering top_clusters",
         "What the law is made of": "name parameters hyperparameters leaf_types draw_circuits as_circuit",
     },
-    "EffectQueries": {
+    "OrderQueries": {
         "Make and save": "from_data from_scores from_idata exact regular save load to_datatree",
         "Trust": "r_hat effective_orders",
         "Edges": "edge_probabilities edge_table ancestor_probabilities consensus",

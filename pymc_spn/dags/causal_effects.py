@@ -5,43 +5,30 @@ from typing import Any
 
 import numpy as np
 
+from pymc_spn.dags import effect_kernels
 from pymc_spn.dags.drawing import draw
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
 
 
-def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]:
-    """A function of a posterior with the tables of `post` that gives (d, d) posterior means, causes by effects.
+def mean_effects(max_gigabytes: float) -> Callable[[Any], np.ndarray]:
+    """A function of a posterior that gives (d, d) posterior means, causes by effects.
+
+    It keeps the mean coefficients of the last tables: stretches of a chain share them.
 
     Raises
     ------
     ValueError
-        If the scores are not BGe, or the tables would need more memory.
+        When it is called: if the scores are not BGe, or the tables would need more memory.
     """
-    from pymc_spn.dags import effect_kernels
+    kept: dict[Any, np.ndarray] = {}
 
-    scores, moments, lattice = post.scores, _moments(post), post.lattice
-    widest = scores.candidates.shape[1]
-    refuse_memory(
-        "causal_effects (mean coefficients of all parent sets)",
-        8.0 * (scores.log_scores.size * widest + lattice.n_prefixes * scores.d),
-        "use sample_effects, or fewer candidates",
-        max_gigabytes,
-    )
-    means = np.zeros((scores.log_scores.size, widest))
-    for i in each(range(scores.d)):
-        part = slice(scores.offsets[i], scores.offsets[i + 1])
-        rows = [i, *scores.candidates[i, : scores.n_candidates[i]]]
-        table = post._leaf_tables.log_scores(i)
-        own = np.empty((table.size, len(rows) - 1))
-        matrix = np.ascontiguousarray(moments.matrices[i][np.ix_(rows, rows)])
-        effect_kernels.regression_means(matrix, table, np.empty(table.size), own)
-        means[part, : len(rows) - 1] = own
-
-    def means_of(asked: Any) -> np.ndarray:
-        lattice, passes = asked.lattice, asked._lattice_passes
-        answer = np.empty((scores.d, scores.d))
-        out = np.empty((lattice.n_prefixes, scores.d))
+    def means_of(post: Any) -> np.ndarray:
+        scores, lattice, passes = post.scores, post.lattice, post._lattice_passes
+        if post._leaf_tables not in kept:
+            kept.clear()
+            kept[post._leaf_tables] = mean_coefficients(post, max_gigabytes)
+        answer, out = np.empty((scores.d, scores.d)), np.empty((lattice.n_prefixes, scores.d))
         for cause in each(range(scores.d)):
             effect_kernels.effects_of(
                 cause,
@@ -54,13 +41,35 @@ def mean_effects(post: Any, max_gigabytes: float) -> Callable[[Any], np.ndarray]
                 scores.offsets,
                 scores.candidates,
                 scores.n_candidates,
-                means,
+                kept[post._leaf_tables],
                 out,
             )
             answer[cause] = out[-1]
         return answer
 
     return means_of
+
+
+def mean_coefficients(post: Any, max_gigabytes: float) -> np.ndarray:
+    """(sets of parents, candidates) mean coefficients of every set times the weights of the sets inside it."""
+    scores, moments = post.scores, _moments(post)
+    widest = scores.candidates.shape[1]
+    refuse_memory(
+        "causal_effects (mean coefficients of all parent sets)",
+        8.0 * (scores.log_scores.size * widest + post.lattice.n_prefixes * scores.d),
+        "use sample_effects, or fewer candidates",
+        max_gigabytes,
+    )
+    means = np.zeros((scores.log_scores.size, widest))
+    for i in each(range(scores.d)):
+        part = slice(scores.offsets[i], scores.offsets[i + 1])
+        rows = [i, *scores.candidates[i, : scores.n_candidates[i]]]
+        table = post._leaf_tables.log_scores(i)
+        own = np.empty((table.size, len(rows) - 1))
+        matrix = np.ascontiguousarray(moments.matrices[i][np.ix_(rows, rows)])
+        effect_kernels.regression_means(matrix, table, np.empty(table.size), own)
+        means[part, : len(rows) - 1] = own
+    return means
 
 
 def draw_effects(post: Any, n: int, rng: np.random.Generator) -> np.ndarray:

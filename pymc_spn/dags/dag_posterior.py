@@ -1,26 +1,21 @@
 """`DagPosterior`: a posterior over graphs from a table, exact where it can be, else by sampled orders."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
-from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, count, in_words
+from pymc_spn.dags.labelled_answers import Seed, count
 from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
 from pymc_spn.dags.local_scores import Knowledge, LocalScores, Score, StructurePrior, check_scores
 from pymc_spn.dags.mcmc_posterior import DagDraws
 from pymc_spn.dags.order_paths import OrderPaths
-from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of
+from pymc_spn.dags.order_sample import draw_orders, mixing_of
 from pymc_spn.dags.order_spn import OrderSPN
 from pymc_spn.dags.prefix_lattice import sums_soon
 from pymc_spn.dags.stored_scores import kept_scores
-from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.cluster_clients import check_client
-from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.marks import GIVEN_DRAWS, limited
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import ConvergenceWarning
 from pymc_spn.tables.tree_files import reading
@@ -32,7 +27,6 @@ if TYPE_CHECKING:
     from pymc_spn.tables.inputs import TableLike
 
 ENGINES = "auto", "exact", "orders"
-KEPT = 16  # samples drawn under evidence that are remembered
 
 
 class DagPosterior(OrderSPN):
@@ -63,8 +57,6 @@ class DagPosterior(OrderSPN):
     ----------
     Friedman and Koller (2003), doi:10.1023/A:1020249912095; Koivisto and Sood (2004), JMLR 5:549-573.
     """
-
-    _seed = 0  # of samples under evidence
 
     # ---- making
 
@@ -268,7 +260,7 @@ class DagPosterior(OrderSPN):
         >>> float(sampled.effective_orders) > 1
         True
         """
-        return self._paths.size * self._share_that_counts if self._is_sample else np.inf
+        return self._n_effective
 
     @property
     def r_hat(self) -> float:
@@ -280,168 +272,11 @@ class DagPosterior(OrderSPN):
         >>> float(sampled.r_hat) > 0.9
         True
         """
-        return self._paths.r_hat if self._is_sample else np.nan
-
-    @property
-    def log_mass(self) -> "xr.DataArray":
-        """As `OrderSPN.log_mass`; of sampled orders it is not known.
-
-        Examples
-        --------
-        >>> float(dags.condition(present=[("income", "debt")]).log_mass) < float(dags.log_mass)
-        True
-        """
-        if self._is_sample:
-            raise ValueError(
-                "log_mass: a sample of orders does not know the log evidence; ps.OrderSPN.exact(scores) does"
-            )
-        return self._scalar("log_mass", self._log_total)
-
-    def _facts(self) -> Facts:
-        if not self._is_sample:
-            return super()._facts()
-        given = in_words(self.names, self.evidence)
-        facts = {"variables": f"{self.scores.d} variables", "draws": self._support()}
-        return Facts("DagPosterior", facts | {"given": f"given {given}" if given else ""})
-
-    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
-        """As `OrderSPN.order_probability`; refused for sampled orders, since a single one says little.
-
-        Examples
-        --------
-        >>> round(float(dags.order_probability(["age", "income", "debt"])), 2)
-        0.18
-        """
-        self._refuse_sample("order_probability", "before_probabilities answers for pairs of variables")
-        return super().order_probability(order, given)
-
-    # ---- below the surface
-
-    @property
-    def _is_sample(self) -> bool:
-        return self.kind == "orders"
-
-    @property
-    def _paths(self) -> OrderPaths:
-        assert isinstance(self._lattice, OrderPaths)
-        return self._lattice
-
-    def _refuse_sample(self, what: str, instead: str) -> None:
-        if self._is_sample:
-            raise ValueError(f"{what}: this posterior is a sample of orders; {instead}")
-
-    def _support(self) -> str:
-        n_chains, n_draws, _ = self._paths.orders.shape
-        size = f"effective orders {self.effective_orders:,.0f}"
-        return f"{n_chains * n_draws:,} orders of {n_chains} chains, R-hat of edges {self.r_hat:.2f}, {size}"
-
-    def _warned(self) -> Self:
-        n_chains, n_draws, _ = self._paths.orders.shape
-        Mixing("edges", n_chains, n_draws, self.r_hat, np.nan).warn(
-            "orders", "answers average what each found, with too small errors (draws=2000 puts draws further apart)"
-        )
-        return self
+        return np.nan if self._paths is None else self._paths.r_hat
 
     @property
     def _limits(self) -> dict[str, Any]:
-        limits = super()._limits | {"engine": self.engine}
-        if not self._is_sample:
-            return limits
-        sampled = {"effective_orders": self.effective_orders, "r_hat": self.r_hat}
-        return limits | {"support": self._support()} | sampled
-
-    def _answer(self, name: str, values: Any, coords: Any, exactness: str = "exact", **attrs: Any) -> "xr.DataArray":
-        answer = super()._answer(name, values, coords, exactness, **attrs)
-        if self._is_sample:
-            answer.attrs["exactness"] = limited(exactness, GIVEN_DRAWS)
-        return answer
-
-    # samples under evidence
-
-    def _on(self, paths: OrderPaths, evidence: Evidence) -> Self:
-        """Other sampled orders under evidence, with the same tables."""
-        post = type(self)(self.scores, paths, self.kind, evidence, self._tables)
-        post._seed = self._seed
-        return post
-
-    def _reweighted(self, evidence: Evidence) -> Self:
-        """The same orders, weighted by the evidence."""
-        post: Any = super()._with(evidence)
-        post._seed = self._seed
-        return post
-
-    def _with(self, evidence: Evidence) -> Self:
-        post = self._reweighted(evidence)
-        if not self._is_sample or post is self or clashes(evidence) or not post._leaf_tables.possible:
-            return post
-        if post._share_that_counts >= LEAST_SHARE:
-            return post
-        kept = self._drawn_under
-        if evidence not in kept:
-            if len(kept) >= KEPT:
-                del kept[next(iter(kept))]
-            kept[evidence] = drawn_anew(self, evidence, self._seed)._warned()
-        return kept[evidence]
-
-    @cached_property
-    def _drawn_under(self) -> dict[Evidence, Self]:
-        return {}
-
-    @cached_property
-    def _share_that_counts(self) -> float:
-        """Effective share of the orders after weighting."""
-        if self._log_total == -np.inf:
-            return 0.0
-        lattice = self._paths
-        shares = self._lattice_passes.from_source[lattice.ptr[-2] :]
-        return float(1.0 / (shares.size * np.square(shares).sum()))
-
-    # standard errors
-
-    @cached_property
-    def _parts(self) -> list[tuple[Self, float]]:
-        """Stretches of the chains as posteriors, and the share of each in the whole."""
-        posts = [self._on(paths, self.evidence) for paths in self._paths.parts()]
-        for post in posts:
-            post.__dict__["_leaf_tables"] = self._leaf_tables
-        logs = np.array([post._log_total for post in posts])
-        shares = np.exp(logs - self._log_total) / len(posts)
-        return list(zip(posts, shares.tolist(), strict=True))
-
-    def _spread(self, found: np.ndarray, ask: Callable[[Any], Any]) -> np.ndarray:
-        """Standard errors of an answer, from those of the parts; a pair is an answer with the log of its weight."""
-        n, answers, shares = len(self._parts), [], []
-        for post, share in self._parts:
-            if share > 0.0:
-                answer = ask(post)
-                values, log_weight = answer if isinstance(answer, tuple) else (answer, 0.0)
-                answers.append(values)
-                shares.append(np.log(share) + log_weight)
-        shares = np.exp(np.array(shares) - np.logaddexp.reduce(shares))
-        total = sum(np.square(share * (values - found)) for share, values in zip(shares, answers, strict=True))
-        return np.sqrt(total * n / (n - 1)) if n > 1 else np.full(np.shape(found), np.nan)
-
-    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
-        return {"mcse": self._spread(np.asarray(found), ask)} if self._is_sample else {}
-
-    def _n_of_part(self, draws: int) -> int:
-        return max(1, draws // len(self._parts))
-
-    @property
-    def _log_total_error(self) -> float:
-        """Standard error of the log of the share of the weight that the evidence leaves, nats."""
-        shares = np.array([share for _, share in self._parts])
-        own = shares.std(ddof=1) * np.sqrt(shares.size) if shares.size > 1 else np.nan
-        return float(np.hypot(own, self._paths.log_unit_error))
-
-    def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
-        if not self._is_sample:
-            return {}
-        if told._log_total == -np.inf:
-            return {"mcse": np.nan}
-        if told._lattice is self._lattice:
-            return self._errors(value, lambda p: np.exp(p._reweighted(told.evidence)._log_total - p._log_total))
-        return {"mcse": float(value * np.hypot(told._log_total_error, self._log_total_error))}
+        return super()._limits | {"engine": self.engine}
 
 
 def check_engine(engine: Any) -> None:

@@ -1,36 +1,23 @@
 """`ImputedDagPosterior`: a posterior over graphs where cells are missing, averaged over imputed tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 
 from pymc_spn.dags.dag_posterior import DagPosterior
-from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ExactQueries, refuse_left_out
 from pymc_spn.dags.imputed_tables import Imputations, completed_tables, refuse_unlike
-from pymc_spn.dags.labelled_answers import (
-    Edges,
-    Evidence,
-    Given,
-    Level,
-    Seed,
-    clashes,
-    count,
-    in_words,
-    joined,
-    labelled,
-    read_evidence,
-    read_given,
-)
-from pymc_spn.dags.local_scores import MEMORY_LIMIT, Score, Scoring, StructurePrior
-from pymc_spn.dags.order_queries import ASKING
+from pymc_spn.dags.labelled_answers import Evidence, Seed, clashes, in_words
+from pymc_spn.dags.local_scores import MEMORY_LIMIT, LocalScores, Score, Scoring, StructurePrior
+from pymc_spn.dags.order_queries import OrderQueries
 from pymc_spn.dags.scores import is_number
 from pymc_spn.dags.storage import IMPUTED, from_tree, to_tree
 from pymc_spn.dags.stored_scores import FORMAT
+from pymc_spn.dags.weighted_parts import WeightedParts
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.marks import GIVEN_TABLES, SIMULATION, limited
+from pymc_spn.numerics.marks import GIVEN_TABLES, limited
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.stored_arrays import checked, refuse
@@ -39,6 +26,8 @@ if TYPE_CHECKING:
     import distributed
     import pandas as pd
     import xarray as xr
+
+ONE_TABLE = "order_probability", "most_probable", "structure_modular", "to_datatree"  # whose answers are no averages
 
 
 class FromData(Scoring, total=False):
@@ -52,19 +41,7 @@ class FromData(Scoring, total=False):
     client: "distributed.Client | None"
 
 
-class _AskOneTable:
-    """A question that is not answered by an average over tables: the object has no such method."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        raise AttributeError(
-            f"{self.name} is not answered over imputed tables; ask a single one: post.posteriors[0].{self.name}"
-        )
-
-
-class ImputedDagPosterior(ExactQueries, EffectQueries):
+class ImputedDagPosterior(OrderQueries):
     """Posterior over graphs of a table with missing cells: an average over imputed tables.
 
     p(G | observed) is the expectation of p(G | completed table) over the missing cells given the observed ones. The
@@ -105,11 +82,6 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
     ----------
     Rubin (1987), Multiple Imputation for Nonresponse in Surveys, doi:10.1002/9780470316696.
     """
-
-    order_probability: Any = _AskOneTable()
-    most_probable: Any = _AskOneTable()
-    structure_modular: Any = _AskOneTable()
-    to_datatree: Any = _AskOneTable()
 
     def __init__(self, posteriors: Sequence[DagPosterior], log_shares: np.ndarray | None = None) -> None:
         self.posteriors = tuple(posteriors)
@@ -187,40 +159,15 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
         facts = {"tables": f"{len(self.posteriors)} tables", "variables": f"{len(self.names)} variables"}
         facts |= {"engine": self.engine, "given": f"given {given}" if given else ""}
         return Facts(
-            "ImputedDagPosterior", facts | {"weights": f"{self._n_effective:.1f} tables count" if given else ""}
+            "ImputedDagPosterior", facts | {"weights": f"{self._parts.n_effective:.1f} tables count" if given else ""}
         )
 
-    @property
-    def _n_scores(self) -> int:
-        return sum(post._n_scores for post in self.posteriors)
-
-    def condition(self, present: Edges | None = None, absent: Edges | None = None, progressbar: bool = True) -> Self:
-        """The posterior given that some edges are present and others absent: each table counts by their probability.
-
-        Parameters
-        ----------
-        present, absent : sequence of (parent, child), optional
-            Pairs of names.
-        progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
-
-        Returns
-        -------
-        ImputedDagPosterior
-
-        Raises
-        ------
-        ValueError
-            If that has probability zero in all tables, or an edge names no variable or leads to its own parent.
-
-        Examples
-        --------
-        >>> known = imputed.condition(present=[("income", "debt")])
-        >>> round(float(known.probability(present=[("income", "debt")])), 6)
-        1.0
-        """
-        with counted(ASKING, progressbar):
-            return self._told(joined(self.evidence, read_evidence(self.names, present, absent)), "the evidence")
+    def __getattr__(self, name: str) -> Any:
+        if name in ONE_TABLE:
+            raise AttributeError(
+                f"{name} is not answered over imputed tables; ask a single one: post.posteriors[0].{name}"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ---- files
 
@@ -246,153 +193,24 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
             refuse("the tables", "each have a DagPosterior", [type(post).__name__ for post in posts])
         return cls(posts, np.where(np.isnan(logs), -np.inf, logs))
 
-    # ---- questions whose parts are those of one table each
-
-    def edge_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
-        """Posterior probability of every edge, (parent, child); as `OrderSPN.edge_probabilities`.
-
-        Examples
-        --------
-        >>> imputed.edge_probabilities().dims
-        ('parent', 'child')
-        """
-        with self._under(given, progressbar) as asked:
-            return asked._averaged(lambda post: post.edge_probabilities())
-
-    def parent_set_probabilities(
-        self, child: str, most: int | None = 50, given: Given | None = None, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Posterior of the parent sets of one variable, most probable first; as `OrderSPN.parent_set_probabilities`.
-
-        Raises
-        ------
-        ValueError
-            If the tables chose other candidate parents of the variable than one another; as there.
-
-        Examples
-        --------
-        >>> imputed.parent_set_probabilities("debt", most=2).dims
-        ('parents',)
-        """
-        i = self.scores.position(child)
-        if len({post.scores.candidate_sets[i] for post in self.posteriors}) > 1:
-            raise ValueError(
-                f"parent_set_probabilities: tables chose other candidate parents of {self.names[i]!r} than one another;"
-                " raise max_candidates"
-            )
-        return super().parent_set_probabilities(child, most, given, progressbar)
-
-    def sample(
-        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Independent draws: a table, then an order and a graph; as `OrderSPN.sample`.
-
-        Returns
-        -------
-        DataArray
-            (draw, parent, child) bool, with the coordinates ``position`` (draw, child) and ``table`` (draw).
-
-        Examples
-        --------
-        >>> imputed.sample(4, random_seed=1).dims
-        ('draw', 'parent', 'child')
-        """
-        with self._under(given, progressbar) as asked:
-            return asked._drawn(draws, random_seed, lambda post, n, rng: post.sample(n, None, rng))
-
-    def causal_effects(
-        self, given: Given | None = None, max_gigabytes: float = 8.0, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Posterior mean of every total causal effect; as `OrderSPN.causal_effects`.
-
-        Examples
-        --------
-        >>> imputed.causal_effects().dims
-        ('cause', 'effect')
-        """
-        with self._under(given, progressbar) as asked:
-            return asked._averaged(lambda post: post.causal_effects(None, max_gigabytes))
-
-    def sample_effects(
-        self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
-    ) -> "xr.DataArray":
-        """Draws of all total causal effects, a table each; as `OrderSPN.sample_effects`.
-
-        Examples
-        --------
-        >>> imputed.sample_effects(4, random_seed=1).dims
-        ('draw', 'cause', 'effect')
-        """
-        with self._under(given, progressbar) as asked:
-            return asked._drawn(draws, random_seed, lambda post, n, rng: post.sample_effects(n, None, rng))
-
-    def sample_when_set(
-        self,
-        effect: str,
-        cause: str,
-        draws: int,
-        versus: Level | None = None,
-        given: Given | None = None,
-        random_seed: Seed = None,
-        at: Sequence[float] | None = None,
-        progressbar: bool = True,
-    ) -> "xr.DataArray":
-        """Draws of what `probabilities_when_set` or `mean_when_set` averages, a table each.
-
-        Examples
-        --------
-        >>> completed = post.impute(df, n=3, random_seed=1)
-        >>> score = ps.ConditionalGaussian()
-        >>> mixed = ps.dags.ImputedDagPosterior.from_data(df, completed, score=score, standardize=True)
-        >>> mixed.sample_when_set("income", "job", draws=6, random_seed=1).dims
-        ('draw', 'set_to')
-        """
-        with self._under(given, progressbar) as asked:
-            return asked._drawn(
-                draws, random_seed, lambda post, n, rng: post.sample_when_set(effect, cause, n, versus, None, rng, at)
-            )
-
     # ---- below the surface
 
     @property
-    def _shares(self) -> np.ndarray:
-        """(M,) what each table counts for."""
-        top = self.log_shares.max()
-        weights = np.exp(self.log_shares - top) if top > -np.inf else np.zeros(self.log_shares.size)
-        return weights / max(weights.sum(), 1.0)
+    def _all_scores(self) -> list[LocalScores]:
+        return [post.scores for post in self.posteriors]
 
-    @property
-    def _n_effective(self) -> float:
-        return float(1.0 / np.square(self._shares).sum())
+    @cached_property
+    def _parts(self) -> WeightedParts:
+        return WeightedParts(self.posteriors, self.log_shares, are_tables=True)
 
     @property
     def _log_total(self) -> float:
         """Log of the probability of the evidence, a mean over tables."""
         return float(np.logaddexp.reduce(self.log_shares) - np.log(self.log_shares.size))
 
-    def _mean_when_set(
-        self,
-        name: str,
-        effect: str,
-        cause: str,
-        versus: Level | None,
-        draws: int,
-        given: Given | None,
-        random_seed: Seed,
-        at: Sequence[float] | None,
-        progressbar: bool = True,
-    ) -> "xr.DataArray":
-        """As `OrderSPN._mean_when_set`; the tables share the draws."""
-        with self._under(given, progressbar) as asked:
-            rng = np.random.default_rng(random_seed)
-            n = max(2, asked._n_of_part(count("draws", draws, 2)))
-            return asked._averaged(lambda post: post._mean_when_set(name, effect, cause, versus, n, None, rng, at))
-
     def _with(self, evidence: Evidence) -> Self:
         if evidence == self.evidence:
             return self
-        for post in self.posteriors:
-            refuse_left_out(post.scores, evidence)
         told = [post._with(evidence) for post in each(self.posteriors)]
         logs = np.full(len(told), -np.inf)
         for m, (new, old) in enumerate(zip(told, self.posteriors, strict=True)):
@@ -400,58 +218,15 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
                 logs[m] = self.log_shares[m] + new._log_total - old._log_total
         return type(self)(told, logs)
 
-    def _given(self, given: Given | None) -> Self:
-        return self._told(joined(self.evidence, read_given(self.names, given)), "given")
-
-    def _told(self, evidence: Evidence, what: str) -> Self:
-        post = self._with(evidence)
-        if post._log_total == -np.inf:
-            raise ValueError(f"{what} has probability zero: {in_words(self.names, evidence)}")
-        return post
-
-    def _values(self, ask: Callable[[Any], Any]) -> list[np.ndarray]:
-        """Answers of the tables that count, in their order."""
-        return [np.asarray(ask(post)) for post in each(self._that_count)]
-
-    @property
-    def _that_count(self) -> list[DagPosterior]:
-        return [post for post, share in zip(self.posteriors, self._shares, strict=True) if share > 0.0]
-
-    def _value(self, ask: Callable[[Any], Any]) -> np.ndarray:
-        """The mean of an answer over tables."""
-        return self._mean(self._values(ask))
-
-    def _mean(self, values: list[np.ndarray]) -> np.ndarray:
-        shares = self._shares[self._shares > 0.0]
-        return np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
-
-    def _spread(self, values: list[np.ndarray], mean: np.ndarray) -> dict[str, Any]:
-        """Standard error of a ratio of means over tables, and the standard deviation between them."""
-        shares, n = self._shares[self._shares > 0.0], len(self.posteriors)
-        if shares.size < 2:
-            return {name: np.full(mean.shape, np.nan) for name in ("mcse", "sd_between_tables")}
-        squares = [np.square(value - mean) for value in values]
-        error = sum(share**2 * square for share, square in zip(shares, squares, strict=True))
-        between = sum(share * square for share, square in zip(shares, squares, strict=True))
-        known = 1.0 - np.square(shares).sum()
-        return {"mcse": np.sqrt(error * n / (n - 1)), "sd_between_tables": np.sqrt(between / known)}
-
-    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
-        return self._spread(self._values(ask), np.asarray(found))
-
-    def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
-        logs = (told.log_shares - self.log_shares)[self._shares > 0.0]
-        return self._spread([np.asarray(np.exp(log)) for log in logs], np.asarray(value))
-
-    def _n_of_part(self, draws: int) -> int:
-        return max(1, draws // int((self._shares > 0.0).sum()))
+    def _marked(self, exactness: str) -> str:
+        return limited(self.posteriors[0]._marked(exactness), GIVEN_TABLES)
 
     @property
     def _limits(self) -> dict[str, Any]:
         posts, n = self.posteriors, len(self.posteriors)
         parts = [post._limits for post in posts]
         limits = {"target": "order-modular", "engine": self.engine, "support": f"{n} imputed tables"}
-        known: dict[str, Any] = {"tables": n, "tables_after_weighting": self._n_effective}
+        known: dict[str, Any] = {"tables": n, "tables_after_weighting": self._parts.n_effective}
         for name, worst in (("r_hat", max), ("effective_orders", min)):
             found = [part[name] for part in parts if name in part]
             known |= {name: worst(found)} if found else {}
@@ -461,42 +236,3 @@ class ImputedDagPosterior(ExactQueries, EffectQueries):
         if given := in_words(self.names, self.evidence):
             known["given"] = given
         return limits | known
-
-    def _answer(
-        self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str = "exact", **attrs: Any
-    ) -> "xr.DataArray":
-        of_one = self.posteriors[0]._answer(name, 0.0, {}, exactness).attrs["exactness"]
-        return labelled(name, values, coords, limited(of_one, GIVEN_TABLES), **self._limits | attrs)
-
-    def _asked(
-        self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any
-    ) -> "xr.DataArray":
-        values = self._values(ask)
-        mean = self._mean(values)
-        return self._answer(name, mean, coords, **self._spread(values, mean) | attrs)
-
-    def _averaged(self, ask: Callable[[DagPosterior], "xr.DataArray"]) -> "xr.DataArray":
-        """The mean of labelled answers of all tables."""
-        answers = [ask(post) for post in each(self._that_count)]
-        values, first = [answer.values for answer in answers], answers[0]
-        mean = self._mean(values)
-        coords = {str(dim): list(first[dim].values) for dim in first.dims}
-        kept = {name: first.attrs[name] for name in ("cause", "effect") if name in first.attrs}
-        exactness = first.attrs["exactness"]
-        return self._answer(str(first.name), mean, coords, exactness, **self._spread(values, mean), **kept)
-
-    def _drawn(
-        self, draws: int, random_seed: Seed, ask: Callable[[DagPosterior, int, np.random.Generator], "xr.DataArray"]
-    ) -> "xr.DataArray":
-        """Draws of all tables by their shares, in random order."""
-        import xarray as xr
-
-        n = count("draws", draws, bytes_each=len(self.names) * (len(self.names) + 16.0))
-        rng = np.random.default_rng(random_seed)
-        table = rng.choice(len(self.posteriors), n, p=self._shares)
-        parts = [ask(self.posteriors[m], int((table == m).sum()), rng) for m in each(np.unique(table))]
-        drawn = xr.concat(parts, "draw", coords="different", compat="equals", join="exact", combine_attrs="drop")
-        drawn = drawn.isel(draw=np.argsort(np.argsort(table, kind="stable")))
-        drawn = drawn.assign_coords(draw=np.arange(n), table=("draw", table))
-        kept = {name: parts[0].attrs[name] for name in ("cause", "effect") if name in parts[0].attrs}
-        return drawn.assign_attrs(self._answer("draws", 0.0, {}, SIMULATION, **kept).attrs)

@@ -1,42 +1,52 @@
 """Posterior over orders and graphs as a tractable object: built once, asked often."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from pymc_spn.dags.effect_queries import EffectQueries
-from pymc_spn.dags.exact_queries import ExactQueries, refuse_left_out
-from pymc_spn.dags.labelled_answers import (
-    Edges,
-    Evidence,
-    Given,
-    Seed,
-    clashes,
-    in_words,
-    joined,
-    labelled,
-    read_evidence,
-    read_given,
-)
+from pymc_spn.dags.dag import DAG, MOST_IDEALS, refuse_wide
+from pymc_spn.dags.drawing import most_probable
+from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
+from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, count, in_words, labelled
+from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
 from pymc_spn.dags.local_scores import LocalScores, check_scores
-from pymc_spn.dags.order_queries import ASKING
+from pymc_spn.dags.order_mcmc_kernels import order_log_weights
+from pymc_spn.dags.order_paths import OrderPaths
+from pymc_spn.dags.order_queries import OrderQueries
+from pymc_spn.dags.order_sample import LEAST_SHARE, drawn_anew
+from pymc_spn.dags.passes import SUMS_TO_AND_FROM, FullPasses, LatticePasses, passes_of
+from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
+from pymc_spn.dags.weighted_parts import WeightedParts
+from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.html_repr import Facts
-from pymc_spn.numerics.marks import ON_SUPPORT, limited
-from pymc_spn.numerics.progress_bars import ProgressBar, counted
+from pymc_spn.numerics.marks import GIVEN_DRAWS, ON_SUPPORT, limited
+from pymc_spn.numerics.progress_bars import ProgressBar
+from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables.column import as_name
 from pymc_spn.tables.inputs import TableLike
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from pymc_spn.dags.leaf_tables import BaseTables
-    from pymc_spn.dags.passes import FullPasses, LatticePasses
-    from pymc_spn.dags.prefix_lattice import PrefixLattice
     from pymc_spn.dags.regular_tree import RegularTree
 
+SCOPES = {"exact": "", "regular": ON_SUPPORT, "orders": GIVEN_DRAWS}  # of marks, by the kind of support
+KEPT = 16  # samples drawn under evidence that are remembered
+NO_PARTS = WeightedParts((), np.empty(0))
 
-class OrderSPN(ExactQueries, EffectQueries):
+
+class MaximumAPosteriori(NamedTuple):
+    """The most probable pair of order and graph."""
+
+    graph: DAG
+    order: tuple[str, ...]
+    log_probability: float
+
+
+class OrderSPN(OrderQueries):
     """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
 
     Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
@@ -50,7 +60,7 @@ class OrderSPN(ExactQueries, EffectQueries):
     scores : LocalScores
     lattice : PrefixLattice or None
         The support; None for all orders.
-    kind : {"exact", "regular"}
+    kind : {"exact", "regular", "orders"}
     evidence : pair of tuples of int, optional
         By child: parents that are present, and absent, as bits.
     tables : BaseTables, optional
@@ -69,17 +79,17 @@ class OrderSPN(ExactQueries, EffectQueries):
     Koivisto and Sood (2004), JMLR 5:549-573; Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170.
     """
 
+    _seed = 0  # of samples under evidence
+
     def __init__(
         self,
         scores: LocalScores,
-        lattice: "PrefixLattice | None",
+        lattice: PrefixLattice | None,
         kind: str,
         evidence: Evidence | None = None,
-        tables: "BaseTables | None" = None,
+        tables: BaseTables | None = None,
         measured: tuple[float, float] | None = None,
     ) -> None:
-        from pymc_spn.dags.leaf_tables import BaseTables
-
         self.scores, self._lattice, self.kind = scores, lattice, kind
         self.evidence = ((0,) * scores.d, (0,) * scores.d) if evidence is None else evidence
         self._tables = BaseTables(scores) if tables is None else tables
@@ -115,9 +125,6 @@ class OrderSPN(ExactQueries, EffectQueries):
         >>> ps.OrderSPN.exact(scores).names
         ('age', 'income', 'debt')
         """
-        from pymc_spn.dags.passes import SUMS_TO_AND_FROM
-        from pymc_spn.dags.prefix_lattice import exact_lattice
-
         check_scores(scores)
         with ProgressBar("Summing over orders", scores.d + SUMS_TO_AND_FROM * scores.d, progressbar) as bar:
             post = cls(scores, exact_lattice(scores, max_gigabytes), "exact")
@@ -203,7 +210,7 @@ class OrderSPN(ExactQueries, EffectQueries):
     # ---- what it is
 
     @cached_property
-    def lattice(self) -> "PrefixLattice":
+    def lattice(self) -> PrefixLattice:
         """The support as an explicit lattice of prefixes.
 
         Examples
@@ -211,70 +218,253 @@ class OrderSPN(ExactQueries, EffectQueries):
         >>> dags.lattice
         PrefixLattice(3 variables, 8 prefixes, 12 edges)
         """
-        from pymc_spn.dags.prefix_lattice import PrefixLattice
-
         if self._unconditioned is not None:
             return self._unconditioned.lattice
         return PrefixLattice.all_prefixes(self.scores.d) if self._lattice is None else self._lattice
 
-    @cached_property
+    @property
     def log_mass(self) -> "xr.DataArray":
         """Log of the summed weight of all pairs of order and graph on the support that agree with the evidence.
 
         For `exact` this is log Z, the log evidence with a prior that is not normalised. So it does not compare priors,
-        as `dag_log_evidence` does.
+        as `dag_log_evidence` does. Sampled orders do not know it.
+
+        Raises
+        ------
+        ValueError
+            For sampled orders.
 
         Examples
         --------
-        >>> exact = ps.OrderSPN.exact(scores)
-        >>> float(exact.condition(present=[("income", "debt")]).log_mass) < float(exact.log_mass)
+        >>> float(dags.condition(present=[("income", "debt")]).log_mass) < float(dags.log_mass)
         True
         """
-        return self._scalar("log_mass", self._log_total)
+        if self._paths is not None:
+            raise ValueError(
+                "log_mass: a sample of orders does not know the log evidence; ps.OrderSPN.exact(scores) does"
+            )
+        return self._answer("log_mass", self._log_total, {})
 
     def _facts(self) -> Facts:
-        size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
-        given, covered = in_words(self.names, self.evidence), ""
-        if self._measured is not None:
-            covered = "coverage {:.3f} ± {:.3f}".format(*self._measured) + (" without what is given" if given else "")
-        facts = {"variables": f"{self.scores.d} variables", "support": size, "mass": f"log mass {self._log_total:.3f}"}
-        facts |= {"coverage": covered, "given": f"given {given}" if given else ""}
-        return Facts(type(self).__name__, facts, self.kind)
+        given = in_words(self.names, self.evidence)
+        facts = {"variables": f"{self.scores.d} variables"}
+        if self._paths is not None:
+            facts["draws"] = self._support()
+        else:
+            size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
+            facts |= {"support": size, "mass": f"log mass {self._log_total:.3f}"}
+            if self._measured is not None:
+                alone = " without what is given" if given else ""
+                facts["coverage"] = "coverage {:.3f} ± {:.3f}".format(*self._measured) + alone
+        facts["given"] = f"given {given}" if given else ""
+        return Facts(type(self).__name__, facts, self.kind if self._paths is None else "")
 
-    def condition(
-        self, present: Edges | None = None, absent: Edges | None = None, progressbar: bool = True
-    ) -> "OrderSPN":
-        """The posterior given that some edges are present and others absent.
+    def _support(self) -> str:
+        if self._paths is None:
+            return "all orders" if self.kind == "exact" else f"regular, log mass {self._log_total:.6f}"
+        n_chains, n_draws, _ = self._paths.orders.shape
+        size = f"effective orders {self._n_effective:,.0f}"
+        return f"{n_chains * n_draws:,} orders of {n_chains} chains, R-hat of edges {self._paths.r_hat:.2f}, {size}"
+
+    # ---- questions of one posterior alone
+
+    def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
+        """Probability of one complete order, zero outside the support.
 
         Parameters
         ----------
-        present, absent : sequence of (parent, child), optional
-            Pairs of names.
+        order : sequence of str
+            Every variable once, from first to last.
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
+
+        Returns
+        -------
+        DataArray
+            A scalar.
+
+        Raises
+        ------
+        ValueError
+            If `order` lacks a variable or holds another; for sampled orders, of which a single one says little. As for
+            `edge_probabilities`.
+
+        Examples
+        --------
+        >>> round(float(dags.order_probability(["age", "income", "debt"])), 2)
+        0.18
+        """
+        if isinstance(order, str) or not isinstance(order, Iterable):
+            raise TypeError(f"order must be a sequence of names, from first to last, got {quoted(order)}")
+        order = [as_name(name) for name in order]
+        if len(order) != self.scores.d or set(order) != set(self.names):
+            raise ValueError(f"order must hold every variable once, got {quoted(order)}")
+        if self._paths is not None:
+            raise ValueError(
+                "order_probability: this posterior is a sample of orders; before_probabilities answers for pairs of "
+                "variables"
+            )
+        asked = self._given(given)
+        log_weight = asked._log_weight([self.scores.position(name) for name in order])
+        return asked._answer("order_probability", float(np.exp(log_weight - asked._log_total)), {})
+
+    def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
+        """The most probable pair of order and graph.
+
+        All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
+        largest probability here is another one: it is counted once for each of its orders. Of sampled orders it is the
+        best that is found by moving one variable at a time, from the 50 best orders: no proof that there is no better.
+        The highest score need not be nearest to the truth: `consensus` is nearer on average.
+
+        Parameters
+        ----------
+        given : mapping with keys "present" and "absent", optional
+            As for `edge_probabilities`.
         progressbar : bool
             Whether a bar shows how far the answer is, if it lasts.
 
         Returns
         -------
-        OrderSPN
-            On the same support; what was known before is still known.
+        MaximumAPosteriori
+            ``graph`` (a `DAG`), ``order`` (names from first to last) and ``log_probability`` of the pair, in nats: NaN
+            for sampled orders, which do not know their log evidence. Graphs of one class have the same score under BGe
+            or BDeu and an edge penalty, so arrows may be arbitrary: ``graph.cpdag()`` shows which.
+
+        Examples
+        --------
+        >>> best = dags.most_probable()
+        >>> best.graph.names
+        ('age', 'income', 'debt')
+        """
+        with self._under(given, progressbar) as asked:
+            order, graph, log_weight = most_probable(asked)
+            names = tuple(self.names[i] for i in order)
+            log_total = np.nan if asked.kind == "orders" else asked._log_total  # of sampled orders it is not known
+            return MaximumAPosteriori(DAG(self.names, graph), names, float(log_weight - log_total))
+
+    # ---- the other target
+
+    def structure_modular(
+        self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
+    ) -> "xr.Dataset":
+        """The posterior in which every graph counts once, by reweighting draws.
+
+        The order-modular posterior counts a graph once for each of its orders. A draw is therefore weighted by one over
+        the number of its orders (those that keep the tiers). Where the order posterior covers only part of all orders,
+        so does this one.
+
+        Parameters
+        ----------
+        draws, given, random_seed, progressbar
+            As in `sample`.
+
+        Returns
+        -------
+        Dataset
+            ``graph`` (draw, parent, child), ``weight`` (draw,), ``edge_probability`` (parent, child) with ``mcse``.
+            ``attrs["draws_after_weighting"]`` is the effective number of draws.
 
         Raises
         ------
         ValueError
-            If that has probability zero on the support, or an edge names no variable or leads to its own parent.
+            If a connected part of a drawn graph has more than ten million order ideals.
 
         Examples
         --------
-        >>> known = dags.condition(present=[("income", "debt")])
-        >>> round(float(known.probability(present=[("income", "debt")])), 6)
-        1.0
+        >>> list(dags.structure_modular(draws=200, random_seed=1).data_vars)
+        ['graph', 'weight', 'edge_probability']
         """
-        both = joined(self.evidence, refuse_left_out(self.scores, read_evidence(self.names, present, absent)))
-        with counted(ASKING, progressbar):
-            post = self._with(both)
-            if clashes(both) or post._log_total == -np.inf:
-                raise ValueError(f"the evidence has probability zero: {in_words(self.names, both)}")
-            return post
+        import xarray as xr
+
+        refuse_wide("structure_modular", self.scores.d)
+        with self._under(given, progressbar) as asked:
+            rng = np.random.default_rng(random_seed)
+            parents = np.empty(self.scores.d, np.int64)
+
+            def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
+                graphs, logs = post.sample(n, None, rng), np.empty(n)
+                for s, graph in enumerate(each(graphs.values)):
+                    parent_masks(graph, parents)
+                    logs[s] = -log_linear_extensions(parents | self.scores.precede_sets, MOST_IDEALS)
+                    if np.isnan(logs[s]):  # others take seconds each, for nothing
+                        raise ValueError(
+                            f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders "
+                            "are not counted; ps.DagPartition samples this target directly"
+                        )
+                weight = np.exp(logs - logs.max())
+                log_mean = logs.max() + np.log(weight.mean())
+                weight /= weight.sum()
+                return graphs, weight, np.einsum("s,sij->ij", weight, graphs.values), log_mean
+
+            parts = asked._parts
+            graphs, weight, edges, _ = drawn(asked, draws)
+            of_parts = [found[2:] for found in parts.ask(lambda post: drawn(post, parts.n_of_each(draws)))]
+            mcse = parts.errors([e for e, _ in of_parts], edges, [log for _, log in of_parts]) or {
+                "mcse": np.sqrt(np.einsum("s,sij->ij", weight**2, (graphs.values - edges) ** 2))
+            }
+            ess = 1 / np.sum(weight**2)
+            coords = {"parent": self.names, "child": self.names}
+            attrs = {"target": "structure-modular", "draws_after_weighting": float(ess)}
+            data = {
+                "graph": graphs.drop_attrs(),
+                "weight": labelled("weight", weight, {"draw": range(draws)}, limited("exact", GIVEN_DRAWS)),
+                "edge_probability": asked._answer("edge_probability", edges, coords, "monte-carlo", **mcse, **attrs),
+            }
+            return xr.Dataset(data, attrs=asked._limits | attrs)
+
+    # ---- trees
+
+    def to_datatree(
+        self,
+        chains: int = 4,
+        draws: int = 500,
+        given: Given | None = None,
+        random_seed: Seed = None,
+        progressbar: bool = True,
+    ) -> "xr.DataTree":
+        """Independent draws in the form of an MCMC result, for ArviZ.
+
+        Parameters
+        ----------
+        chains, draws : int
+            At least 1; chains are parts of one sequence of independent draws.
+        given, random_seed, progressbar
+            As in `sample`.
+
+        Returns
+        -------
+        DataTree
+            ``posterior``: ``log_score`` and ``n_edges`` of the drawn graphs; ``graphs``: ``graph`` (chain, draw,
+            parent, child) and ``position`` (chain, draw, variable).
+
+        Examples
+        --------
+        >>> dags.to_datatree(chains=2, draws=10, random_seed=1)["posterior"].sizes["draw"]
+        10
+        """
+        import xarray as xr
+
+        n = count("chains", chains) * count("draws", draws)
+        drawn = self.sample(n, given, random_seed, progressbar)
+        shape = (chains, draws)
+        log_score = np.array([self.scores.log_score(graph) for graph in drawn.values])
+        numbers = {"chain": np.arange(chains), "draw": np.arange(draws)}
+        names = list(self.names)
+        posterior = xr.Dataset(
+            {
+                "log_score": (("chain", "draw"), log_score.reshape(shape)),
+                "n_edges": (("chain", "draw"), drawn.values.sum(axis=(1, 2)).reshape(shape)),
+            },
+            numbers,
+        )
+        graphs = xr.Dataset(
+            {
+                "graph": (("chain", "draw", "parent", "child"), drawn.values.reshape(*shape, len(names), len(names))),
+                "position": (("chain", "draw", "variable"), drawn.position.values.reshape(*shape, len(names))),
+            },
+            numbers | {"parent": names, "child": names, "variable": names},
+        )
+        return xr.DataTree.from_dict({"posterior": posterior, "graphs": graphs})
 
     # ---- files
 
@@ -291,32 +481,50 @@ class OrderSPN(ExactQueries, EffectQueries):
 
     # ---- below the surface
 
-    def _with(self, evidence: Evidence) -> "OrderSPN":
+    @property
+    def _paths(self) -> OrderPaths | None:
+        """Sampled orders, where they are the support."""
+        return self._lattice if isinstance(self._lattice, OrderPaths) else None
+
+    def _on(self, lattice: PrefixLattice | None, evidence: Evidence) -> Self:
+        """Another support under evidence, with the same tables."""
+        post = type(self)(self.scores, lattice, self.kind, evidence, self._tables, self._measured)
+        post._seed = self._seed
+        return post
+
+    def _reweighted(self, evidence: Evidence) -> Self:
         """The same support under other evidence; tables and lattice are shared."""
         if evidence == self.evidence:
             return self
-        post = type(self)(self.scores, self._lattice, self.kind, evidence, self._tables, self._measured)
+        post = self._on(self._lattice, evidence)
         post._unconditioned = self if self._unconditioned is None else self._unconditioned
         return post
 
-    def _given(self, given: Given | None) -> "OrderSPN":
-        evidence = joined(self.evidence, refuse_left_out(self.scores, read_given(self.names, given)))
-        post = self._with(evidence)
-        if post is not self and (clashes(evidence) or post._log_total == -np.inf):
-            raise ValueError(f"given has probability zero: {in_words(self.names, evidence)}")
-        return post
+    def _with(self, evidence: Evidence) -> Self:
+        """As `_reweighted`; where few sampled orders would count, others are drawn."""
+        post = self._reweighted(evidence)
+        if self._paths is None or post is self or clashes(evidence) or not post._leaf_tables.possible:
+            return post
+        if post._share_that_counts >= LEAST_SHARE:
+            return post
+        kept = self._drawn_under
+        if evidence not in kept:
+            if len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[evidence] = drawn_anew(self, evidence, self._seed)._warned()
+        return kept[evidence]
 
     @cached_property
-    def _leaf_tables(self) -> Any:
-        from pymc_spn.dags.leaf_tables import LeafTables
+    def _drawn_under(self) -> dict[Evidence, Self]:
+        return {}
 
+    @cached_property
+    def _leaf_tables(self) -> LeafTables:
         return LeafTables(self._tables, *self.evidence)
 
     @cached_property
-    def _passes(self) -> "FullPasses | LatticePasses":
+    def _passes(self) -> FullPasses | LatticePasses:
         """The cheapest passes that are exact: over all prefixes at once, or over the explicit lattice."""
-        from pymc_spn.dags.passes import FullPasses
-
         if self._lattice is None:
             passes = FullPasses(self._leaf_tables)
             if passes.exact:
@@ -324,9 +532,7 @@ class OrderSPN(ExactQueries, EffectQueries):
         return self._lattice_passes
 
     @cached_property
-    def _lattice_passes(self) -> "LatticePasses":
-        from pymc_spn.dags.passes import LatticePasses, passes_of
-
+    def _lattice_passes(self) -> LatticePasses:
         if self._unconditioned is None:
             return passes_of(self.scores, self.lattice, self._leaf_tables)
         first = self._unconditioned._lattice_passes
@@ -342,8 +548,7 @@ class OrderSPN(ExactQueries, EffectQueries):
         return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
 
     def _log_weight(self, order: list[int]) -> float:
-        from pymc_spn.dags.order_mcmc_kernels import order_log_weights
-
+        """Log weight of one order with all its graphs; -inf off the support."""
         orders, log_weight = np.array([order]), np.full(1, -np.inf)
         if self._holds(orders)[0]:
             sums = self._leaf_tables.flat_log_sums()
@@ -357,8 +562,10 @@ class OrderSPN(ExactQueries, EffectQueries):
             "target": "order-modular",
             "score": self.scores.score,
             "prior": self.scores.prior,
-            "support": "all orders" if self.kind == "exact" else f"regular, log mass {self._log_total:.6f}",
+            "support": self._support(),
         }
+        if self._paths is not None:
+            limits |= {"effective_orders": self._n_effective, "r_hat": self._paths.r_hat}
         if self._measured is not None:
             limits["coverage"], limits["coverage_se"] = self._measured
         if self.scores.restricted:
@@ -367,27 +574,54 @@ class OrderSPN(ExactQueries, EffectQueries):
             limits["given"] = given
         return limits
 
-    def _answer(
-        self, name: str, values: Any, coords: Mapping[str, Sequence[Any]], exactness: str = "exact", **attrs: Any
-    ) -> "xr.DataArray":
-        mark = exactness if self.kind == "exact" else limited(exactness, ON_SUPPORT)
-        return labelled(name, values, coords, mark, **self._limits | attrs)
+    def _marked(self, exactness: str) -> str:
+        return limited(exactness, SCOPES[self.kind])
 
-    def _asked(
-        self, name: str, ask: Callable[[Any], Any], coords: Mapping[str, Sequence[Any]], **attrs: Any
-    ) -> "xr.DataArray":
-        """The answer ``ask(self)``, with its standard errors where it has any."""
-        values = self._value(ask)
-        return self._answer(name, values, coords, **self._errors(values, ask) | attrs)
+    # ---- sampled orders
 
-    def _value(self, ask: Callable[[Any], Any]) -> Any:
-        """The answer alone."""
-        return ask(self)
+    @cached_property
+    def _share_that_counts(self) -> float:
+        """Effective share of the orders after weighting."""
+        if self._log_total == -np.inf:
+            return 0.0
+        shares = self._lattice_passes.from_source[self.lattice.ptr[-2] :]
+        return float(1.0 / (shares.size * np.square(shares).sum()))
 
-    def _errors(self, found: Any, ask: Callable[[Any], Any]) -> dict[str, Any]:
-        """Standard errors of what was found by a question: none of an answer from a sum over orders."""
-        return {}
+    @property
+    def _n_effective(self) -> float:
+        """Effective number of orders: by their log weights along the chains, times the share that counts."""
+        return np.inf if self._paths is None else self._paths.size * self._share_that_counts
+
+    @cached_property
+    def _parts(self) -> WeightedParts:
+        """Stretches of the chains as posteriors, and the share of each in the whole."""
+        if self._paths is None:
+            return NO_PARTS
+        posts = [self._on(paths, self.evidence) for paths in self._paths.parts()]
+        for post in posts:
+            post.__dict__["_leaf_tables"] = self._leaf_tables
+        return WeightedParts(posts, np.array([post._log_total for post in posts]))
+
+    @property
+    def _log_total_error(self) -> float:
+        """Standard error of the log of the share of the weight that the evidence leaves, nats."""
+        assert self._paths is not None
+        shares = np.exp(self._parts.log_shares - self._log_total) / self._parts.log_shares.size
+        own = shares.std(ddof=1) * np.sqrt(shares.size) if shares.size > 1 else np.nan
+        return float(np.hypot(own, self._paths.log_unit_error))
 
     def _ratio_errors(self, told: Self, value: float) -> dict[str, Any]:
-        """As `_errors`, of the probability of what `told` knows beyond this."""
-        return {}
+        if self._paths is not None and told._log_total == -np.inf:
+            return {"mcse": np.nan}
+        if self._paths is None or told._lattice is self._lattice:
+            return super()._ratio_errors(told, value)
+        return {"mcse": float(value * np.hypot(told._log_total_error, self._log_total_error))}
+
+    def _warned(self) -> Self:
+        """The same, with a warning if the chains of its orders have not met."""
+        assert self._paths is not None
+        n_chains, n_draws, _ = self._paths.orders.shape
+        Mixing("edges", n_chains, n_draws, self._paths.r_hat, np.nan).warn(
+            "orders", "answers average what each found, with too small errors (draws=2000 puts draws further apart)"
+        )
+        return self

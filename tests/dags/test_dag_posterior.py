@@ -259,6 +259,6 @@ def test_a_notebook_shows_the_edges_that_are_answered(exact, sampled, monkeypatc
         html = post._repr_html_()
         assert (html.count("<line "), html.count("<polygon ")) == (linked.sum(), heads.sum())
     assert "<title>a -&gt; d: 1.000; d -&gt; a: 0.000</title>" in html
-    monkeypatch.setattr("pymc_spn.dags.exact_queries.MOST_FOR_PICTURE", 3 * exact.scores.log_scores.size)
+    monkeypatch.setattr("pymc_spn.dags.order_queries.MOST_FOR_PICTURE", 3 * exact.scores.log_scores.size)
     shown = ["svg" in ImputedDagPosterior([exact] * n)._repr_html_() for n in (3, 4)]
     assert shown == [True, False]  # of many tables it would take too long
