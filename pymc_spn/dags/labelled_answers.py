@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.constraints import edge_list
-from pymc_spn.numerics.memory_limits import refuse_count
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -102,7 +102,4 @@ def most_probable_first(table: np.ndarray, shown: int) -> np.ndarray:
 
 def count(argument: str, value: Any, least: int = 1, bytes_each: float = 0.0) -> int:
     """An integer of at least `least`, refused if so many of `bytes_each` need too much memory."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(value)}")
-    refuse_count(argument, int(value), bytes_each)
-    return int(value)
+    return checked_count(argument, value, least, bytes_each)

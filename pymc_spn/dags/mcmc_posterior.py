@@ -15,7 +15,7 @@ from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import LATER, Facts, Listed
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.records.posterior_of_draws import PosteriorOfDraws, errors_of_means
-from pymc_spn.records.structure_records import Field, Recorded, StructureRecord, label_of, refuse_other_order
+from pymc_spn.records.structure_records import Field, Recorded, StructureRecord, label_of
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.stored_arrays import refuse
 from pymc_spn.tables.tree_files import draws_of_record, read_record
@@ -68,10 +68,10 @@ class DagRecord(StructureRecord):
             found["log_score"] = read_record(stats[schema.name + SCORE], "f").values
         return found
 
-    def check_order(self, recorded: Recorded) -> None:
-        """By the numbers of edges, of all draws."""
+    def compared(self, recorded: Recorded) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+        """Numbers of edges, of all draws."""
         n_edges = recorded.arrays["graphs"].sum(axis=(2, 3))
-        refuse_other_order(recorded, "n_edges", n_edges, recorded.of_posterior(f"{recorded.schema.name}_n_edges"))
+        return [("n_edges", n_edges, recorded.of_posterior(f"{recorded.schema.name}_n_edges"))]
 
 
 def edges_of_sets(schema: DagSchema, parents: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Questions about graphs and orders, asked of a posterior or of an average over several."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -722,27 +723,27 @@ class OrderQueries(StoredPosterior):
     # ---- below the surface
 
     @property
+    @abstractmethod
     def _parts(self) -> WeightedParts:
         """What its answers average."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _log_total(self) -> float:
         """Log probability of the evidence on the support, up to a constant of the posterior."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _limits(self) -> dict[str, Any]:
         """What every answer says of the posterior that it belongs to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _with(self, evidence: Evidence) -> Self:
         """The same posterior under other evidence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _marked(self, exactness: str) -> str:
         """The mark of an answer that is as exact as that on the support."""
-        raise NotImplementedError
 
     def _and(self, more: Evidence) -> Evidence:
         """More evidence and what is known, if no present edge was left out as improbable."""

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from pytensor.graph.traversal import ancestors
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
     StepArguments,
     StructureStep,
     Variables,
-    asked_integer,
     model_digest,
     named,
     offer,
@@ -56,7 +56,7 @@ class DagOrderStep(StructureStep):
     }
 
     def __init__(self, vars: Variables = None, *, sweeps: int = 1, **made_by: Unpack[StepArguments]) -> None:
-        self.sweeps = asked_integer("sweeps", sweeps, 1)
+        self.sweeps = checked_count("sweeps", sweeps, 1)
         self._make(vars, made_by)
 
     @classmethod

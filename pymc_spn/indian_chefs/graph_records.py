@@ -7,11 +7,11 @@ import numpy as np
 
 from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
 from pymc_spn.indian_chefs.draw_checks import check_packed
-from pymc_spn.indian_chefs.process import CHEFS, GRAPH, SCHEMA, TICKET, GraphSchema, node_labels
-from pymc_spn.records.structure_records import Field, Recorded, StructureRecord, refuse_other_order
+from pymc_spn.indian_chefs.process import CHEFS, GRAPH, SCHEMA, GraphSchema, node_labels
+from pymc_spn.records.structure_records import Field, Recorded, StructureRecord
 from pymc_spn.tables.fingerprints import refuse_other_data
 from pymc_spn.tables.stored_arrays import refuse
-from pymc_spn.tables.tree_files import chosen_name, hint_of_groups, reading
+from pymc_spn.tables.tree_files import chosen_name, reading
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -55,13 +55,13 @@ class GraphRecord(StructureRecord):
         """Parts of packed graphs (chain, draw, 1 + K + K W)."""
         return arrays_of_packed(schema, raw)
 
-    def check_order(self, recorded: Recorded) -> None:
-        """By the numbers of nodes and edges and the sum of the hidden reputations, of all draws."""
+    def compared(self, recorded: Recorded) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+        """Numbers of nodes and edges and the sum of the hidden reputations, of all draws."""
         stats, arrays = recorded.statistics(), recorded.arrays
         hidden = np.nansum(arrays["reputations"][..., len(recorded.schema.observed_nodes) :], axis=-1)
-        edges = arrays["graphs"].sum(axis=(2, 3))
-        for what, found in (("n_nodes", arrays["n_nodes"]), ("n_edges", edges), ("hidden_reputation", hidden)):
-            refuse_other_order(recorded, what, found, stats[what].values if what in stats else None)
+        numbers = {"n_nodes": arrays["n_nodes"], "n_edges": arrays["graphs"].sum(axis=(2, 3))}
+        numbers["hidden_reputation"] = hidden
+        return [(what, found, stats[what].values) for what, found in numbers.items() if what in stats]
 
 
 class NetworkRecord(StructureRecord):
@@ -101,9 +101,6 @@ class NetworkRecord(StructureRecord):
         is_node = table[..., room + 1, :] > 0.0
         biases, precisions = (np.where(is_node, table[..., room + i, :], np.float32(np.nan)) for i in (0, 1))
         return {"weights": table[..., :room, :], "biases": biases, "precisions": precisions}
-
-    def check_order(self, recorded: Recorded) -> None:
-        """Weights of another draw do not fit the edges of a graph, whose own draws are compared: `check_parameters`."""
 
     def unpack(self, idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
         """The result with a network and its graph as labelled arrays."""
@@ -197,11 +194,8 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
 
     model = pm.modelcontext(model)
     with reading(idata) as idata:
-        names = GRAPHS.names(idata)
-        if not names:
-            raise ValueError("idata holds no draws of a ps.IndianChefsProcess" + hint_of_groups(idata))
-        for name in names:
-            recorded = GRAPHS.read(idata, name)
+        for recorded, tickets in GRAPHS.with_log_joints(idata):
+            name = recorded.schema.name
             if name not in model.named_vars:
                 raise ValueError(f"the model has no graph {name!r}, whose draws idata holds")
             shared = model[name].owner.op.dist_params(model[name].owner)[-1]
@@ -209,11 +203,6 @@ def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | N
             if shared.get_value(borrow=True).shape[1] != packed.shape[-1] + 1:
                 raise ValueError(
                     f"{name!r} of the model must have max_nodes = {recorded.schema.max_nodes}, as idata has"
-                )
-            tickets = recorded.of_posterior(name + TICKET)
-            if tickets is None:
-                raise ValueError(
-                    f"the posterior group of idata lacks {name + TICKET!r}; sample with it among var_names"
                 )
             rows = np.unique(np.concatenate([tickets[..., None], packed], axis=-1).reshape(tickets.size, -1), axis=0)
             same = np.flatnonzero(rows[1:, 0] == rows[:-1, 0])

@@ -11,12 +11,12 @@ import numpy as np
 from pytensor.graph.traversal import ancestors
 
 from pymc_spn.indian_chefs.step_methods import GraphStep
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import (
     StepArguments,
     Variables,
-    asked_integer,
     asked_option,
     named,
     offer,
@@ -197,8 +197,8 @@ class NLGBNStep(_NetworkStep):
         tempered: float = 0.0,
         **made_by: Unpack[StepArguments],
     ) -> None:
-        self.sweeps, self.strata = asked_integer("sweeps", sweeps, 1), asked_integer("strata", strata, 2)
-        self.pool, self.births = asked_integer("pool", pool, 1), asked_integer("births", births, 1)
+        self.sweeps, self.strata = checked_count("sweeps", sweeps, 1), checked_count("strata", strata, 2)
+        self.pool, self.births = checked_count("pool", pool, 1), checked_count("births", births, 1)
         self.moves = asked_option("moves", moves, ("all", "published"))
         asked_option("start", start, ("auto", "warm_up", "process"))
         if not 0.0 <= tempered <= 1.0:
@@ -311,7 +311,7 @@ class LinearGaussianStep(_NetworkStep):
     def __init__(
         self, vars: Variables = None, *, sweeps: int = 1, births: int = 2, **made_by: Unpack[StepArguments]
     ) -> None:
-        self.sweeps, self.births = asked_integer("sweeps", sweeps, 1), asked_integer("births", births, 1)
+        self.sweeps, self.births = checked_count("sweeps", sweeps, 1), checked_count("births", births, 1)
         self._make(vars, made_by)
 
     def _new_chain(self, prior):

@@ -4,6 +4,7 @@ This module is imported with the package, so it loads neither Numba nor kernels.
 """
 
 import logging
+from abc import abstractmethod
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -12,12 +13,12 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.steps.owned_variables import (
     StepArguments,
     StructureStep,
     StructureStepState,
     Variables,
-    asked_integer,
     asked_option,
     compile_of_the_point,
     offer,
@@ -33,9 +34,9 @@ class GraphStep(StructureStep):
     _shown: ClassVar[dict[str, tuple[str, str]]] = {"n_nodes": ("Nodes", ":.0f"), "n_edges": ("Edges", ":.0f")}
 
     @classmethod
+    @abstractmethod
     def _moves(cls, rv: Any) -> bool:
         """Whether this step, and not another one, moves the graph of a variable."""
-        raise NotImplementedError
 
     @classmethod
     def _owner(cls, rv):
@@ -135,8 +136,8 @@ class IndianChefsStep(GraphStep):
         parent_sets: int = 2,
         **made_by: Unpack[StepArguments],
     ) -> None:
-        self.repeats, self.sweeps = asked_integer("repeats", repeats, 1), asked_integer("sweeps", sweeps, 1)
-        self.parent_sets = asked_integer("parent_sets", parent_sets, 0)
+        self.repeats, self.sweeps = checked_count("repeats", repeats, 1), checked_count("sweeps", sweeps, 1)
+        self.parent_sets = checked_count("parent_sets", parent_sets, 0)
         self.moves = asked_option("moves", moves, ("all", "published"))
         self._make(vars, made_by)
 

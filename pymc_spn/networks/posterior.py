@@ -14,7 +14,7 @@ from pymc_spn.networks.network_posterior import ERROR_ROWS, refuse_pairs
 from pymc_spn.networks.partitions import average_togetherness, losses_of_partitions
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.record import NETWORKS, SAVED, labelled_variables, read_record, write_record
+from pymc_spn.networks.records.record import SAVED, labelled_variables, read_record, write_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.run_weights import FEWEST, by_run, members
 from pymc_spn.networks.row_similarity import TrainingRowSimilarity
@@ -133,7 +133,7 @@ class SPNPosterior(TrainingRowSimilarity):
         weights: str = "auto",
     ) -> "SPNPosterior":
         states = RecordedStates(read_record(tree, name))
-        NETWORKS.check_order(states)
+        states.check_order()
         saved = tree.attrs.get(SAVED)
         post = cls(RecordedLaw(states) if saved is None else read_law(saved, states, states.record.log_weights))
         own = None if saved is None else read_draws(saved)

@@ -15,6 +15,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import explicit_graph_inputs
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.owned_variables import (
     USUAL_ARGUMENTS,
@@ -22,7 +23,6 @@ from pymc_spn.steps.owned_variables import (
     StructureStep,
     StructureStepState,
     Variables,
-    asked_integer,
     asked_option,
     compile_of_the_point,
     model_digest,
@@ -101,8 +101,8 @@ class TopDownSPNStep(StructureStep):
         **made_by: Unpack[StepArguments],
     ) -> None:
         self.kernel = asked_option("kernel", self.kernels[0] if kernel is None else kernel, self.kernels)
-        self.sweeps = asked_integer("sweeps", sweeps, 1)
-        self.asked_records = None if record_every is None else asked_integer("record_every", record_every, 1)
+        self.sweeps = checked_count("sweeps", sweeps, 1)
+        self.asked_records = None if record_every is None else checked_count("record_every", record_every, 1)
         self._make(vars, made_by)
 
     @classmethod

@@ -1,5 +1,6 @@
 """What posteriors of all families share: reading, saving, averages over draws with their errors, how chains met."""
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 ASKING = "Asking every draw"  # what the bar says
 
 
-class StoredPosterior(NotebookRepr):
+class StoredPosterior(NotebookRepr, ABC):
     """A posterior object with a file; a subclass says by `_saved` and `_of_tree` what the file holds."""
 
     @classmethod
@@ -77,11 +78,13 @@ class StoredPosterior(NotebookRepr):
         return cls._of_tree(tree, name)
 
     @classmethod
+    @abstractmethod
     def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Self:
-        raise NotImplementedError
+        """What a tree holds."""
 
+    @abstractmethod
     def _saved(self) -> "xr.DataTree":
-        raise NotImplementedError
+        """What the file holds."""
 
 
 class PosteriorOfDraws(StoredPosterior):
@@ -93,11 +96,13 @@ class PosteriorOfDraws(StoredPosterior):
 
     record: ClassVar[StructureRecord]
     schema: Any
+    chains: np.ndarray
+    draws: np.ndarray
 
     @property
     def _labels(self) -> dict[str, np.ndarray]:
         """Labels of chains and draws."""
-        return {"chain": self.__dict__["chains"], "draw": self.__dict__["draws"]}
+        return {"chain": self.chains, "draw": self.draws}
 
     @classmethod
     def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> Self:
@@ -142,8 +147,9 @@ class PosteriorOfDraws(StoredPosterior):
         return cls._of(cls.record.read(tree, name))
 
     @classmethod
+    @abstractmethod
     def _of(cls, recorded: Recorded) -> Self:
-        raise NotImplementedError
+        """The posterior of recorded draws."""
 
     # ---- chains
 

@@ -15,7 +15,7 @@ import numpy as np
 from pymc_spn.records.stored_schema import StoredSchema
 from pymc_spn.tables.fingerprints import FINGERPRINT, UNPACKED, fingerprint, fingerprints, model_digest_of
 from pymc_spn.tables.stored_arrays import checked, refuse
-from pymc_spn.tables.tree_files import chosen_name, draws_of_record, read_record
+from pymc_spn.tables.tree_files import chosen_name, draws_of_record, hint_of_groups, read_record
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -184,6 +184,10 @@ class StructureRecord(ABC):
         """What the fingerprints of the draws are made of, besides the digest of the model."""
         return (idata["constant_data"].dataset[name + self.suffix].values,)
 
+    def compared(self, recorded: Recorded) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+        """Numbers of draws by the arrays, and as the step recorded them: arguments of `refuse_other_order`."""
+        return []
+
     def parts(self, idata: "xr.DataTree", name: str) -> list[str]:
         """Names of other structures that are read with it."""
         return []
@@ -270,12 +274,27 @@ class StructureRecord(ABC):
             shape = (len(chains), len(draws), *(len(labels[d]) if d in labels else None for d in field.dims))
             arrays[key] = field.read(place, group[key], ("chain", "draw", *field.dims), shape)
         recorded = Recorded(schema, arrays, chains, draws, digest, tree)
-        self.check_order(recorded)
+        for what, found, told in self.compared(recorded):
+            refuse_other_order(recorded, what, found, told)
         return recorded
 
-    @abstractmethod
-    def check_order(self, recorded: Recorded) -> None:
-        """Compare the arrays with numbers that the step recorded of the same draws: `refuse_other_order`."""
+    def with_log_joints(self, idata: "xr.DataTree") -> list[tuple[Recorded, np.ndarray]]:
+        """All structures of a result with their log joints (chain, draw), by which a model recognises each draw.
+
+        Raises
+        ------
+        ValueError
+            If there are none, or the posterior group lacks a ``<name>_log_joint``.
+        """
+        names, found = self.names(idata), []
+        if not names:
+            raise ValueError(f"idata holds no draws of a {self.made_by}{hint_of_groups(idata)}")
+        for name in names:
+            recorded, variable = self.read(idata, name), f"{name}_log_joint"
+            if (drawn := recorded.of_posterior(variable)) is None:
+                raise ValueError(f"the posterior group of idata lacks {variable!r}; sample with it among var_names")
+            found.append((recorded, drawn))
+        return found
 
     def group(
         self, schema: Any, arrays: Mapping[str, np.ndarray], chains: Any, draws: Any, marks: np.ndarray

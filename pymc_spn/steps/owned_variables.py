@@ -6,6 +6,7 @@ Imported with the package, so it loads neither Numba nor kernels.
 import hashlib
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import FrameType
@@ -150,18 +151,18 @@ class StructureStep(BlockedStep):
     # ---- what a family declares
 
     @classmethod
+    @abstractmethod
     def _owner(cls, rv: Any) -> str | None:
         """Name of the structure whose variable this step moves; None for other variables."""
-        raise NotImplementedError
 
     @classmethod
     def _written(cls, name: str) -> list[str]:
         """Variables of a structure that the step must be given."""
         return [f"{name}_log_joint"]
 
+    @abstractmethod
     def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
         """Read the model; returns the types of the statistics."""
-        raise NotImplementedError
 
     def _reset(self, tune: int, draws: int) -> None:
         """Forget the last chain; other steps may move first, and must not see its state."""
@@ -169,9 +170,9 @@ class StructureStep(BlockedStep):
     def _start(self, point: PointType) -> None:
         """Begin a chain."""
 
+    @abstractmethod
     def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         """One draw, written into the point; returns its statistics."""
-        raise NotImplementedError
 
     # ---- what follows
 
@@ -236,13 +237,6 @@ def offer(*steps: Any) -> None:
 def named(structure: str, numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Statistics of a structure by their full names."""
     return {f"{structure}_{key}": value for key, value in numbers.items()}
-
-
-def asked_integer(argument: str, value: Any, least: int) -> int:
-    """An argument that is an integer of at least so much; ValueError if it is not."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}; got {quoted(value)}")
-    return int(value)
 
 
 def asked_option(argument: str, value: Any, allowed: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.records.structure_records import Field, Recorded, StructureRecord, refuse_other_order
 from pymc_spn.tables.stored_arrays import refuse
-from pymc_spn.tables.tree_files import hint_of_groups, reading
+from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.leaves import FAMILIES
@@ -87,9 +87,6 @@ class TreeRecord(StructureRecord):
         for (c, d), n in np.ndenumerate(n_nodes):
             decisions[c, d, :n], child[c, d, :n] = trees[c][d].decisions, trees[c][d].children
         return {"n_nodes": n_nodes, "decisions": decisions, "child": child}
-
-    def check_order(self, recorded: Recorded) -> None:
-        """Nothing yet: `trees_of_record` compares log joints, which need the training data."""
 
 
 TREES = TreeRecord()
@@ -172,19 +169,10 @@ def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | No
 
     model = pm.modelcontext(model)
     with reading(idata) as idata:
-        names = TREES.names(idata)
-        if not names:
-            raise ValueError("idata holds no decision tree" + hint_of_groups(idata))
-        for name in names:
-            recorded = TREES.read(idata, name)
+        for recorded, drawn in TREES.with_log_joints(idata):
             draws, response = trees_of_record(recorded), recorded.schema.response
             if response not in model.named_vars:
-                raise ValueError(f"the model has no response {response!r} of {name!r}, whose draws idata holds")
-            drawn = recorded.of_posterior(name + TICKET)
-            if drawn is None:
-                raise ValueError(
-                    f"the posterior group of idata lacks {name + TICKET!r}; sample with it among var_names"
-                )
+                raise ValueError(f"the model has no response {response!r} of {draws.name!r}, whose draws idata holds")
             rv = model[response]
             tickets, nodes, leaves = rv.owner.op.dist_params(rv.owner)[-3:]
             table, statistics = simulation_nodes(draws)

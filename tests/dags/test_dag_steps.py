@@ -212,7 +212,7 @@ def test_sweeps_and_steps_by_hand(runs):
         other = draw(model, step=[ps.steps.DagOrderStep(sweeps=3)])
     assert_same(one, other)
     assert (one.posterior["g"].values != idata.posterior["g"].values).any()
-    with model, pytest.raises(ValueError, match="sweeps must be an integer of at least 1; got 0"):
+    with model, pytest.raises(ValueError, match="sweeps must be an integer of at least 1, got 0"):
         ps.steps.DagOrderStep(sweeps=0)
     with model, pytest.raises(ValueError, match=r"vars must be variables of ps.DagPartition; got none"):
         ps.steps.DagPartitionStep()

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.networks.records import record_checks as checks
 from pymc_spn.networks.records.chunks import chunks_per_state, join_digits, n_labels
 from pymc_spn.networks.schema import DIMS, HYPERPARAMETERS, NetworkSchema
-from pymc_spn.records.structure_records import Field, StructureRecord, refuse_other_order
+from pymc_spn.records.structure_records import Field, StructureRecord
 from pymc_spn.tables import row_labels
 from pymc_spn.tables.fingerprints import UNPACKED, fingerprint, fingerprints, model_digest_of
 
@@ -72,16 +71,16 @@ class SPNRecord(StructureRecord):
         """The schema, and the condition of a saved posterior."""
         return *super().described(idata, name), idata.attrs.get(SAVED, "")
 
-    def _size(self, idata: "xr.DataTree", schema: NetworkSchema) -> tuple[int, int]:
-        """Rows, and draws that each recorded state is cut into."""
-        n_rows = len(checks.read_table(idata, schema, schema.name))
-        n_cells = n_rows * schema.structure.n_regions
-        chunks = checks.read_chunks(idata["sample_stats"].dataset, schema.name + DIGITS, n_cells)
-        return n_rows, chunks_per_state(n_cells, chunks.shape[2])
+    def _step(self, idata: "xr.DataTree", schema: NetworkSchema) -> int:
+        """Draws that each recorded state is cut into."""
+        name = schema.name
+        n_cells = idata["observed_data"].dataset[name].sizes[f"{name}_row"] * schema.structure.n_regions
+        chunks = checks.read_chunks(idata["sample_stats"].dataset, name + DIGITS, n_cells)
+        return chunks_per_state(n_cells, chunks.shape[2])
 
     def places(self, idata: "xr.DataTree", schema: NetworkSchema, n_draws: int) -> np.ndarray:
         """Draws with the first chunk of a state; the last state may be cut off."""
-        step = self._size(idata, schema)[1]
+        step = self._step(idata, schema)
         if n_draws < step:
             raise ValueError(
                 f"{schema.name!r} has no complete record: a state takes {step} draws and there are {n_draws}; draw or "
@@ -92,8 +91,8 @@ class SPNRecord(StructureRecord):
     def arrays(self, idata: "xr.DataTree", schema: NetworkSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
         """States of their chunks (chain, draw, length)."""
         name, stats = schema.name, idata["sample_stats"].dataset
-        table = checks.read_table(idata, schema, name)
-        n_rows, step = self._size(idata, schema)
+        table = idata["observed_data"].dataset[name].transpose(f"{name}_row", f"{name}_column")
+        n_rows, step = len(table), self._step(idata, schema)
         n_columns, n_filled = schema.rounded_columns.size, n_filled_cells(schema, table.values)
         sizes = {"digits": (DIGITS, n_rows, schema.structure.n_regions)}
         if n_columns:
@@ -112,28 +111,10 @@ class SPNRecord(StructureRecord):
             )
         return found
 
-    def check_order(self, recorded: Any) -> None:
-        """By the log joint of the first state of each chain, where the result has the statistic.
-
-        Parameters
-        ----------
-        recorded : RecordedStates
-        """
-        record = recorded.record
-        if record.first_log_joints is not None:
-            firsts = range(0, recorded.n_draws, len(record.draws))
-            logs = [
-                recorded.load(s).statistics()[0] + log_jacobian(record.schema.compiled, recorded.completed(s))
-                for s in firsts
-            ]
-            found = np.array(logs)[:, None]
-            # multivariate leaves of columns that follow closely enlarge the rounding of sums and of filled cells
-            tolerance = 1e-2 if record.schema.joint_columns.size else 1e-5
-            refuse_other_order(record, "log joint", found, record.first_log_joints, tolerance)
-
     def unpack(self, idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
         """The result with the states of a network as labelled digits."""
         name = self.chosen(idata, name)
+        checks.read_table(idata, self.read_schema(idata, name), name)
         out = super().unpack(idata, name)
         rows = f"{name}_row"
         if not self.is_unpacked(idata, name) and rows in (table := out["observed_data"].dataset[name]).coords:

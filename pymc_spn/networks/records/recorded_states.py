@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.gibbs.network import copied, own_bytes, tight_capacity
-from pymc_spn.gibbs.palette import asked_palette, taken_centres
+from pymc_spn.gibbs.palette import asked_palette, log_jacobian, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
 from pymc_spn.leaves.leaf_predictives import Leaves
@@ -25,6 +25,7 @@ from pymc_spn.networks.records.run_weights import FoundOfRuns, found_of_runs
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.marks import GIVEN_DRAWS
+from pymc_spn.records.structure_records import refuse_other_order
 
 KEPT_BYTES = 256_000_000  # networks beyond this are rebuilt at every query
 
@@ -145,6 +146,17 @@ class RecordedStates:
         table = self.record.table.copy()
         table[np.isnan(table)] = self.cells[s]
         return table
+
+    def check_order(self) -> None:
+        """Refuse draws that stand in another order than their labels, by the log joint of the first of each chain."""
+        record = self.record
+        if record.first_log_joints is None:
+            return
+        firsts = range(0, self.n_draws, len(record.draws))
+        logs = [self.load(s).statistics()[0] + log_jacobian(self.compiled, self.completed(s)) for s in firsts]
+        # multivariate leaves of columns that follow closely enlarge the rounding of sums and of filled cells
+        tolerance = 1e-2 if self.schema.joint_columns.size else 1e-5
+        refuse_other_order(record, "log joint", np.array(logs)[:, None], record.first_log_joints, tolerance)
 
     def network(self, s: int) -> Any:
         """Network of draw s, not to be changed and without scratch; kept while there is room."""
