@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.dags import order_gibbs_kernels
-from pymc_spn.dags.parent_set_scores import ParentSetScores, edges_given_orders
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.prefix_lattice import SOON, exact_lattice, sums_soon
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
@@ -14,8 +13,6 @@ from pymc_spn.numerics.quoted_values import quoted
 LEARNED = "learned"  # as `prior=`
 PLACES = 9  # of a grid from one end to the other
 PRECISION = 1e-3  # nats of the penalty
-HALVINGS = 12  # of the range of penalties, where orders are sampled
-CHAINS, SETTLE, DRAWS, THIN = 4, 64, 50, 2  # of these, for each penalty
 _STEPS = PLACES + 15  # evaluations, about, for a progress bar
 _LARGEST_TABLES = 8.0  # gigabytes
 
@@ -25,20 +22,19 @@ def is_learned(prior: Any) -> bool:
     return isinstance(prior, str) and prior == LEARNED
 
 
-def refuse_unlearnable(must_precede: np.ndarray, is_known: bool) -> None:
-    """Refuse a penalty whose evidence cannot be summed over all orders in minutes, if something is known of edges.
+def refuse_unlearnable(must_precede: np.ndarray) -> None:
+    """Refuse a penalty whose evidence cannot be summed over all orders in minutes.
 
     Raises
     ------
     ValueError
         It says what to do.
     """
-    if is_known and not sums_soon(must_precede):
+    if not sums_soon(must_precede):
         raise ValueError(
-            f"prior = {quoted(LEARNED)} with knowledge of edges sums over all orders for each of some {_STEPS} "
-            f"penalties: it takes at most {SOON} variables, or more with tiers that leave few orders, got "
-            f"{len(must_precede)}. Learn the penalty without that knowledge, and give it as "
-            "prior=ps.dags.EdgePenalty(nats)"
+            f"prior = {quoted(LEARNED)} sums over all orders for each of some {_STEPS} penalties: it takes at most "
+            f"{SOON} variables, or more with tiers that leave few orders, got {len(must_precede)}. Learn the penalty "
+            "from some of the columns, and give it to all as prior=ps.dags.EdgePenalty(nats)"
         )
 
 
@@ -48,8 +44,7 @@ def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
     Under a penalty of kappa nats each of the M pairs of variables is an edge with probability pi = 1 / (1 +
     exp(kappa)), given the order. The penalty is the mode of its posterior if pi is uniform: the largest log evidence
     plus log pi (1 - pi). Without knowledge, the expected number E of edges then fulfils pi = (E + 1) / (M + 2), so that
-    the penalty is at most log(M + 1) nats either way. Where sums over all orders take too long, E is that of sampled
-    orders.
+    the penalty is at most log(M + 1) nats either way.
 
     Parameters
     ----------
@@ -60,8 +55,6 @@ def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
     from scipy.optimize import minimize_scalar
 
     sizes = _sizes(scores)
-    if not sums_soon(scores.must_precede):
-        return _fixed_point(scores, sizes, progressbar)
     prior = np.where(np.isneginf(scores.log_scores), -np.inf, 0.0)
     with ProgressBar("Learning the edge penalty", _STEPS, progressbar) as bar:
 
@@ -76,40 +69,6 @@ def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
         step = 2 * most / (PLACES - 1)
         found = minimize_scalar(loss, bounds=(best - step, best + step), options={"xatol": PRECISION})
     return float(found.x)
-
-
-def _fixed_point(scores: ParentSetScores, sizes: np.ndarray, progressbar: bool) -> float:
-    """The penalty at which pi = (E + 1) / (M + 2), by bisection; always the same bits.
-
-    E is that of chains over orders which go on as the penalty changes.
-    """
-    rng, n_pairs = np.random.default_rng(0), scores.d * (scores.d - 1) / 2
-    outside = 0.0 if scores.outside is None else float(np.nansum(scores.outside))
-    high = np.log(n_pairs + 1.0)
-    low = -high
-    states, settled = np.empty((CHAINS, scores.d), np.int64), np.empty((1, scores.d), np.int64)
-    orders = np.empty((CHAINS, DRAWS, scores.d), np.int64)
-    order_gibbs_kernels.independent_orders(rng, 0, *_arrays(scores), states)
-    with ProgressBar("Learning the edge penalty", HALVINGS, progressbar) as bar:
-        for _ in range(HALVINGS):
-            penalty = 0.5 * (low + high)
-            weighed = replace(scores, log_scores=scores.log_scores - penalty * sizes)
-            for state, own in zip(states, orders, strict=True):
-                order_gibbs_kernels.chain_of_orders(rng, state, SETTLE, *_arrays(weighed), settled)
-                order_gibbs_kernels.chain_of_orders(rng, state, THIN, *_arrays(weighed), own)
-            given = edges_given_orders(weighed, weighed.log_sums, orders.reshape(-1, scores.d))
-            edges = float(given.sum()) / (CHAINS * DRAWS) + outside
-            if np.log((n_pairs + 1.0 - edges) / (edges + 1.0)) < penalty:
-                high = penalty
-            else:
-                low = penalty
-            bar.advance()
-    return float(0.5 * (low + high))
-
-
-def _arrays(scores: ParentSetScores) -> tuple[np.ndarray, ...]:
-    """What chains over orders read."""
-    return scores.slots, scores.offsets, scores.log_sums, scores.must_precede
 
 
 def log_evidence(scores: ParentSetScores, log_likelihoods: np.ndarray, log_prior: np.ndarray, cost: np.ndarray) -> Any:

@@ -1,7 +1,6 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -123,8 +122,8 @@ class LocalScores(ParentSetScores):
             and the parents' names in the order of the columns and returns a log score in nats.
         prior : {"fair", "uniform", "learned"}, EdgePenalty or EdgeLogOdds
             ``fair`` gives each size of parent set the same total weight. ``learned`` is the `EdgePenalty` under which
-            the data are most probable, summed over all orders, or over sampled ones beyond 22 variables. Then nothing
-            may be known of edges. The prior of the result names it. Candidates are first chosen under ``fair``.
+            the data are most probable, summed over all orders; the prior of the result names it. Candidates are then
+            chosen under ``fair``.
         max_candidates : int, optional
             Candidate parents of a variable. Where knowledge allows more, the greedy rule chooses; such variables are
             named in `restricted`. By default all others up to 19 variables. Beyond, ten are chosen by the rule, and
@@ -184,9 +183,7 @@ class LocalScores(ParentSetScores):
         constraints = read_constraints(names, required, forbidden, tiers, n_earlier)
         learns = is_learned(prior)
         if learns:
-            free = [mask.bit_count() == len(names) - 1 for mask in constraints.allowed]
-            is_known = most is not None or any(constraints.required) or not all(free)
-            refuse_unlearnable(_rows(constraints.must_precede), is_known)
+            refuse_unlearnable(_rows(constraints.must_precede))
         by_size, by_edge, prior_name = prior_terms("fair" if learns else prior, names)
         if most is not None:
             by_size[most + 1 :] = -np.inf
@@ -229,7 +226,7 @@ class LocalScores(ParentSetScores):
             return scores
         chosen, ruled_out = [scores.candidate_list(i) for i in range(len(names))], np.isneginf(by_size)
         by_size = np.where(ruled_out, -np.inf, 0.0)
-        penalty = learned_penalty(replace(made(chosen), outside=scores.outside), progressbar)
+        penalty = learned_penalty(made(chosen), progressbar)
         by_size, prior_name = by_size - penalty * np.arange(len(names)), f"edge penalty {penalty:.3f}, learned"
         scores = made(chosen)
         return grow(scores) if grows and scores.restricted else scores

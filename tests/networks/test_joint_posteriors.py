@@ -192,6 +192,17 @@ def test_pairs_of_columns_are_those_of_rows_with_two_cells(given):
         np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
+def test_moments_given_an_interval_are_averages_over_its_points():
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    x, w = 1.0 + nodes, weights  # the interval (0, 2)
+    density = np.exp(posterior().marginal("a").log_density(pd.DataFrame({"a": x})).values)
+    share = w * density / (w * density).sum()
+    each = [posterior().mean({"a": float(v)}).sel(column=["b", "c"]).values for v in x]
+    found = posterior().mean({"a": (0.0, 2.0)})
+    np.testing.assert_allclose(found.sel(column=["b", "c"]), share @ np.array(each), rtol=1e-6)
+    assert float(found.sel(column="a")) == pytest.approx(share @ x, rel=1e-6)
+
+
 def test_information_given_an_interval_is_that_of_the_density_within():
     """Of two columns, by quadrature. Weights of leaves that did not know of the interval gave less than half."""
     x, w = np.polynomial.legendre.leggauss(60)
