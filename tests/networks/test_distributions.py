@@ -369,8 +369,8 @@ def test_variables_that_cannot_be_hyperparameters(message):
 
 STEPS = {
     "kernel": (dict(kernel="gibbs"), r"kernel must be one of \['exact', 'published'\]; got 'gibbs'"),
-    "sweeps": (dict(sweeps=1.5), r"sweeps must be an integer of at least 1; got 1\.5"),
-    "record_every": (dict(record_every=-2), r"record_every must be an integer of at least 1; got -2"),
+    "sweeps": (dict(sweeps=1.5), r"sweeps must be an integer of at least 1, got 1\.5"),
+    "record_every": (dict(record_every=-2), r"record_every must be an integer of at least 1, got -2"),
     "published": (dict(kernel="published"), r"published.*(finite|infinite)"),
 }
 
