@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.quoted_values import quoted, refuse_unkept
 from pymc_spn.tables.column import as_name
 
 
@@ -35,6 +35,7 @@ def checked_columns(columns: Iterable[Any]) -> tuple[Any, ...]:
             raise ValueError(
                 f"columns must have distinct names, got {quoted(name)} at positions {seen[name]} and {position}"
             )
+        refuse_unkept(f"columns: the name {quoted(name)}", name)
         seen[name] = position
     return result
 

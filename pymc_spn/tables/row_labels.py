@@ -4,6 +4,8 @@ from typing import Any
 
 import pandas as pd
 
+from pymc_spn.numerics.quoted_values import UNKEPT, quoted, refuse_unkept
+
 
 def row_labels(index: Any) -> pd.Index:
     """Labels of rows for a coordinate.
@@ -20,14 +22,26 @@ def row_labels(index: Any) -> pd.Index:
     -------
     pandas.Index
         Of one level, in the order of the rows, without a name: xarray would take that for the dimension's.
+
+    Raises
+    ------
+    ValueError
+        If a text holds a NUL or half of a surrogate pair, which no file keeps.
     """
     index = index if isinstance(index, pd.Index) else pd.Index(index, tupleize_cols=False)
+    if index.dtype.kind not in "biufmM" and UNKEPT.search("".join(filter(_is_text, index))):
+        for place, label in enumerate(index):
+            refuse_unkept(f"row {place}: its label {quoted(label)}", label)
     if _is_kept(index):
         return index if index.name is None else index.rename(None)
     # categories, nullable dtypes and objects may hold plain labels, which count as what they are
     labels = index.tolist()
     held = pd.Index(labels, tupleize_cols=False)
     return held if _is_kept(held) else pd.Index([str(label) for label in labels], dtype=object)
+
+
+def _is_text(label: Any) -> bool:
+    return isinstance(label, str)
 
 
 def _is_kept(index: pd.Index) -> bool:

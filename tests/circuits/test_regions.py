@@ -268,6 +268,7 @@ def test_frozen_and_copied():
         ({"columns": "abc"}, "columns must be a sequence of columns or names, got the single string 'abc'"),
         ({"columns": []}, "columns must hold at least one column"),
         ({"columns": ["a", "b", "a"]}, "distinct names, got 'a' at positions 0 and 2"),
+        ({"columns": ["a", "b\0"]}, r"columns: the name 'b.x00' holds a NUL, which no file keeps"),
         ({"columns": ["a", 3.5]}, "got 3.5 at position 1"),
         ({"n_children": 0}, "n_children must be an integer of at least 1, .* got 0"),
         ({"n_children": True}, "n_children must be .* got True"),

@@ -70,3 +70,9 @@ def test_the_name_of_an_index_is_no_dimension(index):
 def test_a_sequence_is_a_sequence_of_labels():
     assert row_labels(range(2)).tolist() == [0, 1]
     assert row_labels([(1, 2), (3, 4)]).tolist() == ["(1, 2)", "(3, 4)"]
+
+
+@pytest.mark.parametrize(("label", "what"), [("b\0", "a NUL"), ("b\ud800", "half of a surrogate pair")])
+def test_labels_that_no_file_keeps_are_refused(label, what):
+    with pytest.raises(ValueError, match=rf"row 1: its label 'b.*' holds {what}, which no file keeps"):
+        row_labels(pd.Index(["a", label], dtype=object))  # pandas itself refuses the second otherwise
