@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.spn_regression_with_gaps --sets 100 --processes 2
 
-The tables are those of `examples/regression_with_gaps.ipynb`: a dose that is recorded less often where the outcome is
-high, and a marker that rises with it within each of two groups and falls between them. Error, root mean squared error
+In the tables a dose is recorded less often where the outcome is high, and a marker rises with it within each of two
+groups and falls between them. Error, root mean squared error
 and coverage of 90 % intervals against the coefficients that made the data; with the network also the effective draws
 and R-hat.
 """
