@@ -128,8 +128,8 @@ class GraphDraws(PosteriorOfDraws):
         refused = int(scalars["births_refused"].sum()) if "births_refused" in scalars else 0
         if refused:
             warnings.warn(
-                f"{schema.name}: {refused:,} births were refused, since there was room for max_nodes = "
-                f"{schema.max_nodes} nodes; the draws are those given no more nodes. Raise max_nodes",
+                f"{schema.name}: {refused:,} births were refused, because a graph may have max_nodes = "
+                f"{schema.max_nodes} nodes. Draws are from the posterior given at most so many. Raise max_nodes",
                 UserWarning,
                 skip_file_prefixes=OWN_FILES,
             )

@@ -78,8 +78,8 @@ class GraphStep(StructureStep):
         if refused and not self.tune and not self.warned:
             self.warned = True
             _log.warning(
-                f"{self.structure}: births were refused, with room for max_nodes = {self.access.schema.max_nodes} "
-                f"only; the posterior is that given no more nodes{remedy}"
+                f"{self.structure}: births were refused, because a graph may have max_nodes = "
+                f"{self.access.schema.max_nodes} nodes. Draws are from the posterior given at most so many{remedy}"
             )
 
 
@@ -194,7 +194,7 @@ class IndianChefsStep(GraphStep):
             )
         point[access.ticket] = np.asarray(log_prior + rest)
         self.graph = access.publish(state, log_prior + rest)
-        self._warn_of_room(bool(tally[:, 2].any()), f". See {self.structure}_births_refused and raise max_nodes")
+        self._warn_of_room(bool(tally[:, 2].any()), f". See {self.structure}_births_refused, and raise max_nodes")
         return access.statistics(state, self.graph, log_prior, rest, tally)
 
     def _rest(self, point):

@@ -27,6 +27,7 @@ from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.features import TREE_BYTES, check_same_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
+from pymc_spn.trees.leaves import FAMILIES
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import (
     average,
@@ -103,8 +104,9 @@ class TreePosterior(PosteriorOfDraws):
 
     def _facts(self) -> Facts:
         d = self._draws
-        facts = {"trees": f"{d.n_trees} trees in {len(np.unique(d.group))} chains or islands"}
-        facts |= {"rows": f"{len(d.y)} rows", "leaves": f"{d.family['family']} leaves"}
+        groups = "chains" if d.of_chains else "islands"
+        facts = {"trees": f"{d.n_trees} trees in {len(np.unique(d.group))} {groups}", "rows": f"{len(d.y)} rows"}
+        facts["leaves"] = FAMILIES[d.family["family"]].__name__
         facts["features"] = f"{len(d.features.names)} features ({describe_columns(d.features.columns)})"
         return Facts("TreePosterior", facts | {LATER: str(self._mixing or "")})
 

@@ -321,7 +321,7 @@ def test_refused_births_are_counted_and_warned_of(caplog):
     assert "births were refused" in caplog.text
     assert int(idata.sample_stats.g_births_refused.sum()) > 0
     assert int(idata.sample_stats.g_n_nodes.max()) == 3
-    with pytest.warns(UserWarning, match="room for max_nodes = 3"):
+    with pytest.warns(UserWarning, match="may have max_nodes = 3 nodes"):
         ps.GraphDraws.from_idata(idata)
 
 
