@@ -140,13 +140,13 @@ class NamedGraph(NotebookRepr):
 
     def _facts(self) -> Facts:
         n_edges, n_turned = len(self.directed), len(self.undirected)
-        edges = f"{n_edges} edges" + (f", {n_turned} that may be turned" if n_turned else "")
+        edges = f"{n_edges} edges" + (f", {n_turned} without direction" if n_turned else "")
         return Facts(type(self).__name__, {"variables": f"{len(self.names)} variables", "edges": edges})
 
     def _listed(self) -> Listed | None:
         if len(self.names) <= MOST_DRAWN:
             return None
-        pairs = [(*pair, "") for pair in self.directed] + [(*pair, "may be turned") for pair in self.undirected]
+        pairs = [(*pair, "") for pair in self.directed] + [(*pair, "without direction") for pair in self.undirected]
         return Listed(f"{len(pairs):,} edges", ("parent", "child", ""), pairs)
 
     def _picture(self) -> str:

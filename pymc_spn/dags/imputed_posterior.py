@@ -156,10 +156,11 @@ class ImputedDagPosterior(OrderQueries):
 
     def _facts(self) -> Facts:
         given = in_words(self.names, self.evidence)
-        facts = {"tables": f"{len(self.posteriors)} tables", "variables": f"{len(self.names)} variables"}
+        facts = {"tables": f"{len(self.posteriors)} imputed tables", "variables": f"{len(self.names)} variables"}
         facts |= {"engine": self.engine, "given": f"given {given}" if given else ""}
         return Facts(
-            "ImputedDagPosterior", facts | {"weights": f"{self._parts.n_effective:.1f} tables count" if given else ""}
+            "ImputedDagPosterior",
+            facts | {"weights": f"effectively {self._parts.n_effective:.1f} tables" if given else ""},
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -251,10 +251,10 @@ class OrderSPN(OrderQueries):
         if self._paths is not None:
             facts["draws"] = self._support()
         else:
-            size = "all orders" if self._lattice is None else f"{self._lattice.n_prefixes:,} prefixes"
+            size = "all orders" if self._lattice is None else f"orders with {self._lattice.n_prefixes:,} prefixes"
             facts |= {"support": size, "mass": f"log mass {self._log_total:.3f}"}
             if self._measured is not None:
-                alone = " without what is given" if given else ""
+                alone = " before the condition" if given else ""
                 facts["coverage"] = "coverage {:.3f} ± {:.3f}".format(*self._measured) + alone
         facts["given"] = f"given {given}" if given else ""
         return Facts(type(self).__name__, facts, self.kind if self._paths is None else "")
@@ -263,7 +263,7 @@ class OrderSPN(OrderQueries):
         if self._paths is None:
             return "all orders" if self.kind == "exact" else f"regular, log mass {self._log_total:.6f}"
         n_chains, n_draws, _ = self._paths.orders.shape
-        size = f"effective orders {self._n_effective:,.0f}"
+        size = f"effective size {self._n_effective:,.0f}"
         return f"{n_chains * n_draws:,} orders of {n_chains} chains, R-hat of edges {self._paths.r_hat:.2f}, {size}"
 
     # ---- questions of one posterior alone

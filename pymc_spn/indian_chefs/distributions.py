@@ -155,7 +155,7 @@ class GraphVariable(NoTensor):
     def _facts(self) -> Facts:
         nodes = f"{len(self.observed_nodes)} observed nodes ({elided(self.observed_nodes)})"
         facts = {"name": repr(self.name), "process": CHEFS, "observed": nodes}
-        return Facts("GraphVariable", facts | {"room": f"room for {self.schema.max_nodes} nodes"})
+        return Facts("GraphVariable", facts | {"most": f"at most {self.schema.max_nodes} nodes"})
 
     @property
     def observed_nodes(self) -> tuple[str, ...]:
@@ -164,7 +164,7 @@ class GraphVariable(NoTensor):
 
     @property
     def max_nodes(self) -> int:
-        """Room for nodes."""
+        """Largest number of nodes."""
         return self.schema.max_nodes
 
 

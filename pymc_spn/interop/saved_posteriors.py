@@ -97,7 +97,7 @@ def _sampled(idata: "xr.DataTree", path: str | PathLike[str], name: str | None) 
         raise ValueError(f"{path} holds no posterior object that was saved, and {NOTHING}")
     whole = whole_structures(idata)
     if name is None and len(whole) > 1:
-        raise ValueError(f"{path} holds several structures, give name=, one of {quoted(sorted(found))}")
+        raise ValueError(f"{path} holds several structures. Choose one with name=, one of {quoted(sorted(found))}")
     chosen = whole[0] if name is None else name
     if chosen not in found:
         raise ValueError(f"name must be one of {quoted(sorted(found))}, got {quoted(name)}")

@@ -193,9 +193,9 @@ def chosen_name(names: "Iterable[str]", name: str | None, idata: "xr.DataTree", 
     """
     names = sorted(names)
     if not names:
-        raise ValueError(f"the tree holds {nothing}{hint_of_groups(idata)}")
+        raise ValueError(f"the result holds {nothing}{hint_of_groups(idata)}")
     if name is None and len(names) > 1:
-        raise ValueError(f"the tree holds several {kind}, give name=, one of {quoted(names)}")
+        raise ValueError(f"the result holds several {kind}. Choose one with name=, one of {quoted(names)}")
     if name is not None and name not in names:
         raise ValueError(f"name must be one of {quoted(names)}, got {quoted(name)}")
     return names[0] if name is None else name

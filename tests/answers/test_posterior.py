@@ -251,7 +251,7 @@ def test_several_networks_and_none():
     tree, other = sampled_tree(), sampled_tree("infinite", network="y")
     for group in ("constant_data", "observed_data", "posterior", "sample_stats"):
         tree[group] = xr.DataTree(xr.merge([tree[group].dataset, other[group].dataset]))
-    with pytest.raises(ValueError, match=r"several sum-product networks, give name=, one of \['x', 'y'\]"):
+    with pytest.raises(ValueError, match=r"several sum-product networks. Choose one with name=, one of \['x', 'y'\]"):
         ps.SPNPosterior.from_idata(tree)
     with pytest.raises(ValueError, match=r"name must be one of \['x', 'y'\], got 'z'"):
         ps.unpack(tree, "z")

@@ -168,7 +168,7 @@ def test_several_variables_in_one_model():
     idata = draw(model)
     assert sorted(DAGS.names(idata)) == ["a", "b", "c"]
     assert (idata.posterior["a"].values != idata.posterior["b"].values).any()
-    with pytest.raises(ValueError, match=r"several sampled graphs, give name=, one of \['a', 'b', 'c'\]"):
+    with pytest.raises(ValueError, match=r"several sampled graphs. Choose one with name=, one of \['a', 'b', 'c'\]"):
         ps.DagDraws.from_idata(idata)
     with pytest.raises(ValueError, match=r"name must be one of \['a', 'b', 'c'\], got 'd'"):
         ps.DagDraws.from_idata(idata, "d")

@@ -306,7 +306,7 @@ def test_supports_know_their_coverage(tmp_path, monkeypatch):
     conditioned = post.condition(present=[("a", "b")])
     conditioned.save(tmp_path / "post.nc")
     for other in (conditioned, ps.load(tmp_path / "post.nc")):
-        assert f"{words} without what is given" in repr(other)
+        assert f"{words} before the condition" in repr(other)
     assert f"{words})" in repr(post) and "coverage" not in repr(exact)
     part = np.isin(np.cumsum(1 << orders, axis=1), post.lattice.masks)[:, 1:4].any(axis=1)
     monkeypatch.setattr(post, "_holds", lambda drawn: np.array([part[(orders == o).all(axis=1)][0] for o in drawn]))

@@ -66,7 +66,7 @@ def test_draws_of_every_family_unpack_and_load(tmp_path):
             assert type(again) is kind
             np.testing.assert_array_equal(question(again), expected)
     with pytest.raises(
-        ValueError, match=r"several structures, give name=, one of \['net', 'order', 'partition', 'tree'\]"
+        ValueError, match=r"several structures. Choose one with name=, one of \['net', 'order', 'partition', 'tree'\]"
     ):
         ps.load(tmp_path / "raw.nc")
     with pytest.raises(ValueError, match=r"name must be one of .*, got 'x'"):

@@ -508,7 +508,7 @@ def test_a_dimension_may_be_given_by_its_name_alone():
 
 def test_names_of_several_trees_are_asked_for(runs):
     _, idata = runs["several"]
-    with pytest.raises(ValueError, match=r"several decision trees, give name=, one of \['t', 'u', 'v'\]"):
+    with pytest.raises(ValueError, match=r"several decision trees. Choose one with name=, one of \['t', 'u', 'v'\]"):
         ps.TreePosterior.from_idata(idata)
     with pytest.raises(ValueError, match="name must be one of"):
         ps.TreePosterior.from_idata(idata, "w")
