@@ -65,7 +65,7 @@ class NamedGraph(NotebookRepr):
         return self._named(np.triu(self.adjacency & self.adjacency.T))
 
     def to_networkx(self) -> "nx.DiGraph":
-        """The graph for networkx.
+        """Convert the graph to networkx.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class NamedGraph(NotebookRepr):
         return graph
 
     def to_dot(self) -> str:
-        """The graph as text for Graphviz.
+        """Write the graph as text for Graphviz.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class NamedGraph(NotebookRepr):
         return self._text("digraph", '"{}" -> "{}" [dir=none]', {"\\": "\\\\", '"': '\\"'})
 
     def to_dagitty(self) -> str:
-        """The graph as text for dagitty.
+        """Write the graph as text for dagitty.
 
         Returns
         -------
@@ -216,7 +216,7 @@ class DAG(NamedGraph):
 
     @classmethod
     def from_edges(cls, names: Sequence[str], edges: Iterable[tuple[str, str]]) -> "DAG":
-        """Graph with the given edges.
+        """Build the graph with the given edges.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class DAG(NamedGraph):
 
     @classmethod
     def from_networkx(cls, graph: "nx.DiGraph") -> "DAG":
-        """Graph of networkx, with its nodes in their order as names.
+        """Read a graph of networkx, whose nodes are the names.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class DAG(NamedGraph):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """An order in which parents stand before their children.
+        """Return an order in which parents stand before their children.
 
         Examples
         --------
@@ -321,7 +321,7 @@ class DAG(NamedGraph):
         return self._named(self.adjacency)
 
     def log_linear_extensions(self) -> float:
-        """Log of the number of orders that the graph allows.
+        """Calculate the log of the number of orders that the graph allows.
 
         Returns
         -------
@@ -346,7 +346,7 @@ class DAG(NamedGraph):
         return float(value)
 
     def cpdag(self) -> "CPDAG":
-        """The equivalence class of the graph.
+        """Return the equivalence class of the graph.
 
         Examples
         --------

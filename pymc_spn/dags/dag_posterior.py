@@ -30,13 +30,12 @@ ENGINES = "auto", "exact", "orders"
 
 
 class DagPosterior(OrderSPN):
-    """Posterior over graphs of a table: exact where it can be, else an average over sampled orders.
+    """Posterior over graphs of a table, exact or an average over sampled orders.
 
     Made by `from_data`, `from_scores` or `from_idata`. Whatever the engine, it is an `OrderSPN` and answers the same
-    questions. With sampled orders each answer is exact given each order and averaged over the orders. It then has its
-    Monte Carlo standard error in ``attrs["mcse"]``, from the spread between stretches of the chains, and the mark
-    "exact given the draws". A condition weighs the orders, and draws new ones where fewer than a tenth of them would
-    count.
+    questions. With sampled orders each answer is exact given each order and averaged over the orders. Its mark is then
+    "exact given the draws". ``attrs["mcse"]`` is its Monte Carlo standard error, from the spread between stretches of
+    the chains. A condition weights the orders. If fewer than a tenth of them would count, new ones are drawn.
 
     The target is order-modular: each pair of an order and a graph that fits it counts once.
 
@@ -139,7 +138,7 @@ class DagPosterior(OrderSPN):
         progressbar: bool = True,
         client: "distributed.Client | None" = None,
     ) -> Self:
-        """The posterior of given local scores.
+        """Make the posterior of given local scores.
 
         Parameters
         ----------
@@ -194,7 +193,7 @@ class DagPosterior(OrderSPN):
     def from_idata(
         cls, idata: "xr.DataTree | str | PathLike[str]", scores: LocalScores | None = None, name: str | None = None
     ) -> Self:
-        """The posterior from orders that ``pm.sample`` drew of a `DagOrder`.
+        """Read the orders that ``pm.sample`` drew of a `DagOrder`.
 
         Parameters
         ----------
@@ -250,9 +249,9 @@ class DagPosterior(OrderSPN):
 
     @property
     def effective_orders(self) -> float:
-        """Effective number of sampled orders: by their log weights along the chains, times the share that counts.
+        """Effective number of sampled orders.
 
-        Infinite for the other engines.
+        That of their log weights along the chains, times the share that counts. Infinite for the other engines.
 
         Examples
         --------
@@ -264,7 +263,9 @@ class DagPosterior(OrderSPN):
 
     @property
     def r_hat(self) -> float:
-        """Largest R-hat of the edges with probability .01 to .99 and of the log weight; NaN for other engines.
+        """Largest R-hat of edges and of the log weight; NaN for other engines.
+
+        Edges with a probability between .01 and .99 count.
 
         Examples
         --------

@@ -276,7 +276,9 @@ FAMILIES = {  # by state: the state, its log score, the number of edges
 
 
 def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
-    """Posterior over orders and graphs, order-modular: p(order, graph) proportional to the graph's score.
+    """Order-modular posterior over orders and graphs, as a variable of a model.
+
+    p(order, graph) is proportional to the graph's score.
 
     The variable is the position of each column in the order; parent sets are summed out. `DagOrderStep`, which
     ``pm.sample`` picks by itself, moves it by relocation Gibbs and draws a graph from its exact conditional given the
@@ -320,7 +322,9 @@ def DagOrder(name: str, scores: LocalScores) -> TensorVariable:
 
 
 def DagPartition(name: str, scores: LocalScores) -> TensorVariable:
-    """Posterior over graphs without order bias, structure-modular: p(graph) proportional to the graph's score.
+    """Structure-modular posterior over graphs, as a variable of a model.
+
+    p(graph) is proportional to the graph's score, without a bias by orders.
 
     The variable is the level of each column: 0 without parents, else one more than the highest level of a parent. Every
     graph has exactly one such ordered partition; the graphs of a partition are summed out. `DagPartitionStep`, which

@@ -53,11 +53,12 @@ class Scoring(Knowledge, total=False):
 
 
 class LocalScores(ParentSetScores):
-    """Log scores (marginal likelihood times structure prior, in nats) of all parent sets among the candidates.
+    """Log scores, in nats, of all parent sets among the candidates.
 
-    Made by `from_data`. Parent sets of variable i are indices m in 0..2^k_i - 1 whose bit k stands for
-    ``candidates[i, k]``. Sets of up to 64 variables are bits of an int64 (bit j is variable j). `subset_index` of
-    ``bit_kernels`` turns them into such an index through `lookup`. `slots` serves any number of variables.
+    A score is the log of a marginal likelihood times a structure prior. `from_data` makes them. Parent sets of variable
+    i are indices m in 0..2^k_i - 1 whose bit k stands for ``candidates[i, k]``. Sets of up to 64 variables are bits of
+    an int64 (bit j is variable j). `subset_index` of ``bit_kernels`` turns them into such an index through `lookup`.
+    `slots` serves any number of variables.
 
     Parameters
     ----------

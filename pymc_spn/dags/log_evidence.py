@@ -24,7 +24,7 @@ def dag_log_evidence(
     prior: "str | EdgePenalty | EdgeLogOdds" = "fair",
     **options: Unpack[Scoring],
 ) -> "TensorVariable":
-    """Log p(data | hyperparameters), summed over all pairs of order and graph, as a differentiable scalar.
+    """Return the log evidence as a differentiable scalar, summed over all graphs.
 
     The prior over pairs is normalised, so a learned edge penalty pays for the graphs that it favours. Use it as
     ``pm.Potential("data", ps.dags.dag_log_evidence(df, score=ps.BGe(prior_scale=t), prior=penalty))``;

@@ -47,7 +47,7 @@ class DagRecord(StructureRecord):
         }
 
     def labels(self, schema: DagSchema) -> dict[str, Any]:
-        """The variables."""
+        """Names of the variables."""
         return dict.fromkeys(("parent", "child", "variable"), schema.variables)
 
     def attrs(self, schema: DagSchema) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class DagDraws(PosteriorOfDraws):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables.
+        """Names of the variables.
 
         Examples
         --------
@@ -174,7 +174,7 @@ class DagDraws(PosteriorOfDraws):
         return {name: self._of_draws(name, values, {}) for name, values in found.items()}
 
     def graphs(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool: the drawn graphs.
+        """Return the drawn graphs as bool (chain, draw, parent, child).
 
         Examples
         --------
@@ -184,7 +184,7 @@ class DagDraws(PosteriorOfDraws):
         return self._of_edges("graphs", self.edges, True)
 
     def edge_probabilities(self, scores: LocalScores | None = None, per_draw: bool = False) -> "xr.DataArray":
-        """Posterior probability of every edge.
+        """Calculate the posterior probability of every edge.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class DagDraws(PosteriorOfDraws):
         return self._of_edges("edge_probabilities", self._edge_draws(scores), per_draw)
 
     def edge_diagnostics(self, scores: LocalScores | None = None) -> "xr.Dataset":
-        """Probability, Monte Carlo standard error, bulk effective draws and R-hat of every edge.
+        """Tabulate probability, standard error, effective size and R-hat of every edge.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class DagDraws(PosteriorOfDraws):
         )
 
     def edge_table(self, least: float = 0.0, scores: LocalScores | None = None) -> "pd.DataFrame":
-        """Edges and their probabilities as a table, most probable first.
+        """Return edges and their probabilities as a table, most probable first.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class DagDraws(PosteriorOfDraws):
         return table_of_edges(self.names, draws.mean(axis=(0, 1)), errors_of_means(draws), least, self.schema.frame)
 
     def consensus(self, threshold: float = 0.5, scores: LocalScores | None = None) -> "DAG":
-        """One graph: the edges above a threshold, without those that would close a cycle.
+        """Return one graph: the edges above a threshold, without cycles.
 
         Parameters
         ----------
@@ -300,7 +300,9 @@ class DagDraws(PosteriorOfDraws):
         return self.edges if scores is None else self.edges_given_order(scores).values
 
     def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
-        """(chain, draw, parent, child) float64: exact probability of every edge given each drawn order.
+        """Calculate exact edge probabilities given each drawn order.
+
+        They are float64 (chain, draw, parent, child).
 
         Examples
         --------
@@ -334,7 +336,9 @@ class DagDraws(PosteriorOfDraws):
             )
 
     def to_group(self) -> "xr.Dataset":
-        """Graphs and state as a group for a DataTree: ``idata[name] = draws.to_group()``.
+        """Return graphs and state as a group for a DataTree.
+
+        Add it to a result by ``idata[name] = draws.to_group()``.
 
         Examples
         --------

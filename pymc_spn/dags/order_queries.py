@@ -57,7 +57,7 @@ class OrderQueries(StoredPosterior):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables.
+        """Names of the variables.
 
         Examples
         --------
@@ -79,7 +79,7 @@ class OrderQueries(StoredPosterior):
         return svg_of_edges(self.names, self.edge_probabilities(progressbar=False).values)
 
     def condition(self, present: Edges | None = None, absent: Edges | None = None, progressbar: bool = True) -> Self:
-        """The posterior given that some edges are present and others absent.
+        """Return the posterior given that some edges are present and others absent.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class OrderQueries(StoredPosterior):
     # ---- edges and parent sets
 
     def edge_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
-        """Posterior probability of every edge, (parent, child).
+        """Calculate the posterior probability of every edge, (parent, child).
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class OrderQueries(StoredPosterior):
             return answer if asked._parts.are_tables else without_errors_of_left_out(asked, answer)
 
     def edge_table(self, least: float = 0.0, given: Given | None = None, progressbar: bool = True) -> "pd.DataFrame":
-        """Edges and their probabilities as a table, most probable first.
+        """Return edges and their probabilities as a table, most probable first.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class OrderQueries(StoredPosterior):
         return table_of_edges(self.names, edges.values, edges.attrs.get("mcse", 0.0), least, self.scores.frame)
 
     def consensus(self, threshold: float = 0.5, given: Given | None = None, progressbar: bool = True) -> DAG:
-        """One graph: the edges above a threshold, without those that would close a cycle.
+        """Return one graph: the edges above a threshold, without cycles.
 
         Edges enter from the most to the least probable. One that would close a cycle with those before it is left
         out, so a circle loses its weakest edge. The graph sums up `edge_probabilities`; it need not be probable itself.
@@ -215,7 +215,7 @@ class OrderQueries(StoredPosterior):
         given: Given | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Probability that some edges are present and others absent.
+        """Calculate the probability that some edges are present and others absent.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class OrderQueries(StoredPosterior):
     def parent_set_probabilities(
         self, child: str, most: int | None = 50, given: Given | None = None, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Posterior of the parent sets of one variable, most probable first.
+        """Calculate the posterior of the parent sets of one variable.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class OrderQueries(StoredPosterior):
     # ---- orders
 
     def before_probabilities(self, given: Given | None = None, progressbar: bool = True) -> "xr.DataArray":
-        """Probability that one variable stands before another in the order.
+        """Calculate how probably one variable stands before another in the order.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class OrderQueries(StoredPosterior):
     def sample(
         self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Independent draws from the posterior.
+        """Draw independent graphs from the posterior.
 
         Parameters
         ----------
@@ -368,7 +368,7 @@ class OrderQueries(StoredPosterior):
     def equivalence_classes(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.Dataset":
-        """Markov equivalence classes of drawn graphs and how often each occurred, most frequent first.
+        """Count the Markov equivalence classes of drawn graphs, most frequent first.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class OrderQueries(StoredPosterior):
     def ancestor_probabilities(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Probability that a directed path leads from one variable to another.
+        """Estimate how probably a directed path leads from one variable to another.
 
         Parameters
         ----------
@@ -465,7 +465,7 @@ class OrderQueries(StoredPosterior):
     def causal_effects(
         self, given: Given | None = None, max_gigabytes: float = 8.0, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Exact posterior mean of every total causal effect.
+        """Calculate the exact posterior mean of every total causal effect.
 
         The change of the effect's mean, in its units, when the cause is set one unit higher. Needs BGe scores.
 
@@ -501,7 +501,7 @@ class OrderQueries(StoredPosterior):
     def sample_effects(
         self, draws: int, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Posterior draws of all total causal effects: graph, then coefficients given it.
+        """Draw all total causal effects: a graph, then coefficients given it.
 
         Parameters
         ----------
@@ -550,7 +550,7 @@ class OrderQueries(StoredPosterior):
         at: Sequence[float] | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Posterior mean of P(effect | do(cause)): probabilities of an effect with levels when another variable is set.
+        """Calculate the probabilities of an effect's levels when a variable is set.
 
         Needs BDeu or `ConditionalGaussian` scores. An average over drawn graphs. In each of them the answer is exact:
         the conditional probabilities are integrated out.
@@ -598,7 +598,7 @@ class OrderQueries(StoredPosterior):
         at: Sequence[float] | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Posterior mean of E(effect | do(cause)): the mean of a numeric effect when another variable is set.
+        """Calculate the mean of a numeric effect when another variable is set.
 
         Needs `ConditionalGaussian` scores. An average over drawn graphs. In each of them the answer is exact:
         probabilities, intercepts, coefficients and variances are integrated out.
@@ -647,7 +647,7 @@ class OrderQueries(StoredPosterior):
         at: Sequence[float] | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Posterior draws of what `probabilities_when_set` or `mean_when_set` averages: graph, then its parameters.
+        """Draw what `probabilities_when_set` or `mean_when_set` averages.
 
         Parameters
         ----------

@@ -100,7 +100,7 @@ class OrderSPN(OrderQueries):
 
     @classmethod
     def exact(cls, scores: LocalScores, max_gigabytes: float = 8.0, progressbar: bool = True) -> "OrderSPN":
-        """Posterior over all orders, by dynamic programming over prefixes.
+        """Sum over all orders, by dynamic programming over prefixes.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class OrderSPN(OrderQueries):
         dibs: Mapping[str, object] | None = None,
         progressbar: bool = True,
     ) -> "OrderSPN":
-        """The paper's network: a tree in which every level halves the variables, with closed-form weights.
+        """Grow the paper's network: a tree whose levels halve the variables.
 
         For comparison with the paper: `DagPosterior.from_data` sums over all orders, or samples them.
 
@@ -224,7 +224,7 @@ class OrderSPN(OrderQueries):
 
     @property
     def log_mass(self) -> "xr.DataArray":
-        """Log of the summed weight of all pairs of order and graph on the support that agree with the evidence.
+        """Log of the summed weights of order and graph that agree with the evidence.
 
         For `exact` this is log Z, the log evidence with a prior that is not normalised. So it does not compare priors,
         as `dag_log_evidence` does. Sampled orders do not know it.
@@ -269,7 +269,7 @@ class OrderSPN(OrderQueries):
     # ---- questions of one posterior alone
 
     def order_probability(self, order: Sequence[str], given: Given | None = None) -> "xr.DataArray":
-        """Probability of one complete order, zero outside the support.
+        """Calculate the probability of one complete order, zero outside the support.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class OrderSPN(OrderQueries):
         return asked._answer("order_probability", float(np.exp(log_weight - asked._log_total)), {})
 
     def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
-        """The most probable pair of order and graph.
+        """Find the most probable pair of order and graph.
 
         All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
         largest probability here is another one: it is counted once for each of its orders. Of sampled orders it is the
@@ -347,7 +347,7 @@ class OrderSPN(OrderQueries):
     def structure_modular(
         self, draws: int = 1_000, given: Given | None = None, random_seed: Seed = None, progressbar: bool = True
     ) -> "xr.Dataset":
-        """The posterior in which every graph counts once, by reweighting draws.
+        """Reweight draws to the posterior in which every graph counts once.
 
         The order-modular posterior counts a graph once for each of its orders. A draw is therefore weighted by one over
         the number of its orders (those that keep the tiers). Where the order posterior covers only part of all orders,
@@ -422,7 +422,7 @@ class OrderSPN(OrderQueries):
         random_seed: Seed = None,
         progressbar: bool = True,
     ) -> "xr.DataTree":
-        """Independent draws in the form of an MCMC result, for ArviZ.
+        """Draw independent graphs in the form of an MCMC result, for ArviZ.
 
         Parameters
         ----------

@@ -176,7 +176,7 @@ class ParentSetScores(NotebookRepr):
         return out
 
     def of(self, name: str) -> np.ndarray:
-        """Log scores of one variable's parent sets.
+        """Return the log scores of one variable's parent sets.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class ParentSetScores(NotebookRepr):
         return self.names.index(asked)
 
     def parents_of_index(self, child: int, index: int) -> tuple[str, ...]:
-        """Names of the parents that an index of a variable stands for.
+        """Return the names of the parents that an index of a variable stands for.
 
         Examples
         --------
@@ -234,7 +234,7 @@ class ParentSetScores(NotebookRepr):
         return found
 
     def index_of_parents(self, child: int, parents: int) -> int:
-        """Index of a set of variables (bits) among the subsets of a child's candidates; -1 if one is not a candidate.
+        """Return the index of a parent set (bits) of a child, or -1 if it has none.
 
         Examples
         --------
@@ -249,7 +249,7 @@ class ParentSetScores(NotebookRepr):
         return -1 if parents else index
 
     def log_score(self, graph: np.ndarray) -> float:
-        """Log score of a graph.
+        """Calculate the log score of a graph.
 
         Parameters
         ----------

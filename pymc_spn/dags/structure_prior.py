@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EdgePenalty:
-    """Each edge costs `penalty` nats: p(parents) proportional to exp(-penalty * number of parents).
+    """Prior of parent sets in which each edge costs `penalty` nats.
+
+    p(parents) is proportional to exp(-penalty * number of parents).
 
     Parameters
     ----------
@@ -32,7 +34,9 @@ class EdgePenalty:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgeLogOdds:
-    """Each edge has its own prior log odds, added to the score of every parent set that holds it.
+    """Prior of parent sets in which each edge has log odds of its own.
+
+    They are added to the score of every parent set that holds the edge.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Builders:
         states: int | Sequence[object] | None = None,
         name: str = "z",
     ) -> Self:
-        """Hidden Markov chain of ``n_steps`` variables ``<name>0``, ``<name>1``, ...
+        """Build a hidden Markov chain of variables ``<name>0``, ``<name>1``, ...
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Builders:
         pair: NumbersOrVariable,
         unary: NumbersOrVariable | None = None,
     ) -> Self:
-        """Tree or forest with a factor for each edge and, optionally, one for each variable.
+        """Build a tree or forest, with a factor for each edge.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Builders:
         parents: Mapping[str, Sequence[str]],
         probabilities: Mapping[str, NumbersOrVariable],
     ) -> Self:
-        """Bayesian network, one factor for each variable.
+        """Build a Bayesian network, with one factor for each variable.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class Builders:
 
     @classmethod
     def from_bif(cls, source: str | PathLike[str], *, encoding: str = "utf-8", max_entries: int = 2**24) -> Self:
-        """Bayesian network from a file or text in the Bayesian Interchange Format.
+        """Read a Bayesian network from a file or text in the Bayesian Interchange Format.
 
         Rows may be rounded: each entry may be off by half a unit of its last written digit, but by no more than 0.0005.
         A row whose sum differs from one by no more than that allows is divided by its sum. Every other row is refused.
@@ -250,7 +250,7 @@ class Builders:
 
     @classmethod
     def from_pgmpy(cls, model: object) -> Self:
-        """Bayesian or Markov network of pgmpy: see `exchange.from_pgmpy`.
+        """Convert a Bayesian or Markov network of pgmpy.
 
         Examples
         --------
@@ -267,7 +267,7 @@ class Builders:
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph") -> Self:
-        """Factor graph from a bipartite graph as `to_networkx` makes it.
+        """Build a factor graph from a bipartite graph, as `to_networkx` returns it.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ from pymc_spn.tables.inputs import Dims
 
 
 class DiscreteField(NoTensor):
-    """Discrete variables with the joint distribution of a factor graph, summed out of the model.
+    """Add the variables of a factor graph to the model, summed out.
 
     A handle and not a tensor: it takes part in the model through one `FieldEmission`.
 
@@ -261,7 +261,7 @@ def FieldEmission(
     sites: Mapping[str, Sequence[str]] | None = None,
     dims: Dims | None = None,
 ) -> TensorVariable:
-    """Observations of a discrete field; registers the observed variable ``name`` whose log density sums the field out.
+    """Add observations of a discrete field, whose log density sums the field out.
 
     Parameters
     ----------

@@ -217,7 +217,7 @@ class FactorGraph(Builders, NotebookRepr):
         return offset
 
     def numbers(self, variables: Sequence[str]) -> np.ndarray:
-        """(k,) int64, numbers of distinct variables by name.
+        """Return the numbers (k,) int64 of distinct variables.
 
         Examples
         --------
@@ -234,7 +234,7 @@ class FactorGraph(Builders, NotebookRepr):
         return result
 
     def labels(self, codes: np.ndarray) -> np.ndarray:
-        """Labels of state codes (..., n_variables); None for -1.
+        """Return the labels of state codes (..., n_variables); None for -1.
 
         Examples
         --------
@@ -279,7 +279,7 @@ class FactorGraph(Builders, NotebookRepr):
         return np.concatenate([np.empty(0, np.int64), *self._offsets])
 
     def scope_of(self, factor: int) -> tuple[str, ...]:
-        """Names of the variables of one factor, in the order of its axes.
+        """Return the names of the variables of one factor, in the order of its axes.
 
         Examples
         --------
@@ -315,7 +315,7 @@ class FactorGraph(Builders, NotebookRepr):
         return np.concatenate([np.empty(0), *(b.ravel() for b in self.blocks)])
 
     def log_table(self, factor: int) -> np.ndarray:
-        """The log table of one factor of a graph without tensors.
+        """Return the log table of one factor of a graph without tensors.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class FactorGraph(Builders, NotebookRepr):
         return self.log_tables([factor])[0]
 
     def log_tables(self, factors: Sequence[int]) -> list[np.ndarray]:
-        """The log tables of factors of a graph without tensors.
+        """Return the log tables of factors of a graph without tensors.
 
         Examples
         --------
@@ -357,7 +357,7 @@ class FactorGraph(Builders, NotebookRepr):
         ]
 
     def compile(self, max_table: int = DEFAULT_MAX_TABLE) -> "JunctionTree":
-        """Plan exact inference by a junction tree, which on a tree is sum-product with cliques of two variables.
+        """Plan exact inference by a junction tree.
 
         Parameters
         ----------
@@ -379,7 +379,7 @@ class FactorGraph(Builders, NotebookRepr):
         return JunctionTree(self, max_table)
 
     def report(self, max_table: int = DEFAULT_MAX_TABLE) -> str:
-        """Width found, the largest clique, table entries and memory, as text.
+        """Describe the width, the largest clique, table entries and memory.
 
         Examples
         --------
@@ -389,7 +389,7 @@ class FactorGraph(Builders, NotebookRepr):
         return self.compile(max_table).report()
 
     def to_networkx(self) -> "nx.Graph":
-        """Bipartite graph of variables and factors, for drawing and for `from_networkx`.
+        """Return the bipartite graph of variables and factors, for networkx.
 
         Returns
         -------

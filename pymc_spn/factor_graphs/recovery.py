@@ -37,7 +37,7 @@ def recover_discrete(
     random_seed: Seed | None = None,
     progressbar: bool = True,
 ) -> xr.Dataset:
-    """States of the discrete fields of a model, for every draw of its posterior.
+    """Recover the states of the discrete fields of a model, for every draw.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         random_seed: Seed | None = None,
         progressbar: bool = True,
     ) -> "pd.DataFrame":
-        """R-hat and bulk effective size of the log density of the data, the log joint and any questions, as a table.
+        """Tabulate R-hat and effective size of log density, log joint and questions.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         n_pool: int = 2000,
         progressbar: bool = True,
     ) -> Any:
-        """Fantasy data from the posterior predictive, in the units of the training data.
+        """Draw new rows, in the units of the training data.
 
         Each row comes from a draw of its own, taken at random from all chains; with `given`, from up to a thousand.
 

@@ -30,7 +30,7 @@ MOST_UNITS = 1 << 14
 
 @dataclass(frozen=True)
 class CascadingIBP:
-    """Layers of units, each a two-parameter Indian buffet over the layer below (Adams et al. 2010).
+    """Cascading Indian buffet process: graphs in layers (Adams et al. 2010).
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class CascadingIBP:
         return float(mass[min(layer, mass.size) - 1]), float(concentration[min(layer, concentration.size) - 1])
 
     def log_density(self, parents: npt.ArrayLike, layers: npt.ArrayLike) -> float:
-        """Log probability of a layered graph, each layer in left-ordered form: units with equal children count once.
+        """Calculate the log probability of a layered graph in left-ordered form.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class CascadingIBP:
         return np.flatnonzero(layers < layer - 1)
 
     def sample(self, draws: int = 1000, random_seed: Seed | None = None) -> "xr.Dataset":
-        """Independent exact draws.
+        """Draw independent, exact graphs with their layers.
 
         Parameters
         ----------

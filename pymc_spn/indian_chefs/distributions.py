@@ -169,7 +169,7 @@ class GraphVariable(NoTensor):
 
 
 class IndianChefsProcess:
-    """The Indian chefs process: a prior over directed acyclic graphs with any number of hidden nodes.
+    """Indian chefs process: a prior over graphs with any number of hidden nodes.
 
     Every node has a reputation in [0, 1] and may be a parent only of nodes with a lower one. `IndianChefsStep`, which
     ``pm.sample`` picks by itself, moves the graph; a likelihood on it, or any term of the model that uses the returned
@@ -264,7 +264,7 @@ class IndianChefsProcess:
         max_nodes: int = 32,
         base: float | Mapping[str, float] | None = None,
     ) -> TensorVariable:
-        """The packed graph as an unregistered variable, for ``pm.draw`` and ``pm.logp``; see `unpack_graphs`.
+        """Return the packed graph as a variable outside a model, for ``pm.draw``.
 
         Draws with more than `max_nodes` nodes are made again; the log density is not divided by their probability.
 

@@ -90,7 +90,7 @@ class GraphDraws(PosteriorOfDraws):
 
     @classmethod
     def from_prior(cls, idata: "xr.DataTree", name: str | None = None) -> "GraphDraws":
-        """Read the graphs that ``pm.sample_prior_predictive`` drew: the same questions, asked of the prior.
+        """Read the graphs that ``pm.sample_prior_predictive`` drew.
 
         Parameters
         ----------
@@ -193,7 +193,9 @@ class GraphDraws(PosteriorOfDraws):
         return reached
 
     def graphs(self) -> "xr.DataArray":
-        """(chain, draw, parent, child) bool over padded nodes: observed ones, then hidden ones by their rank.
+        """Return (chain, draw, parent, child) bool: observed nodes, then hidden ones.
+
+        Hidden nodes stand by their rank, and graphs are padded to the largest.
 
         Examples
         --------
@@ -203,7 +205,7 @@ class GraphDraws(PosteriorOfDraws):
         return self._of_nodes("graphs", self.parents, "parent", "child")
 
     def reputations(self) -> "xr.DataArray":
-        """(chain, draw, node) float64, NaN where there is no node.
+        """Return the reputations (chain, draw, node), NaN where there is no node.
 
         Examples
         --------
@@ -223,7 +225,9 @@ class GraphDraws(PosteriorOfDraws):
         return self._of_nodes("n_nodes", self.counts)
 
     def node_count_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
-        """(n_nodes,) posterior probability of each number of nodes, ``attrs["mcse"]`` the largest standard error.
+        """Calculate the posterior probability of each number of nodes.
+
+        ``attrs["mcse"]`` is the largest standard error.
 
         Parameters
         ----------
@@ -240,7 +244,7 @@ class GraphDraws(PosteriorOfDraws):
         return self._average("node_count_probabilities", events, {"n_nodes": values}, per_draw, prior=CHEFS)
 
     def edge_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
-        """(parent, child) posterior probability of an edge between two observed nodes.
+        """Calculate (parent, child) probabilities of edges between observed nodes.
 
         What observed nodes share through hidden ones is no such edge. Where observed nodes are no parents, as is usual
         in belief networks, all of these are 0: ask `common_ancestor_probabilities`. ``attrs["links"]`` says so.
@@ -260,7 +264,7 @@ class GraphDraws(PosteriorOfDraws):
         return found.assign_attrs(links="direct; those through hidden nodes are in common_ancestor_probabilities")
 
     def path_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
-        """(ancestor, descendant) posterior probability of a directed path between two observed nodes.
+        """Calculate (ancestor, descendant) probabilities of paths of observed nodes.
 
         Parameters
         ----------
@@ -277,7 +281,7 @@ class GraphDraws(PosteriorOfDraws):
         return self._of_pairs("path_probabilities", paths, ("ancestor", "descendant"), per_draw)
 
     def common_ancestor_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
-        """(node, other) posterior probability that two observed nodes descend from one hidden node.
+        """Calculate (node, other) probabilities that two nodes share a hidden ancestor.
 
         Parameters
         ----------
@@ -295,7 +299,7 @@ class GraphDraws(PosteriorOfDraws):
         return self._of_pairs("common_ancestor_probabilities", shared, ("node", "other"), per_draw)
 
     def popularities(self, random_seed: Seed | None = None) -> "xr.DataArray":
-        """Outgoing connection probabilities of the nodes, one draw for each graph.
+        """Draw outgoing connection probabilities of the nodes, once for each graph.
 
         Beta(m, alpha + a - m) for hidden nodes, Beta(phi + m, alpha + a - m) for observed ones.
 
@@ -334,7 +338,7 @@ class GraphDraws(PosteriorOfDraws):
         return self._of_nodes("popularities", np.where(active, values, np.nan), "node")
 
     def summary(self) -> "pd.DataFrame":
-        """ArviZ's summary of the scalar functions of the graph.
+        """Summarise the scalar functions of the graph as ArviZ does.
 
         Returns
         -------
@@ -355,7 +359,7 @@ class GraphDraws(PosteriorOfDraws):
             return az.summary(tree)
 
     def to_networkx(self, chain: int = 0, draw: int = 0) -> "nx.DiGraph":
-        """One draw, with ``reputation`` and ``observed`` as attributes of the nodes.
+        """Convert one draw to a graph of networkx, with attributes of the nodes.
 
         Parameters
         ----------
@@ -383,7 +387,9 @@ class GraphDraws(PosteriorOfDraws):
         return graph
 
     def to_group(self) -> "xr.Dataset":
-        """Graphs as a group for a DataTree: ``idata[name] = draws.to_group()``.
+        """Return the graphs as a group for a DataTree.
+
+        Add it to a result by ``idata[name] = draws.to_group()``.
 
         Examples
         --------

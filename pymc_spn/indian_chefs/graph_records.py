@@ -161,7 +161,7 @@ def graphs_of_prior(
 
 
 def load_graphs(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | None" = None) -> None:
-    """Lend the recorded graphs of unknown size to the model, so that stored draws can be evaluated.
+    """Lend the recorded graphs to the model, so that it evaluates stored draws.
 
     ``pm.sample_posterior_predictive(idata)`` and ``pm.compute_log_likelihood(idata)`` then find the graph of every
     draw, also of a result that was reloaded in another process. A belief network's own variable stays closed: its

@@ -55,7 +55,7 @@ class RowQuestions:
         random_seed: Seed | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Log density (or probability of binary rows) under the posterior predictive, in nats, in the units of `X`.
+        """Calculate the log predictive density of rows, in nats and the units of `X`.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class RowQuestions:
         random_seed: Seed | None = None,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """The mean of a column given the other cells of each row; of a binary one, the more probable value.
+        """Predict a column given the other cells of each row: its mean, or its level.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class RowQuestions:
         max_draws: int = 50,
         progressbar: bool = True,
     ) -> Any:
-        """A completed copy of a table, or several: gaps drawn given the observed cells of their row.
+        """Fill the gaps of a table, given the observed cells of their row.
 
         A network is chosen by the density of what is observed in the row, then a draw of its hidden nodes by the same,
         then the gaps given these. The draws are those of a pool, so that this is Monte Carlo: it is the predictive as
@@ -270,7 +270,7 @@ class RowQuestions:
         random_seed: Seed | None = None,
         progressbar: bool = True,
     ) -> "xr.DataTree":
-        """Group for ``idata["log_likelihood"]``, from which ``az.loo`` and ``az.compare`` work.
+        """Return the group ``log_likelihood``, for ``az.loo`` and ``az.compare``.
 
         For each draw and row the log density of the row given graph and parameters, hidden nodes and gaps integrated
         out. Given these rows are independent, so the reciprocals are the importance weights of leave-one-out.

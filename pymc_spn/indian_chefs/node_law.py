@@ -31,7 +31,7 @@ def node_count_pmf(
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
 ) -> "xr.DataArray":
-    """Exact distribution of the number of nodes.
+    """Calculate the exact distribution of the number of nodes.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def expected_graph(
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
 ) -> "xr.Dataset":
-    """Exact expectations of the numbers of nodes and edges.
+    """Calculate the exact expected numbers of nodes and edges.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def sample_indian_chefs(
     random_seed: Seed | None = None,
     base: float | Mapping[str, float] | None = None,
 ) -> "xr.Dataset":
-    """Exact independent draws; nothing is truncated.
+    """Draw exact, independent graphs of the process, without truncation.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class UnitScaling:
 
     @classmethod
     def from_data(cls, data: TableLike, low: float = 0.1, high: float = 0.9) -> "UnitScaling":
-        """The scaling of a training table.
+        """Choose the scaling of a training table.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class UnitScaling:
 
     @property
     def slope(self) -> np.ndarray:
-        """(D,) derivative of the map.
+        """Derivative (D,) of the map.
 
         Examples
         --------
@@ -91,7 +91,7 @@ class UnitScaling:
         return (self.high - self.low) / (np.array(self.maximum) - np.array(self.minimum))
 
     def in_order(self, columns: Sequence[str]) -> "UnitScaling":
-        """The same map with its columns in another order.
+        """Return the same map with its columns in another order.
 
         Examples
         --------
@@ -104,7 +104,7 @@ class UnitScaling:
         return replace(self, columns=tuple(columns), minimum=minimum, maximum=maximum)
 
     def transform(self, data: TableLike) -> "pd.DataFrame":
-        """Data on the unit scale.
+        """Convert data to the unit scale.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class UnitScaling:
         return self._mapped(data, "data", lambda values: self.low + (values - np.array(self.minimum)) * self.slope)
 
     def inverse(self, unit: TableLike) -> "pd.DataFrame":
-        """Data in their own units from the unit scale.
+        """Convert data from the unit scale to their own units.
 
         Parameters
         ----------

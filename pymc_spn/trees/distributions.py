@@ -69,7 +69,7 @@ class TreeHandle(NoTensor):
         return Facts("DecisionTree", {"name": repr(self.name), "features": features})
 
     def data(self, X: Any, unseen: str = "error") -> dict[str, np.ndarray]:
-        """New rows in the form that ``pm.set_data`` takes.
+        """Return new rows in the form that ``pm.set_data`` takes.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ def DecisionTree(
     missing: str = "branch",
     kinds: dict | None = None,
 ) -> TreeHandle:
-    """A random decision tree over the features ``X``, for `TreeResponse`.
+    """Create a random decision tree over the features ``X``, for `TreeResponse`.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def TreeResponse(
     observed: npt.ArrayLike | SharedVariable,
     dims: Dims | None = None,
 ) -> TensorVariable:
-    """The response of a `DecisionTree`, leaf parameters integrated out.
+    """Create the response of a `DecisionTree`, with leaf parameters integrated out.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class ExactTrees(NotebookRepr):
         return xr.DataArray(self._sets.log_z[self._sets.root], attrs={"exactness": "exact"})
 
     def root_splits(self) -> "pd.DataFrame":
-        """Posterior probability of every decision at the root.
+        """Return the posterior probability of every decision at the root.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class ExactTrees(NotebookRepr):
         return frame_of_kind(frame, features.frame)
 
     def most_probable(self) -> tuple[Tree, float]:
-        """The tree with the largest joint density with the data.
+        """Return the tree with the largest joint density with the data.
 
         Returns
         -------
@@ -213,7 +213,7 @@ class ExactTrees(NotebookRepr):
         return tree, sets.log_best[sets.root]
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
-        """Independent draws from the posterior.
+        """Draw independent trees from the posterior.
 
         Parameters
         ----------
@@ -249,7 +249,7 @@ class ExactTrees(NotebookRepr):
         return [self._grow(pick) for _ in range(n)]
 
     def posterior(self, draws: int = 1000, random_seed: int | np.random.Generator | None = None) -> TreePosterior:
-        """Independent draws with all the queries of a `TreePosterior`.
+        """Draw independent trees as a `TreePosterior`, which answers all its questions.
 
         Parameters
         ----------
@@ -316,7 +316,7 @@ def exact_tree_evidence(
     max_states: int = MAX_STATES,
     kinds: dict | None = None,
 ) -> ExactTrees:
-    """The posterior over decision trees by exact recursion, for small data.
+    """Calculate the exact posterior over decision trees, for small data.
 
     Ten rows of two features take some hundred row sets; the number grows exponentially with features. Row sets of one
     feature that is cut are intervals of its values, at each depth: forty distinct values are a matter of a second.

@@ -99,7 +99,7 @@ def fit_tree(
     progressbar: bool = True,
     kinds: Mapping[str, str] | None = None,
 ) -> TreePosterior:
-    """Posterior over decision trees by top-down particle filtering.
+    """Learn a posterior over decision trees by top-down particle filtering.
 
     A node at depth d splits with probability ``alpha_s (1 + d) ** -beta_s`` if any feature has two distinct values
     among its rows. The feature is drawn by its weight among those, the cut uniformly between the feature's extremes.

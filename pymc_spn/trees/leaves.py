@@ -49,7 +49,7 @@ class ClassLeaves:
     parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, ClassLeaves]":
-        """Classes as 0..K-1, and the family with its levels."""
+        """Code the classes as 0..K-1, and complete the family with its levels."""
         series = _series(y)
         if self.levels is not None:
             levels = [_plain(v) for v in self.levels]
@@ -104,7 +104,7 @@ class BinaryLeaves:
     parameters: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, BinaryLeaves]":
-        """The response as floats, checked."""
+        """Check the response, and return it as floats."""
         values = _numbers(y)
         _refuse(y, (values != 0.0) & (values != 1.0), "must hold 0 and 1, or bool, for ps.leaves.BinaryLeaves")
         return values, self
@@ -112,7 +112,7 @@ class BinaryLeaves:
 
 @dataclass(frozen=True, eq=False)
 class NormalLeaves:
-    """Real values, normal in each leaf, with a normal-inverse-gamma prior for mean and variance.
+    """Real values that are normal in each leaf, with a normal-inverse-gamma prior.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class NormalLeaves:
     parameters: ClassVar[tuple[str, ...]] = ("mu0", "kappa0", "a0", "b0")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, NormalLeaves]":
-        """The response as floats, and the family with its defaults filled in."""
+        """Return the response as floats, and the family with its defaults filled in."""
         values = _numbers(y)
         with np.errstate(over="ignore"):
             variance = float(values.var())
@@ -160,7 +160,7 @@ class NormalLeaves:
 
 @dataclass(frozen=True, eq=False)
 class CountLeaves:
-    """Counts, Poisson in each leaf, with a gamma prior of the rate.
+    """Counts that are Poisson in each leaf, with a gamma prior of the rate.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class CountLeaves:
     parameters: ClassVar[tuple[str, ...]] = ("shape", "rate")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, CountLeaves]":
-        """The response as floats, checked, and the family with its defaults filled in."""
+        """Check the response; return it as floats, and the family with its defaults."""
         values = _numbers(y)
         _refuse(
             y, (values < 0.0) | (values != np.floor(values)), "must hold whole numbers >= 0 for ps.leaves.CountLeaves"

@@ -210,7 +210,7 @@ class TreePosterior(PosteriorOfDraws):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Tables built, nodes expanded, stages and resampling steps of `fit_tree`.
+        """Counts of `fit_tree`: tables built, nodes expanded, stages, resampling steps.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class TreePosterior(PosteriorOfDraws):
     def predict_proba(
         self, X: TableLike, *, soft: bool = True, per_draw: bool = False, unseen: str = "error"
     ) -> "xr.DataArray":
-        """Probabilities of the classes at new rows.
+        """Predict the probabilities of the classes at new rows.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class TreePosterior(PosteriorOfDraws):
         return self._answer(X, class_payload(self._draws), ("level", self.classes), soft, per_draw, unseen)
 
     def predict(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Most probable class, or the predictive mean, at new rows.
+        """Predict the most probable class, or the mean, at new rows.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class TreePosterior(PosteriorOfDraws):
     def log_predictive(
         self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
     ) -> "xr.DataArray":
-        """Log of the posterior predictive density or probability of ``y``, averaged over the draws.
+        """Calculate the log posterior predictive density or probability of ``y``.
 
         Parameters
         ----------
@@ -349,7 +349,7 @@ class TreePosterior(PosteriorOfDraws):
         return self._labelled(np.log(density) + top, ("row",), {"row": labels}, away)
 
     def log_likelihood(self, *, progressbar: bool = True) -> "xr.DataArray":
-        """Log predictive of each training row without that row, the tree given: for ``az.loo``.
+        """Calculate leave-one-out log predictives of the training rows for ``az.loo``.
 
         Parameters
         ----------
@@ -437,7 +437,7 @@ class TreePosterior(PosteriorOfDraws):
         return xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)
 
     def predict_sd(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
-        """Standard deviation of the posterior predictive of a response that is a number.
+        """Calculate the predictive standard deviation of a numeric response.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class TreePosterior(PosteriorOfDraws):
     def predict_quantile(
         self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error", progressbar: bool = True
     ) -> "xr.DataArray":
-        """Quantiles of the posterior predictive of a response that is a number: predictive intervals.
+        """Calculate predictive quantiles of a numeric response at new rows.
 
         The smallest y with P(response <= y) >= q, of the average over the draws.
 
@@ -537,7 +537,7 @@ class TreePosterior(PosteriorOfDraws):
     def predict_cdf(
         self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
     ) -> "xr.DataArray":
-        """P(response <= y) at new rows: probability integral transforms of a real or count response.
+        """Calculate P(response <= y) at new rows, of a real or count response.
 
         Over rows that were not learned from they are uniform where the predictive distribution of a real response is
         right.
@@ -595,7 +595,7 @@ class TreePosterior(PosteriorOfDraws):
         return shares[:, None, None], parts.sum(axis=0), parts
 
     def variable_inclusion(self) -> "xr.DataArray":
-        """Probability that a feature is used, and its expected share of the splits.
+        """Calculate how probably each feature is used, and its share of the splits.
 
         Returns
         -------
@@ -617,7 +617,7 @@ class TreePosterior(PosteriorOfDraws):
         max_features: int | None = None,
         progressbar: bool = True,
     ) -> pd.DataFrame:
-        """Mean log predictive of submodels that see one more feature at each step, chosen greedily.
+        """Rank features by the log predictive of submodels that see ever more of them.
 
         A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
         not see.
@@ -661,7 +661,7 @@ class TreePosterior(PosteriorOfDraws):
         per_draw: bool = False,
         progressbar: bool = True,
     ) -> "xr.DataArray":
-        """Mean prediction over rows with one feature set to each value of a grid.
+        """Average predictions over rows, with one feature set to each value of a grid.
 
         Parameters
         ----------
@@ -701,7 +701,7 @@ class TreePosterior(PosteriorOfDraws):
     def ice(
         self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, progressbar: bool = True
     ) -> "xr.DataArray":
-        """Individual conditional expectations: the curve of every row.
+        """Calculate individual conditional expectations: the curve of every row.
 
         Parameters
         ----------
@@ -735,7 +735,7 @@ class TreePosterior(PosteriorOfDraws):
         return values, coded
 
     def sample_trees(self, n: int, random_seed: int | np.random.Generator | None = None) -> list[Tree]:
-        """Trees drawn by their weights, with replacement.
+        """Draw trees by their weights, with replacement.
 
         Parameters
         ----------
@@ -762,7 +762,7 @@ class TreePosterior(PosteriorOfDraws):
         return [self._draws.tree(t) for t in rng.choice(self._draws.n_trees, n, p=self._weights)]
 
     def most_probable(self) -> int:
-        """Number of the drawn tree with the largest log joint density.
+        """Return the number of the drawn tree with the largest log joint density.
 
         Examples
         --------
@@ -772,7 +772,7 @@ class TreePosterior(PosteriorOfDraws):
         return int(np.argmax(self._draws.log_joint))
 
     def tree(self, number: int) -> Tree:
-        """One of the drawn trees.
+        """Return one of the drawn trees.
 
         Parameters
         ----------
@@ -798,7 +798,7 @@ class TreePosterior(PosteriorOfDraws):
         return self._draws.tree(number)
 
     def rules(self, number: int | None = None) -> str:
-        """One tree as indented text, with the number of training rows of each node and what its leaves predict.
+        """Write one tree as text, with rows of each node and predictions of leaves.
 
         Parameters
         ----------
@@ -817,7 +817,7 @@ class TreePosterior(PosteriorOfDraws):
         return tree_rules(self._draws, self._number(number))
 
     def leaf_posterior(self, number: int | None = None, mass: float = 0.9) -> pd.DataFrame:
-        """Each leaf of one tree: its rule, rows, and the posterior of its parameters.
+        """Describe each leaf of one tree: rule, rows, posterior of its parameters.
 
         Parameters
         ----------
@@ -890,7 +890,7 @@ class TreePosterior(PosteriorOfDraws):
         max_rows: int = 20,
         progressbar: bool = True,
     ) -> pd.DataFrame:
-        """R-hat and bulk effective size of the log joint, of log predictives of rows and of any questions, as a table.
+        """Tabulate R-hat and effective size of log joint, rows and any questions.
 
         Parameters
         ----------

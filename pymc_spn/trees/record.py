@@ -138,7 +138,7 @@ def one_of(draws: TreeDraws, t: int) -> TreeDraws:
 
 
 def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | None" = None) -> None:
-    """Lends the recorded trees to the model, so that ``pm.sample_posterior_predictive(idata)`` finds them.
+    """Lend the recorded trees to the model, for posterior predictive sampling.
 
     Parameters
     ----------
