@@ -111,7 +111,7 @@ def CircuitDensity(
     dims: Dims | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> TensorVariable:
-    """A circuit with given or random parameters as the distribution of rows.
+    """Distribution of rows by a circuit with given or random parameters.
 
     With ``observed`` each row is an independent draw and missing cells are summed out; without, the variable is one
     row (or ``shape`` of them) and the circuit is its prior. The log density is differentiable in log weights, leaf
@@ -229,7 +229,7 @@ def _check_total_size(total_size: Any, observed: Any) -> None:
 def dirichlet_log_weights(
     circuit: Circuit, alpha: float | npt.NDArray[np.floating] = 1.0, name: str = "weights"
 ) -> TensorVariable:
-    """Log weights with a Dirichlet prior at every sum, for `CircuitDensity` inside a `pm.Model`.
+    """Return log weights with a Dirichlet prior at every sum of a circuit.
 
     Parameters
     ----------

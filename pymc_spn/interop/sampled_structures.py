@@ -36,7 +36,7 @@ def whole_structures(idata: "xr.DataTree") -> list[str]:
 
 
 def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "xr.DataTree":
-    """A tree of data in which the recorded structures stand as labelled arrays.
+    """Return a copy of a result with its recorded structures as labelled arrays.
 
     Parameters
     ----------

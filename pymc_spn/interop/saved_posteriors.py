@@ -42,7 +42,7 @@ type Posterior = (
 
 
 def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
-    """Read a posterior object from the netCDF file that its ``save`` wrote, or that a result of ``pm.sample`` went to.
+    """Read a posterior from a netCDF file that ``save`` or ``pm.sample`` wrote.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def fit_variational(
     progressbar: bool = True,
     kinds: Kinds | None = None,
 ) -> VariationalPosterior:
-    """Collapsed variational Bayes for a Bayesian sum-product network: seconds instead of a chain, and one mode.
+    """Fit a Bayesian sum-product network by collapsed variational Bayes, in seconds.
 
     The model is that of `SPN`. Trees of rows, weights and leaf parameters get independent variational posteriors;
     coordinate ascent raises a lower bound on the log evidence from a recursive k-means start until it stands.

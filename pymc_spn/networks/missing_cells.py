@@ -105,7 +105,7 @@ def refuse_impossible(schema: NetworkSchema, missing_columns: np.ndarray, missin
 
 
 def completed_columns(variable: TensorVariable) -> dict[str, TensorVariable]:
-    """Columns of a network's table with the drawn cells in the gaps, for use in the rest of the model.
+    """Return a network's columns with drawn cells in the gaps, for the model.
 
     Parameters
     ----------

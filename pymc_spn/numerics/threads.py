@@ -29,7 +29,7 @@ def n_threads() -> int:
 
 
 def parallel_config(n_jobs: int | None) -> AbstractContextManager[None]:
-    """How many threads the answers and fits of this package use within a ``with`` block; all processors otherwise.
+    """Set how many threads answers and fits use within a ``with`` block.
 
     No answer depends on it, to the last bit.
 

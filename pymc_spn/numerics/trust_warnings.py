@@ -7,7 +7,9 @@ OWN_FILES = (str(Path(__file__).parents[1]) + os.sep,)  # which a warning passes
 
 
 class CoverageWarning(UserWarning):
-    """A posterior over graphs lacks much: its support less than half of it, or candidates a probable parent.
+    """A posterior over graphs leaves out much of what is probable.
+
+    Its support holds less than half of the posterior, or candidate parents lack a probable one.
 
     Examples
     --------

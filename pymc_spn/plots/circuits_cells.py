@@ -23,7 +23,9 @@ def plot_cells(
     ax: "Axes | None" = None,
     annotate: bool = True,
 ) -> "Axes":
-    """The rows with the smallest p-values of cells, the smallest on top; darker cells are more extreme.
+    """Draw the rows with the smallest p-values of cells; darker is more extreme.
+
+    The row with the smallest one is on top.
 
     Parameters
     ----------

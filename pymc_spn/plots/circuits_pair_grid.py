@@ -21,7 +21,7 @@ def plot_pairs(
     axes: "np.ndarray | None" = None,
     max_rows: int = 500,
 ) -> np.ndarray:
-    """Scatter plots of every pair of columns below the diagonal, distributions on it; data and draws.
+    """Draw scatter plots of every pair of columns, with data and draws.
 
     Parameters
     ----------

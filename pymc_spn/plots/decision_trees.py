@@ -23,7 +23,7 @@ _INK = "black"  # on boxes that are light whatever the style
 def plot_tree(
     post: TreePosterior, number: int | None = None, *, max_depth: int | None = None, ax: Axes | None = None
 ) -> Axes:
-    """One drawn tree with rules, counts and predictives.
+    """Draw one tree with its rules, counts and predictions.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def plot_pdp(
     random_seed: int | np.random.Generator | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Partial dependence with a band of the curves of drawn trees.
+    """Draw partial dependence with a band of the curves of drawn trees.
 
     Parameters
     ----------

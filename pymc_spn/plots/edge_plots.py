@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def plot_edge_probabilities(
     edges: "xr.DataArray", ax: "Axes | None" = None, truth: DAG | None = None, title: str | None = None
 ) -> "Axes":
-    """Heat map of edge probabilities, parents in rows, children in columns.
+    """Draw edge probabilities as a heat map, parents in rows, children in columns.
 
     Parameters
     ----------

@@ -179,7 +179,7 @@ class Table:
         return cls(tuple(schema), values, frame.index)
 
     def to_frame(self) -> "IntoDataFrame":
-        """Decode to what the table was: a DataFrame of pandas or polars, or a pyarrow table; dtypes as by `decode`.
+        """Decode to a DataFrame or pyarrow table, as the table was.
 
         Examples
         --------
@@ -189,7 +189,7 @@ class Table:
         return frame_of_kind(self.to_pandas(), kind_of_columns(self.columns))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Decode to a DataFrame of pandas with the row labels; see `decode` for the dtypes.
+        """Decode to a DataFrame of pandas with the row labels.
 
         Examples
         --------

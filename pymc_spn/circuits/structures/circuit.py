@@ -27,7 +27,9 @@ SUM, PRODUCT, LEAF = 0, 1, 2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Circuit(NotebookRepr):
-    """A smooth and decomposable circuit without its parameters: `with_parameters` makes one that answers.
+    """Smooth and decomposable circuit without its parameters.
+
+    `with_parameters` returns a circuit that answers questions.
 
     Nodes are in topological order: children have larger numbers, node 0 is the root. Every other node is a child of
     some node, and every column occurs in some leaf.

@@ -25,7 +25,7 @@ from pymc_spn.tables import Column
 def leaf(
     column: str | Column | tuple[str | Column, ...], distribution: object, parameters: Sequence[float] | None = None
 ) -> ParameterisedCircuit:
-    """Circuit of one leaf, to be put together with others by `mixture_of` and `product_of`.
+    """Build a circuit of one leaf, for `mixture_of` and `product_of`.
 
     ``ps.circuits.leaf("x", "gaussian", (0.0, 2.0))``, or with any univariate distribution of SciPy
     ``ps.circuits.leaf("x", stats.skewnorm(4.0))``.
@@ -88,7 +88,7 @@ def leaf(
 def mixture_of(
     circuits: Iterable[CircuitLike], weights: Sequence[float] | np.ndarray | None = None
 ) -> ParameterisedCircuit:
-    """Mixture of circuits over the same columns: one sum above them.
+    """Mix circuits over the same columns: one sum above them.
 
     Its density is the weighted sum of theirs.
 
@@ -125,7 +125,7 @@ def mixture_of(
 
 
 def product_of(circuits: Iterable[CircuitLike]) -> ParameterisedCircuit:
-    """Product of circuits over disjoint columns, which become independent of each other: one product above them.
+    """Multiply circuits over disjoint columns: one product above them.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def learn_tree(
     kinds: Mapping[str, str] | None = None,
     random_seed: int | np.random.Generator | None = None,
 ) -> RegionTree:
-    """A region tree whose splits follow the dependence in the data, as LearnSPN's do.
+    """Learn a region tree whose splits follow the dependence in the data.
 
     At each region the rows are clustered (k-means). In every cluster the columns are divided in two where they depend
     least (average linkage on the pairwise dependence). The parts go on with the rows of their cluster.

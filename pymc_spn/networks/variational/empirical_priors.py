@@ -31,14 +31,13 @@ def empirical_leaf_priors(
     resolution: Resolution = "auto",
     random_seed: int | np.random.Generator | None = None,
 ) -> dict[str, list[Any]]:
-    """Leaf families fitted to random subsamples of their column: diverse priors from one number a column.
+    """Fit leaf families to random subsamples of their columns.
 
     Each entry gets the closed-form maximiser of the marginal likelihood of a subsample x without replacement, given the
     shape of the prior. That is mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
     and beta = alpha / mean(x) for Poisson ones. Log-normal leaves are treated as Gaussian leaves of the logs. Geometric
-    and
-    binomial leaves have no closed form and take the mean, levels have none and keep their entry. At ratio 1 all entries
-    of a column are alike, towards 0 they differ more. Hand the result to `SPN` or `fit_variational` with
+    and binomial leaves have no closed form and take the mean. Levels have none and keep their entry. At ratio 1 all
+    entries of a column are alike, towards 0 they differ more. Give the result to `SPN` or `fit_variational` with
     ``leaf_scale=1``.
 
     Parameters
