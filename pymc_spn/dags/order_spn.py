@@ -47,13 +47,13 @@ class MaximumAPosteriori(NamedTuple):
 
 
 class OrderSPN(OrderQueries):
-    """Posterior over pairs of order and graph, p(order, graph | data) ∝ ∏ exp score_i(parents of i), on a support.
+    """Posterior over pairs of order and graph, on a support.
 
-    Each pair of an order and a graph that fits it counts once, so a graph is weighted by the number of its orders: the
-    order-modular posterior. Made by `exact` (all orders) or `regular` (the paper's tree). On its support the object is
-    the posterior itself. Answers of `exact` are therefore "exact", those of `regular` "exact on the support". There
-    ``attrs["coverage"]`` estimates which share of the whole posterior over orders the support holds, and
-    ``attrs["coverage_se"]`` is its standard error.
+    p(order, graph | data) ∝ ∏ exp score_i(parents of i). Each pair of an order and a graph that fits it counts once, so
+    a graph is weighted by the number of its orders: the order-modular posterior. Made by `exact` (all orders) or
+    `regular` (the paper's tree). On its support the object is the posterior itself. Answers of `exact` are therefore
+    "exact", those of `regular` "exact on the support". There ``attrs["coverage"]`` estimates which share of the whole
+    posterior over orders the support holds, and ``attrs["coverage_se"]`` is its standard error.
 
     Parameters
     ----------
@@ -311,10 +311,10 @@ class OrderSPN(OrderQueries):
     def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
         """Find the most probable pair of order and graph.
 
-        All pairs of one graph are equally probable, so its graph is that of the highest score. The graph with the
-        largest probability here is another one: it is counted once for each of its orders. Of sampled orders it is the
-        best that is found by moving one variable at a time, from the 50 best orders: no proof that there is no better.
-        The highest score need not be nearest to the truth: `consensus` is nearer on average.
+        All pairs of one graph are equally probable, so its graph is that of the highest score. The most probable graph
+        may be another one, since it counts once for each of its orders. With sampled orders the pair is the best that
+        moves of one variable at a time find from the 50 best orders. There may be a better one. The highest score need
+        not be nearest to the truth: `consensus` is nearer on average.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from pymc_spn.tables.fingerprints import fingerprint
 
 
 class DagOrderStep(StructureStep):
-    """Relocation Gibbs over the order of one `DagOrder`, then a graph given the order.
+    """Sample the order of one `DagOrder` by Gibbs, then a graph given the order.
 
     ``pm.sample`` picks it by itself. Several `DagOrder` in one model get one step each. Chains start from random
     states, whatever the initial point.
@@ -98,7 +98,7 @@ class DagOrderStep(StructureStep):
 
 
 class DagPartitionStep(DagOrderStep):
-    """Relocation Gibbs and exchanges over the ordered partition of one `DagPartition`, then a graph given it.
+    """Sample the ordered partition of one `DagPartition`, then a graph given it.
 
     Parameters and use are those of `DagOrderStep`. A sweep is d relocations and d exchanges, and then d reversals of
     an edge in a graph given the partition (Grzegorczyk and Husmeier 2008, doi:10.1007/s10994-008-5057-7).

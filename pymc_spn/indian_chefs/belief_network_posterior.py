@@ -1,4 +1,4 @@
-"""`BeliefNetworkPosterior`: fantasy data, densities and graphs of the belief networks that were drawn."""
+"""`BeliefNetworkPosterior`: new rows, densities and graphs of the belief networks that were drawn."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,7 +33,9 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
-    """Draws of a belief network and its graph; made by `from_idata`, which gives a `NLGBNPosterior` where it is one.
+    """Draws of a belief network and its graph, made by `from_idata`.
+
+    Of a nonlinear Gaussian network they are a `NLGBNPosterior`.
 
     Parameters
     ----------
@@ -244,7 +246,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
 
 
 class NLGBNPosterior(BeliefNetworkPosterior):
-    """`BeliefNetworkPosterior` of a nonlinear Gaussian belief network; other kinds are refused.
+    """Draws of a nonlinear Gaussian belief network, a `BeliefNetworkPosterior`.
 
     Examples
     --------

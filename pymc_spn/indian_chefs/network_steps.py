@@ -130,7 +130,7 @@ class _NetworkStep(GraphStep):
 
 
 class NLGBNStep(_NetworkStep):
-    """Graph, hidden units and parameters of one `NLGBN`, jointly.
+    """Sample graph, hidden units and parameters of one `NLGBN` jointly.
 
     ``pm.sample`` picks it by itself. A sweep holds edges, births and deaths of hidden units with and without parents,
     splits and merges of edges, and exchanges of neighbours in the order, all with the weights integrated out. It also
@@ -283,7 +283,7 @@ class NLGBNStep(_NetworkStep):
 
 
 class LinearGaussianStep(_NetworkStep):
-    """Graph, hidden nodes and parameters of one `LinearGaussianNetwork`, jointly.
+    """Sample graph, hidden nodes and parameters of a `LinearGaussianNetwork`.
 
     ``pm.sample`` picks it by itself. Edges with the weights integrated out, births and deaths with the new values
     integrated out, conjugate parameters, exact joint draws of all hidden values.
@@ -321,7 +321,7 @@ class LinearGaussianStep(_NetworkStep):
 
 
 class SigmoidNetworkStep(LinearGaussianStep):
-    """Graph, hidden nodes and parameters of one `SigmoidBeliefNetwork`, jointly.
+    """Sample graph, hidden nodes and parameters of a `SigmoidBeliefNetwork`.
 
     ``pm.sample`` picks it by itself. Hidden values by their two-point conditionals, births and deaths with the new
     node's values summed out, edges by their weights' prior, weights of a node by elliptical slices. Parameters are

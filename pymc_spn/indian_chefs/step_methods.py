@@ -91,10 +91,10 @@ class GraphStepState(StructureStepState):
 
 
 class IndianChefsStep(GraphStep):
-    """Reversible jumps over the graph of one `IndianChefsProcess`, and draws of the hyperparameters that it owns.
+    """Sample the graph of one `IndianChefsProcess` and its own hyperparameters.
 
-    ``pm.sample`` picks it by itself. Terms of the model that depend on the graph enter by acceptance; a likelihood with
-    a step of its own, which moves the graph too, takes this one's place.
+    Reversible jumps change the number of nodes. ``pm.sample`` picks the step by itself. Terms of the model that depend
+    on the graph enter by acceptance. If a likelihood has a step of its own, that step moves the graph instead.
 
     Parameters
     ----------

@@ -319,7 +319,7 @@ def exact_tree_evidence(
     """Calculate the exact posterior over decision trees, for small data.
 
     Ten rows of two features take some hundred row sets; the number grows exponentially with features. Row sets of one
-    feature that is cut are intervals of its values, at each depth: forty distinct values are a matter of a second.
+    feature that is cut are intervals of its values, at each depth: forty distinct values take about a second.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def fit_tree(
     particles : int
         Particles of all islands together, at least two for each.
     islands : int
-        Independent runs; the spread of their evidences is the only honest error bar.
+        Independent runs. The spread of their evidences measures the error.
     proposal : {"optimal", "prior", "empirical"}
         How a particle decides: by prior times gain in likelihood; by the prior; by the prior with the gap uniform
         among those between distinct values. All three have the same target.
@@ -127,7 +127,7 @@ def fit_tree(
     ess_threshold : float
         Resample where the effective number falls below this share of the particles; in [0, 1].
     weights : {"evidence", "equal", "stacking"}
-        Between islands: by their evidences, as in the theory, equal, or by the leave-one-out predictive density.
+        Weights of the islands: by their evidences, as in the theory, equal, or by the leave-one-out predictive density.
     alpha_s, beta_s, max_depth, min_size
         Prior of the tree; a node with fewer than ``min_size`` rows or at ``max_depth`` is a leaf for certain.
     split_weights : dict or (D,) array, optional
@@ -135,8 +135,8 @@ def fit_tree(
     categorical : {"onehot", "subset"} or dict
         Splits of unordered levels: one against the rest, or any subset (up to 12 levels).
     missing : {"branch", "error"}
-        Where a split's feature is missing in some rows, a fair coin a priori says which way they go, and the data
-        decide; or refuse missing values.
+        If a split's feature is missing in some rows, both ways have the same prior probability, and the data decide;
+        or refuse missing values.
     exact : bool
         Draw ``draws`` independent trees from the exact posterior instead (`exact_tree_evidence`; small data).
     n_jobs : int, optional

@@ -147,7 +147,7 @@ class TreePosterior(PosteriorOfDraws):
     def log_evidence(self) -> "xr.DataArray":
         """Log of the mean of the islands' evidences, in nats; exact for ``exact=True``.
 
-        Its error is `log_evidence_se`; where the islands differ by nats, it is an underestimate and says so by that.
+        Its error is `log_evidence_se`. If the islands differ by nats, the evidence is an underestimate.
 
         Examples
         --------
@@ -539,8 +539,7 @@ class TreePosterior(PosteriorOfDraws):
     ) -> "xr.DataArray":
         """Calculate P(response <= y) at new rows, of a real or count response.
 
-        Over rows that were not learned from they are uniform where the predictive distribution of a real response is
-        right.
+        Over new rows they are uniform if the predictive distribution of a real response is right.
 
         Parameters
         ----------
@@ -619,8 +618,8 @@ class TreePosterior(PosteriorOfDraws):
     ) -> pd.DataFrame:
         """Rank features by the log predictive of submodels that see ever more of them.
 
-        A submodel takes both branches, by their shares of the training rows, where a split asks a feature that it does
-        not see.
+        If a split asks for a feature that a submodel does not see, the submodel takes both branches, by their shares of
+        the training rows.
 
         Parameters
         ----------

@@ -34,7 +34,7 @@ class TreeStepState(StructureStepState):
 
 
 class ParticleGibbsTreeStep(StructureStep):
-    """Particle Gibbs on the structure of one `DecisionTree`, given the hyperparameters.
+    """Sample one `DecisionTree` by particle Gibbs, given the hyperparameters.
 
     ``pm.sample`` picks it by itself; NUTS samples hyperparameters that are variables. Each draw is one run of
     conditional sequential Monte Carlo with multinomial resampling, which leaves the posterior unchanged whatever the
