@@ -152,7 +152,9 @@ def test_sampled_orders_answer_as_all_orders(df, post):
     found = ps.dags.ImputedDagPosterior.from_data(df, completed(df, 6), 1, engine="orders", draws=200)
     np.testing.assert_allclose(found.edge_probabilities(GIVEN), post.edge_probabilities(GIVEN), atol=0.03)
     assert found.engine == "orders" and found.edge_probabilities().attrs["r_hat"] < 1.1
-    assert repr(found.condition(**GIVEN)).startswith("ImputedDagPosterior(6 imputed tables, 3 variables, orders, given a -> b")
+    assert repr(found.condition(**GIVEN)).startswith(
+        "ImputedDagPosterior(6 imputed tables, 3 variables, orders, given a -> b"
+    )
 
 
 def test_interventions_lags_and_imputers_reach_every_table(df):
