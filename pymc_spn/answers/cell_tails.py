@@ -24,7 +24,7 @@ TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 
 @also_in_parts
 def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr.DataArray":
-    """How extreme each cell is given the other cells of its row, on one scale for columns of any kind.
+    """Calculate how extreme each cell is, given the other cells of its row.
 
     Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels
     that are no more probable. X is the cell given the others, averaged over the draws and recorded on the grid of

@@ -30,7 +30,7 @@ def cdf(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """P(column <= x given what is known) at one or several values.
+    """Calculate P(column <= x) at one or several values, given what is known.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def quantile(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """Quantiles of a column given what is known: the smallest x with P(column <= x) >= q.
+    """Calculate quantiles of a column: the smallest x with P(column <= x) >= q.
 
     Parameters
     ----------
@@ -148,7 +148,9 @@ def quantile(
 def median(
     self: AskedLaw, column: str, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
-    """Median of a column given what is known: `quantile` at 0.5, with the same arguments, marks and errors.
+    """Calculate the median of a column: `quantile` at 0.5.
+
+    Arguments, marks and errors are those of `quantile`.
 
     Examples
     --------
@@ -162,12 +164,12 @@ def median(
 def mean(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
-    """Mean of the numeric columns, binary ones as 0 and 1, ordinal ones as their numbers.
+    """Calculate the mean of the numeric columns, binary ones as 0 and 1.
 
-    Categorical columns are left out and named in ``attrs["left_out"]``. If the learned leaf shape of a column is 1/2 or
-    less in some draw that has a weight, its tails are too heavy for a mean. Unoccupied leaves then count with their
-    centre, and ``attrs["principal_value"]`` names the column. Columns with log-normal leaves have an infinite mean
-    unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
+    Ordinal columns count as their numbers. Categorical ones are left out and named in ``attrs["left_out"]``. If the
+    learned leaf shape of a column is 1/2 or less in some draw that has a weight, its tails are too heavy for a mean.
+    Unoccupied leaves then count with their centre, and ``attrs["principal_value"]`` names the column. Columns with
+    log-normal leaves have an infinite mean unless a condition bounds them, and are named in ``attrs["infinite_mean"]``.
 
     Parameters
     ----------
@@ -212,12 +214,12 @@ def mean(
 def cov(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
-    """Covariance of the numeric columns, binary ones as 0 and 1: law of total covariance over draws.
+    """Calculate the covariance of the numeric columns, binary ones as 0 and 1.
 
-    A variance is infinite where the tails are too heavy (Gaussian leaf shape of 1 or less in some draw);
-    such columns are named in ``attrs["infinite_variance"]``. A condition that bounds the column, such as
-    ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is infinite (log-normal leaves) its
-    covariances do not exist and are NaN.
+    It follows from the law of total covariance over draws. A variance is infinite where the tails are too heavy
+    (Gaussian leaf shape of 1 or less in some draw); such columns are named in ``attrs["infinite_variance"]``. A
+    condition that bounds the column, such as ``given={"a": (0, 10)}``, makes it finite. Where a column's mean is
+    infinite (log-normal leaves) its covariances do not exist and are NaN.
 
     Parameters
     ----------
@@ -276,7 +278,7 @@ def cov(
 def std(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
-    """Standard deviation of the numeric columns (column,): the root of the central `moment` of order 2.
+    """Calculate the standard deviation of the numeric columns (column,).
 
     Parameters are those of `mean`; ``mcse_chain`` is that of the variance by the delta method.
 
@@ -299,9 +301,10 @@ def std(
 def corr(
     self: AskedLaw, given: Given = None, per_draw: bool = False, *, interval: float | None = None
 ) -> "xr.DataArray":
-    """Pearson correlation of the numeric columns (column, other), from `cov`; NaN where a variance is 0 or infinite.
+    """Calculate the Pearson correlation of the numeric columns (column, other).
 
-    Parameters are those of `cov`, which has the standard errors. `dependence` also sees what is not linear.
+    It is NaN where a variance is 0 or infinite. Parameters are those of `cov`, which has the standard errors.
+    `dependence` also sees what is not linear.
 
     Examples
     --------
@@ -326,7 +329,7 @@ def moment(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """E[X^order] of the numeric columns, or about the mean of the same distribution.
+    """Calculate E[X^order] of the numeric columns, about 0 or about the mean.
 
     Infinite or NaN where the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
     shape); the columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.

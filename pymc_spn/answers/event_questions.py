@@ -37,7 +37,7 @@ def probability(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """Probability of an event, or its density in the columns that are at a point.
+    """Calculate the probability of an event, or its density at a point.
 
     At a point of a continuous column, ``attrs["quantity"]`` says that it is a density, and in which unit.
 
@@ -106,7 +106,7 @@ def log_probability(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """Log of `probability`, in nats; it does not underflow.
+    """Calculate the log of `probability`, in nats, without underflow.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def known_union(self: AskedLaw, given: Given) -> tuple[list[tuple[float, Events]
 
 
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
-    """The same kind of object given some of a row, or one of several events; draws are weighted by its probability.
+    """Return the same kind of object, given some of a row or an event.
 
     Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into
     disjoint events, so that nothing is subtracted; all questions can be asked of it.
@@ -218,7 +218,7 @@ def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
 
 
 def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Asked:
-    """The same kind of object for some columns, the others summed out.
+    """Return the same kind of object for some columns, with others summed out.
 
     Parameters
     ----------
@@ -261,10 +261,10 @@ def sample(
     npartitions: int | None = None,
     on_grid: bool = True,
 ) -> pd.DataFrame:
-    """Rows drawn from the predictive; columns given at a value hold it.
+    """Draw rows from the predictive, given what is known.
 
-    Each row is an exact draw from the predictive of one draw of the chain, chosen by its weight, and then rounded as
-    the training table is.
+    Columns given at a value hold it. Each row is an exact draw from the predictive of one draw of the chain, chosen by
+    its weight, and then rounded as the training table is.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def mpe(
     max_draws: int | None = None,
     progressbar: bool = True,
 ) -> MostProbable:
-    """The most probable values of the columns that are not known, as far as ascents find them.
+    """Find the most probable values of the columns that are not known.
 
     Ascents on the log density begin at the modes of the best induced trees. Where one ends, no single column and no
     small step has a larger density: the answer is marked as a local maximum. The upper bound is the value of the

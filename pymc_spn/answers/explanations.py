@@ -32,7 +32,7 @@ def explain(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> "xr.Dataset":
-    """What each cell of a row contributes to its log density, or to the log probability of one of its cells.
+    """Calculate what each cell contributes to the log density of its row.
 
     Parameters
     ----------

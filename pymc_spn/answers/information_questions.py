@@ -74,7 +74,9 @@ def entropy(
     n: int = SIMULATED,
     random_seed: int | np.random.Generator | None = None,
 ) -> "xr.DataArray":
-    """Entropy in nats of the mixture over draws: of masses in discrete columns, differential in others.
+    """Calculate the entropy in nats, differential in columns that have densities.
+
+    It is that of the mixture over draws.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def kl(
     n: int = SIMULATED,
     random_seed: int | np.random.Generator | None = None,
 ) -> "xr.DataArray":
-    """Kullback-Leibler divergence in nats of another predictive from this one, KL(this || other).
+    """Calculate the Kullback-Leibler divergence in nats, KL(this || other).
 
     Parameters
     ----------
@@ -218,7 +220,7 @@ def mutual_information(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """Mutual information of two columns, or of two groups of columns, in nats.
+    """Calculate the mutual information of two columns or groups, in nats.
 
     Parameters
     ----------
@@ -302,7 +304,7 @@ def event_information(
     *,
     interval: float | None = None,
 ) -> "xr.DataArray":
-    """Mutual information in nats between two events.
+    """Calculate the mutual information in nats between two events.
 
     Parameters
     ----------

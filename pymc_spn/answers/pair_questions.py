@@ -50,7 +50,7 @@ def dependence(
     n: int = SIMULATED_PAIRS,
     random_seed: int | np.random.Generator | None = None,
 ) -> "xr.Dataset | xr.DataArray":
-    """Mutual information of every pair of columns, with its uncertainty over draws.
+    """Calculate the mutual information of every pair of columns.
 
     Parameters
     ----------

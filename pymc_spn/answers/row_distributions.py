@@ -25,7 +25,7 @@ ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what the
 
 @also_in_parts
 def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
-    """Standard deviation of a numeric column given the other columns of each row.
+    """Calculate the standard deviation of a column, given the others of each row.
 
     Of a new value, not of its mean: within the leaves, between them, and between the draws.
 
@@ -81,7 +81,7 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
 def predict_quantile(
     self: AskedLaw, df: TableLike, target: str, q: npt.ArrayLike, *, unseen: str = "error"
 ) -> "xr.DataArray":
-    """Quantiles of a numeric column given the other columns of each row: predictive intervals.
+    """Calculate quantiles of a numeric column, given the others of each row.
 
     The smallest x with P(target <= x given the row) >= q, of the average over the draws.
 
@@ -142,7 +142,7 @@ def predict_quantile(
 def predict_interval(
     self: AskedLaw, df: TableLike, target: str, prob: float = 0.9, *, unseen: str = "error"
 ) -> "xr.DataArray":
-    """Central interval that holds a new value of a numeric column with probability `prob`, given the rest of its row.
+    """Calculate the central interval that holds a new value with probability `prob`.
 
     (row, quantile) as of `predict_quantile`, at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
 
@@ -159,7 +159,7 @@ def predict_interval(
 def predict_cdf(
     self: AskedLaw, df: TableLike, target: str, x: npt.ArrayLike | None = None, *, unseen: str = "error"
 ) -> "xr.DataArray":
-    """P(target <= x) given the other columns of each row: its predictive distribution function.
+    """Calculate P(target <= x), given the other columns of each row.
 
     Parameters
     ----------

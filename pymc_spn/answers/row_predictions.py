@@ -30,7 +30,7 @@ def predict_proba(
     interval: float | None = None,
     unseen: str = "error",
 ) -> "xr.DataArray":
-    """Probability of each level of a binary or categorical column, given the other columns of each row.
+    """Predict the probability of each level, given the other columns of each row.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def predict_proba(
 
 @also_in_parts
 def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
-    """The most probable level, or the mean of a numeric column, given the other columns of each row.
+    """Predict a column given the others of each row: its level, or its mean.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def log_density(
     interval: float | None = None,
     unseen: str = "error",
 ) -> "xr.DataArray":
-    """Log density of the predictive at new rows, missing cells summed out.
+    """Calculate the log density of new rows, with missing cells summed out.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def log_density(
 
 
 def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
-    """How unusual rows are, and in which columns.
+    """Score how unusual rows are, and in which columns.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def impute(
     *,
     on_grid: bool = True,
 ) -> pd.DataFrame | list[pd.DataFrame]:
-    """A completed copy of a table, or several: missing cells drawn given the observed ones of their row.
+    """Fill the gaps of a table, given the observed cells of their row.
 
     Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
     row are drawn together. Rounded values (``rounded=`` of `SPN`) stand for their intervals. What
@@ -234,7 +234,9 @@ def predictive_p_value(
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> "xr.Dataset":
-    """How many rows of the predictive, with the same cells observed, are no denser than each row.
+    """Calculate which share of drawn rows is no denser than each row.
+
+    The drawn rows have the same cells observed.
 
     Log densities of rows with different gaps are on different scales, since every observed cell has its share.
     This puts them on one: a row that came from the predictive has a p-value of at most u with probability at

@@ -72,7 +72,7 @@ class NetworkPosterior(Answers, StoredPosterior):
         return None
 
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
-        """Share of the training rows whose leaf has each family, for every draw.
+        """Calculate the share of rows whose leaf has each family, for every draw.
 
         Rows in which the column is missing do not count. The families are those that the column has;
         where one occurs several times, its shares add up. A column in multivariate leaves has
@@ -119,7 +119,7 @@ class NetworkPosterior(Answers, StoredPosterior):
         return self._labelled("leaf_types", share, {"family": families}, True, column=column)
 
     def as_circuit(self, max_draws: int | None = None) -> PosteriorCircuit:
-        """The posterior predictive as one explicit circuit, for `CircuitDensity` inside another model.
+        """Return the posterior predictive as one explicit circuit.
 
         Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
         posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and

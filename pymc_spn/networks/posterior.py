@@ -237,7 +237,7 @@ class SPNPosterior(TrainingRowSimilarity):
         max_rows: int = SHOWN_ROWS,
         progressbar: bool = True,
     ) -> pd.DataFrame:
-        """R-hat and bulk effective size of the log joint, of log densities of rows and of any questions, as a table.
+        """Tabulate R-hat and effective size of log joint, rows and any questions.
 
         The log joint can agree where an answer does not, and the other way round: ask here what you report.
 
@@ -337,7 +337,7 @@ class SPNPosterior(TrainingRowSimilarity):
     # ---- training rows
 
     def log_likelihood(self, df: TableLike | None = None) -> "xr.DataTree":
-        """Group for ``idata["log_likelihood"]``, from which ``az.loo`` works.
+        """Return the group ``log_likelihood``, for ``az.loo``.
 
         Without `df`: for each draw and training row the log predictive given the other rows (the row is taken out,
         evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With `df`: the log
@@ -379,7 +379,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return xr.DataTree(xr.Dataset({self.name: logs}))
 
     def posterior_predictive(self, random_seed: int | np.random.Generator | None = None) -> "xr.DataTree":
-        """Group for ``idata["posterior_predictive"]``: for each draw as many simulated rows as the table has.
+        """Return the group ``posterior_predictive``: simulated tables, one a draw.
 
         With it ``az.plot_ppc_dist`` works. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
         different units. `predictive_check` has one column with its observed cells. ``pm.sample_prior_predictive``
@@ -409,7 +409,9 @@ class SPNPosterior(TrainingRowSimilarity):
         return simulated_tables(self, random_seed)
 
     def predictive_check(self, column: str, random_seed: int | np.random.Generator | None = None) -> "xr.DataTree":
-        """One column as ArviZ's predictive checks want it: ``az.plot_ppc_dist``, ``az.plot_loo_pit``.
+        """Return one column in the form of ArviZ's predictive checks.
+
+        ``az.plot_ppc_dist`` and ``az.plot_loo_pit`` take it.
 
         Parameters
         ----------
@@ -437,7 +439,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return check_of_column(self, column, random_seed)
 
     def co_clustering(self, df: TableLike | None = None) -> "xr.DataArray":
-        """Probability that two rows use the same child of the top sum node.
+        """Calculate how probably two rows use the same child of the top sum node.
 
         Parameters
         ----------
@@ -474,7 +476,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return self._pairs(together, each, record.rows, {})
 
     def top_clusters(self) -> "xr.DataArray":
-        """One partition of the training rows by the children of the top sum node, to look at.
+        """Return one clustering of the training rows, by the top sum node.
 
         The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
         are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
@@ -507,7 +509,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return self._labelled("top_clusters", out, {"row": record.rows}, False, **attrs)
 
     def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
-        """Circuits with explicit weights and leaf parameters, drawn given draws of the chain.
+        """Draw circuits with explicit weights and leaf parameters.
 
         Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
 

@@ -35,7 +35,7 @@ class TrainingRowSimilarity(NetworkPosterior):
     def row_similarity(
         self, rows: TableLike | Sequence[object] | pd.Index, column: str | None = None
     ) -> "xr.DataArray":
-        """Probability that each of some rows is in the same cluster as each training row.
+        """Calculate how probably rows are in the same cluster as training rows.
 
         Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`, which
         compares rows with each other.
@@ -113,7 +113,7 @@ class RowSimilarity(NetworkPosterior):
     """Similarity of rows to others that a question is given."""
 
     def row_similarity(self, rows: TableLike, others: TableLike) -> "xr.DataArray":
-        """Probability that each of some rows is in the same cluster as each of others.
+        """Calculate how probably rows are in the same cluster as others.
 
         Two rows are in the same cluster if they use the same child of the top sum node, as in `co_clustering`. A fit
         keeps no training rows: to compare with them, pass them as `others`.

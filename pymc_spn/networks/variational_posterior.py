@@ -146,7 +146,7 @@ class VariationalPosterior(RowSimilarity):
         return xr.Dataset(data, coords, self._attrs())
 
     def log_likelihood(self, df: TableLike) -> "xr.DataTree":
-        """Log predictive of new rows, as a group; a fit keeps no training rows to leave out one by one.
+        """Return the log predictive of new rows as the group ``log_likelihood``.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class VariationalPosterior(RowSimilarity):
         return self._log_likelihood(df)
 
     def co_clustering(self, df: TableLike) -> "xr.DataArray":
-        """Probability that two new rows use the same child of the top sum node.
+        """Calculate how probably two rows use the same child of the top sum node.
 
         Rows on children that hold no training row count as apart. The training rows are not kept: pass them as `df`;
         each is then assigned by itself, with what the fit has learned from all of them.

@@ -176,7 +176,7 @@ class PosteriorOfDraws(StoredPosterior):
         return {} if self._log_joint is None else {"log_joint": self._of_draws("log_joint", self._log_joint, {})}
 
     def diagnose(self, questions: Questions | None = None, *, progressbar: bool = True) -> "pd.DataFrame":
-        """R-hat and bulk effective size of numbers of each draw and of any questions, as a table.
+        """Tabulate R-hat and effective size of each number and of any questions.
 
         Parameters
         ----------
