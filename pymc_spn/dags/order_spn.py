@@ -622,6 +622,6 @@ class OrderSPN(OrderQueries):
         assert self._paths is not None
         n_chains, n_draws, _ = self._paths.orders.shape
         Mixing("edges", n_chains, n_draws, self._paths.r_hat, np.nan).warn(
-            "orders", "answers average what each found, with too small errors (draws=2000 puts draws further apart)"
+            "orders", "answers average over all of them, and their errors are too small (draws=2000 helps)"
         )
         return self

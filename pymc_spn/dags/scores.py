@@ -264,7 +264,7 @@ def _warn_of_units(table: Table, usual_sd: float) -> None:
         return
     far = int(np.argmax(np.abs(np.log(np.maximum(sd, 1e-300) / usual_sd))))
     _warn(
-        f"BGe's prior scale stands for columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
+        f"BGe's prior scale suits columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
         f"{sd[far]:.3g}. There the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
         "score them with standardize=True, or choose prior_scale"
     )

@@ -403,7 +403,7 @@ def test_units_that_the_prior_feels_are_warned_of(one, all_columns, message):
     ps.LocalScores.from_data(df, standardize=True)  # as the message says: no warning is left
 
 
-@pytest.mark.filterwarnings("ignore:BGe's prior scale stands for:UserWarning")
+@pytest.mark.filterwarnings("ignore:BGe's prior scale suits columns:UserWarning")
 def test_collinear_columns_are_refused_where_rounding_would_decide():
     """The exact log mass of the table with a sum of its columns was another by nats in each order of the columns."""
     df = pd.DataFrame(6e3 * np.random.default_rng(0).normal(size=(20_000, 3)), columns=["a", "b", "c"])
