@@ -383,12 +383,12 @@ def test_columns_whose_squares_are_no_floats_are_refused_without_warnings(t):
         (
             1.0,
             0.03,
-            "stands for columns whose sd is about 0.71, .* makes edges more probable; score them with standardize=True",
+            "suits columns whose sd is about 0.71, .* makes edges more probable; score them with standardize=True",
         ),
         (
             1.0,
             1e3,
-            "stands for columns whose sd is about 0.71, .* makes edges less probable; score them with standardize=True",
+            "suits columns whose sd is about 0.71, .* makes edges less probable; score them with standardize=True",
         ),
         (1.0, 1e-8, "have sums of squares below BGe's prior_scale"),
     ],
