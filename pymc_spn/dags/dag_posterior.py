@@ -167,8 +167,8 @@ class DagPosterior(OrderSPN):
         Warns
         -----
         ConvergenceWarning
-            If R-hat of an edge is above 1.1, with 100 draws of two chains or more: the chains have not met. One chain
-            has no R-hat.
+            If R-hat of an edge is above 1.1, with 100 draws of two chains or more: the chains have not converged. One
+            chain has no R-hat.
 
         Examples
         --------

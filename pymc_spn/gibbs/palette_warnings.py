@@ -40,8 +40,8 @@ def warn_of_single_values(single):
     if single:
         listed = ", ".join(f"{name!r} ({value:g})" for name, value in single.items())
         _warn(
-            f"columns that hold a single value: {listed}. They say nothing of other columns, and under Gaussian leaves "
-            "their density is meaningless: drop them"
+            f"columns that hold a single value: {listed}. Such a column says nothing about the others, and its density "
+            "under Gaussian leaves means nothing. Drop it"
         )
 
 
@@ -52,7 +52,7 @@ def warn_of_coarse_grids(width):
         listed = ", ".join(f"{name!r} (steps of {w:.2g} standard deviations)" for name, w in coarse.items())
         example = f"kinds={{{next(iter(coarse))!r}: 'ordinal'}}"
         _warn(
-            f"values are recorded in coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
+            f"values are rounded to coarse steps in {listed}: Gaussian leaves will shrink onto single values, and the "
             f"density of the column then means nothing. Declare whole numbers ordinal or integer with {example}, "
             "make other numbers categories, or treat the values as rounded with rounded=True"
         )
@@ -97,7 +97,7 @@ def warn_of_ties(excess, steps):
     first = next((name for name in spiky if steps.get(name, 0.0) > 0.0), None)
     raised = "raise its resolution" if first is None else f"say resolution={{{first!r}: {steps[first]:.4g}}}"
     _warn(
-        f"equal values are far more frequent than the recording grid explains in {', '.join(words)}: Gaussian leaves "
+        f"equal values are far more frequent than rounding explains in {', '.join(words)}: Gaussian leaves "
         f"will put spikes of density on them. Declare such a column integer or categorical, {raised}, or treat its "
         "values as rounded with rounded=True"
     )

@@ -101,10 +101,10 @@ def recorded_cells(
 
 
 def cells_in_words(names: Any, columns: Any, resolution: Any) -> str:
-    """Which columns are recorded in cells, and how wide these are; empty where none is."""
-    widths = [f"{c.name} {width:.3g}" for c, width in zip(columns, resolution, strict=True) if c.name in names]
-    more = f" and {len(widths) - LISTED} more" if len(widths) > LISTED else ""
-    return f"recorded to {', '.join(widths[:LISTED])}{more}" if widths else ""
+    """Which columns count as rounded, and to what, as "age rounded to 1, bmi to 0.1"; empty where none is."""
+    found = [(c.name, width) for c, width in zip(columns, resolution, strict=True) if c.name in names]
+    said = [f"{name}{'' if i else ' rounded'} to {width:.3g}" for i, (name, width) in enumerate(found[:LISTED])]
+    return ", ".join(said) + (f" and {len(found) - LISTED} more" if len(found) > LISTED else "")
 
 
 def _asked(rounded: Any, names: list[str]) -> tuple[bool, Any]:

@@ -90,9 +90,9 @@ class SPNPosterior(TrainingRowSimilarity):
             Where they are not all, the attribute ``draws`` of answers says how many. Answers for each draw
             (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` take all draws in any case.
         weights : {"auto", "equal"}
-            Of the runs that the chains are made of. "auto" weighs them as `stacked` does where they are of different
-            kinds, or have not met by the log density of rows, which is said, and equally elsewhere. A saved posterior
-            has those that it had.
+            Weights of the runs that the chains are made of. "auto" weights them as `stacked` does if they are of
+            different kinds. It also does, with a warning, if they have not converged by the log density of rows.
+            Otherwise it weights them equally. A saved posterior keeps its weights.
 
         Returns
         -------
@@ -186,7 +186,7 @@ class SPNPosterior(TrainingRowSimilarity):
         found = self._with_all_draws._states.found_of_runs
         mixing = found.mixing if found is not None and found.mixing.is_known else self._mixing
         return self._said(
-            {"draws": ", ".join(filter(None, (draws, answers))) + (f", runs weighed by {few}" if len(shares) else "")},
+            {"draws": ", ".join(filter(None, (draws, answers))) + (f", runs weighted by {few}" if len(shares) else "")},
             {LATER: str(mixing or "")},
         )
 
@@ -208,7 +208,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return found if whole.found_of_runs is None else found[whole.found_of_runs.heaviest]
 
     def _weighted(self, asked: str) -> "SPNPosterior":
-        """The posterior, weighed as by `stacked` where runs are of several kinds or have not met; that is warned of."""
+        """The posterior, weighted as by `stacked` if runs are of several kinds or, with a warning, not converged."""
         found = self._states.found_of_runs
         if (found is None or not found.mixing.is_known) and self._mixing is not None:
             self._mixing.warn(self.name)
@@ -218,7 +218,7 @@ class SPNPosterior(TrainingRowSimilarity):
         if asked == "auto":
             post = self._of_runs(weights := found.weights())
             gain = "{:.2f} +- {:.2f} nats a row".format(*found.gain(weights))
-            so = f"answers weigh the {found.units} by how well each predicts rows left out: {gain} better than "
+            so = f"answers weight the {found.units} by how well each predicts rows left out: {gain} better than "
             so += 'equal weights (weights="equal")'
         found.mixing.warn(self.name, so)
         return post

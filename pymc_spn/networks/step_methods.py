@@ -153,8 +153,8 @@ class TopDownSPNStep(StructureStep):
         if record_every is None and self.record_every > 1:
             records = f", {run.draws // self.record_every} in each chain" if run else ""
             _log.info(
-                f"{self.structure}: assignments of one draw in {self.record_every} are recorded{records} "
-                f"(spn={{'record_every': 1}} in pm.sample records all)"
+                f"{self.structure}: one draw in {self.record_every} is recorded with its assignments{records}. "
+                "pm.sample(spn={'record_every': 1}) records all"
             )
         self.exact_chunk = chunk_length(exact, self.record_every)
         self.filled_chunk = chunk_length(n_filled, self.record_every)

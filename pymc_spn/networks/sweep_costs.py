@@ -59,5 +59,5 @@ def said_of_costs(
     memory, records = bytes_of(chain, set()) * share, record_bytes * (run.tune + run.draws) * run.chains
     return (
         f"{name}: {n_rows:,} rows take about {one:.2g} s a sweep, {time_of_all} and {memory / 1e6:,.0f} MB a chain, "
-        f"and {records / 1e6:,.0f} MB for the records of all chains. ps.fit_variational takes minutes"
+        f"and {records / 1e6:,.0f} MB for the recorded draws of all chains. ps.fit_variational takes minutes"
     )

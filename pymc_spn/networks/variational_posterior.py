@@ -74,7 +74,7 @@ class VariationalPosterior(RowSimilarity):
         return write_fit(self._states, written_law(self._law))
 
     def _facts(self) -> Facts:
-        ended = "" if self.converged else ", converged=False: more max_steps raise it"
+        ended = "" if self.converged else ", not converged: raise max_steps"
         names = [column.name for column in self.columns if column.name in self._first.schema.clumped]
         repeat = f"{elided(names, most=4)} repeat{'s' * (len(names) == 1)} values"
         better = f"{repeat}: chains fit better (2 to 20 nats a row in tests)" if names else ""

@@ -20,8 +20,8 @@ SMALLEST_SIZE = 50.0  # effective size, of all chains, below which an error of a
 MOST_TO_ONE = 4  # draws to an effective one, at which so few are no reason for a warning where draws are few
 FEWEST_DRAWS = 100  # of all chains: R-hat splits them in halves, and of shorter ones exceeds 1.1 by chance
 REMEDY = (
-    "Tune longer, and take more chains. 'My R-hat is high' in the documentation says what else helps, and what PyMC's "
-    "own warning means"
+    "Tune longer, and sample more chains. The page 'My R-hat is high' of the documentation says what else helps, and "
+    "what PyMC's own warning means"
 )
 Questions = Mapping[str, Callable[[Any], "xr.DataArray"]]
 
@@ -117,9 +117,9 @@ class Mixing:
         if self.has_met:
             return
         apart, units = self.r_hat > LARGEST_R_HAT, self.units
-        finding = f"the {units} have not met" if apart else f"the {units} have moved between few states"
+        finding = f"the {units} have not converged" if apart else f"the {units} move slowly"
         error, size = "too small" if apart else "a guess", f" and its effective size {self.size:,.0f}"
-        so = so or f"answers average what each of them found, and their mcse_chain is {error}"
+        so = so or f"answers average over all of them, and their mcse_chain is {error}"
         warnings.warn(
             f"{name!r}: R-hat of the {self.what} is {self.r_hat:.2f}{'' if np.isnan(self.size) else size} over "
             f"{self.n_chains} {units} of {self.n_draws} draws: {finding}, so {so}. {REMEDY}",

@@ -117,7 +117,7 @@ def _announce() -> None:
     """Say it in one of the processes that do the same: of pm.sample's worker_chain_0, worker_chain_1 ... the first."""
     is_first = current_process().name.rpartition("_")[2] in ("MainProcess", "0")
     if is_first and time.monotonic() > _Announced.at + APART:
-        _log.info("Compiling what this needs, once on this machine: later runs load it")
+        _log.info("Compiling functions, once on this machine. Later runs load them")
     _Announced.now = True
 
 

@@ -19,7 +19,7 @@ class CoverageWarning(UserWarning):
 
 
 class ConvergenceWarning(UserWarning):
-    """The chains of a posterior have not met: R-hat is above 1.1, or the effective size below 50.
+    """The chains of a posterior have not converged: R-hat is above 1.1, or the effective size below 50.
 
     Of networks that of the log density of rows, else that of the log joint.
 

@@ -145,7 +145,7 @@ def shared_columns(given: Sequence[str], known: Sequence[str], argument: str = "
         raise ValueError(f"{argument} must have a column of {some(known)}, got {some(given)}")
     if others:
         warnings.warn(
-            f"{argument}: columns that are not known are left out: {some(others)}; known are {some(known)}",
+            f"{argument}: unknown columns are ignored: {some(others)}. Known columns: {some(known)}",
             UserWarning,
             skip_file_prefixes=OWN_FILES,
         )

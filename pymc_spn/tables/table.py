@@ -379,8 +379,8 @@ def warn_of_identifiers(frame: pd.DataFrame, schema: Iterable[Column], kinds: An
     numbers = [column.name for cells, column in guessed if coding.is_identifier(cells, column)]
     if numbers:
         warnings.warn(
-            f"whole numbers that look like identifiers: {some(numbers)}. They are read as amounts, and say nothing "
-            f"of other rows: drop them, or say what they are by kinds={{{numbers[0]!r}: 'categorical'}} or 'count'",
+            f"whole numbers that look like identifiers: {some(numbers)}. They are read as amounts. Drop them if they "
+            f"identify rows, or give their kind: kinds={{{numbers[0]!r}: 'categorical'}} or 'count'",
             UserWarning,
             skip_file_prefixes=OWN_FILES,
         )
@@ -389,8 +389,8 @@ def warn_of_identifiers(frame: pd.DataFrame, schema: Iterable[Column], kinds: An
         found = ((name, cells.nunique(), cells.notna().sum()) for name, cells in unique.items())
         listed = ", ".join(f"{name!r} ({levels} levels in {present} cells)" for name, levels, present in found)
         warnings.warn(
-            f"text that looks like names or identifiers: {listed}. Such levels say nothing about other rows: drop "
-            "them, convert numbers and dates that are text, or say that a column holds categories by "
+            f"text that looks like names or identifiers: {listed}. Such levels say nothing about other rows. Drop "
+            "the column, convert numbers and dates that are text, or declare categories with "
             f"kinds={{{next(iter(unique))!r}: 'categorical'}} of ps.Table.from_frame",
             UserWarning,
             skip_file_prefixes=OWN_FILES,

@@ -148,14 +148,14 @@ def test_rows_as_people_have_them():
     lacks = df.drop(columns="x1")
     for ask in (post.log_density, lambda rows: post.predict(rows, "x0"), lambda rows: post.anomaly(rows).log_density):
         np.testing.assert_array_equal(ask(lacks), ask(df.assign(x1=np.nan)))
-    with pytest.warns(UserWarning, match="columns that are not known are left out: 'id'; known are 'x0'") as caught:
+    with pytest.warns(UserWarning, match="unknown columns are ignored: 'id'. Known columns: 'x0'") as caught:
         np.testing.assert_array_equal(post.log_density(df.assign(id=7)), post.log_density(df))
     assert len(caught) == 1 and caught[0].filename == __file__
     row = df.dropna().iloc[0]
     for one in (row, row.to_dict(), row.to_frame().T):
         assert float(post.log_density(one)[0]) == float(post.log_density(df.dropna().head(1))[0])
     assert float(post.log_density({"x0": row["x0"]})[0]) == float(post.log_probability({"x0": row["x0"]}))
-    with pytest.warns(UserWarning, match="left out: 'id'"):
+    with pytest.warns(UserWarning, match="ignored: 'id'"):
         done = post.impute(lacks.assign(id=7), random_seed=1)
     assert list(done) == ["x0", "x2", "id"] and (done["id"] == 7).all() and done.notna().all(axis=None)
 

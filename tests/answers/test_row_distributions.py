@@ -84,7 +84,7 @@ def test_errors_are_those_of_the_same_questions_row_by_row():
     exact = stacked.quantile([0.1, 0.6], "x0", others(df, 0, "x0"))
     np.testing.assert_allclose(stacked.predict_quantile(df, "x0", [0.1, 0.6])[0], exact, rtol=1e-9)
     shares = ", ".join(f"{w:.2f}" for w in sorted(stacked.run_weights.values.ravel(), reverse=True))
-    assert f"weighed by {shares}" in repr(stacked) and "weighed" not in repr(post)
+    assert f"weighted by {shares}" in repr(stacked) and "weighted" not in repr(post)
 
 
 def test_more_answers_than_fit_into_memory_are_refused(monkeypatch):

@@ -364,7 +364,7 @@ def test_a_frame_column_without_any_value_is_missing():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda f: f.assign(c=1), UserWarning, "columns that are not known are left out: 'c'"),
+        (lambda f: f.assign(c=1), UserWarning, "unknown columns are ignored: 'c'"),
         (lambda f: pd.DataFrame(f.to_numpy()), ValueError, "df must have a column of 'a', 'b', got '0', '1'"),
         (lambda f: f.set_axis(["a", "a"], axis=1), ValueError, "df must have distinct columns, 'a' occurs twice"),
         (lambda f: f.assign(a=["1", "2"]), TypeError, "df: column 'a' must hold numbers, .*got dtype str"),

@@ -30,7 +30,7 @@ def test_unknown_columns_of_rows_are_left_out():
     fg = FactorGraph({"a": 2, "b": 2})
     fg.add_factor(("a", "b"), np.log([[0.1, 0.2], [0.3, 0.4]]))
     rows = pd.DataFrame({"b": [0, 1], "id": [7, 8]})
-    with pytest.warns(UserWarning, match="given: columns that are not known are left out: 'id'"):
+    with pytest.warns(UserWarning, match="given: unknown columns are ignored: 'id'"):
         found = fg.compile().infer(rows).marginal("a")
     np.testing.assert_array_equal(found, fg.compile().infer(rows[["b"]]).marginal("a"))
 

@@ -285,7 +285,7 @@ def test_bad_rows_and_conditions_are_refused():
         post.predict(X, "z")
     with pytest.raises(ValueError, match="X must have a column of 'x', 'y', got 'z'"):
         post.log_density(X[["x"]].set_axis(["z"], axis=1))
-    with pytest.warns(UserWarning, match="left out: 'z'"):
+    with pytest.warns(UserWarning, match="ignored: 'z'"):
         one = post.log_density(X[["x"]].assign(z=1), random_seed=1)
     np.testing.assert_array_equal(one, post.log_density(X.assign(y=np.nan), random_seed=1))
     with pytest.raises(ValueError, match="df must be finite: row 0, column 'x' is inf"):

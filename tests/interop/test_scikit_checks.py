@@ -26,7 +26,7 @@ ESTIMATORS = [
 # one check shifts the iris table off its grid, which the networks rightly notice; one of the array API (run where
 # SCIPY_ARRAY_API is set) has collinear columns, as BGe says
 @pytest.mark.filterwarnings("ignore:columns .* are collinear")
-@pytest.mark.filterwarnings("ignore:values are recorded in coarse steps in 'y'")
+@pytest.mark.filterwarnings("ignore:values are rounded to coarse steps in 'y'")
 @pytest.mark.filterwarnings("ignore:equal values are far more frequent")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_finds_no_fault(estimator, check):

@@ -110,7 +110,7 @@ def coded_table(n_rows, n_children="infinite", n_parts=2, seed=1, gaps=0.15):
         values[rng.random(values.shape) < gaps] = np.nan
         values[[min(3, n_rows - 1), n_rows - 1]] = np.nan
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "values are recorded in coarse steps")  # as "grade" is meant to be
+        warnings.filterwarnings("ignore", "values are rounded to coarse steps")  # as "grade" is meant to be
         palette, resolution = complete_palette(COLUMNS, values, LEAVES)
     compiled = compile_palette(COLUMNS, palette, resolution, *choose_coding(palette, values, COLUMNS))
     compiled = compiled._replace(cell_variance=np.zeros(len(COLUMNS)))  # counts are exact, as the families take them

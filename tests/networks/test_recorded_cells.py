@@ -85,8 +85,8 @@ def sampled(joint_leaves="auto"):
 def test_by_default_a_model_is_in_cells_and_says_so(caplog):
     caplog.set_level("INFO", logger="pymc")
     model = model_of(observed=mixed())
-    (line,) = [m for m in caplog.messages if "recorded to" in m]
-    said = "recorded to tenths 0.1, ratio 0.013"
+    (line,) = [m for m in caplog.messages if "rounded to" in m]
+    said = "tenths rounded to 0.1, ratio to 0.013"
     assert line.startswith("Structure of 'x': splits learned from the table (")
     wide = "multivariate leaves over 3 columns"
     assert line.endswith(f"regions), {wide}, {said}. Change with structure= or joint_leaves= or rounded=")
@@ -97,11 +97,11 @@ def test_by_default_a_model_is_in_cells_and_says_so(caplog):
     caplog.clear()
     with pm.Model():
         ps.SPN("x", ps.circuits.complete_tree(["a", "b"], 2), observed={"a": TENTHS, "b": SMOOTH})
-    assert caplog.messages[-1] == "Values of 'x': recorded to a 0.1. Change with rounded="
+    assert caplog.messages[-1] == "Values of 'x': a rounded to 0.1. Change with rounded="
     caplog.clear()
     with pm.Model():
         ps.SPN("x", ps.circuits.complete_tree(["a", "b"]), observed={"a": TENTHS, "b": SMOOTH}, rounded=["a"])
-    assert not any("recorded to" in m for m in caplog.messages)  # as it was asked for
+    assert not any("rounded to" in m for m in caplog.messages)  # as it was asked for
 
 
 @pytest.mark.parametrize("learner", ["sampling", "variational"])

@@ -117,11 +117,11 @@ def test_a_run_that_is_stuck_loses_its_weight():
     x = np.where(rng.random(80) < 0.5, -3.0, 3.0)[:, None] + rng.normal(0.0, 0.5, (80, 2))
     idata = sampled_two_groups(pd.DataFrame(x, columns=["a", "b"]))
     with pytest.warns(
-        ConvergenceWarning, match="over 2 chains of 60 draws: the chains have not met, so answers weigh"
+        ConvergenceWarning, match="over 2 chains of 60 draws: the chains have not converged, so answers weight"
     ) as w:
         post = ps.SPNPosterior.from_idata(idata)
-    assert post.run_weights.values[1, 0] < 0.1 and "runs weighed by 0.9" in repr(post)
-    with pytest.warns(ConvergenceWarning, match="so answers average what each of them found"):
+    assert post.run_weights.values[1, 0] < 0.1 and "runs weighted by 0.9" in repr(post)
+    with pytest.warns(ConvergenceWarning, match="so answers average over all of them"):
         equal = ps.SPNPosterior.from_idata(idata, weights="equal")
     np.testing.assert_array_equal(equal.run_weights, 0.5)
     np.testing.assert_array_equal(equal.stacked().run_weights, post.run_weights)

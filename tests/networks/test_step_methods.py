@@ -336,14 +336,17 @@ def test_thinned_records_are_those_draws(every):
 
 
 def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
-    """A step made by hand reckons with four chains of 1000 draws and as many of tuning, one of a run with its own."""
+    """A step made by hand assumes four chains of 1000 draws and as many of tuning, one of a run with its own."""
     monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 4e5)
     step_model = own()
     with caplog.at_level(logging.INFO), step_model:
         step = ps.steps.TopDownSPNStep()
     assert step.record_every > 3
     assert step.chunk * 8000 <= 4e5 * 1.1
-    assert f"one draw in {step.record_every} are recorded (spn={{'record_every': 1}}" in caplog.text
+    assert (
+        f"one draw in {step.record_every} is recorded with its assignments. pm.sample(spn={{'record_every': 1}})"
+        in caplog.text
+    )
     with step_model, pytest.raises(ValueError, match=rf"one state in {step.record_every} draws.* only 3 draws"):
         pm.sample(draws=3, tune=0, chains=1, step=step, progressbar=False)
     caplog.clear()
@@ -354,7 +357,7 @@ def test_large_records_are_thinned_and_it_is_said(caplog, monkeypatch):
     assert chunks.nbytes * 20 / 12 <= 3e3 * 1.1
     found = ps.unpack(idata)["x"].sizes["record"]
     assert 1 < found < 12
-    assert f"one draw in {12 // found} are recorded, {found} in each chain" in caplog.text
+    assert f"one draw in {12 // found} is recorded with its assignments, {found} in each chain" in caplog.text
     monkeypatch.setattr("pymc_spn.networks.step_methods.MAX_RECORD_BYTES", 1.0)
     with own():
         idata = pm.sample(draws=7, tune=0, chains=2, cores=1, progressbar=False, compute_convergence_checks=False)

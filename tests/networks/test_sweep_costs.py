@@ -34,7 +34,7 @@ def test_costs_of_many_rows_are_said_before_they_come(monkeypatch, caplog):
     (said,) = [record.message for record in caplog.records if "a sweep" in record.message]
     found = re.fullmatch(
         r"x: 400 rows take about (\S+) s a sweep, .* and (\d+) MB a chain, "
-        r"and (\d+) MB for the records of all chains\. ps\.fit_variational takes minutes",
+        r"and (\d+) MB for the recorded draws of all chains\. ps\.fit_variational takes minutes",
         said,
     )
     recorded = idata.sample_stats["x_digits"]
