@@ -39,10 +39,8 @@ def read_table(
         x = x[~np.isnan(x)]
         if column.kind == "real" and column.name not in given and 0 < x.size < len(table.values) and is_whole(x):
             kind = guessed_kind(x, True)
-            _log.info(
-                f"{_read_as(table.columns, name)}{{{column.name!r}: {kind!r}}}, a column of whole numbers and gaps "
-                "that was read as real"
-            )
+            why = f". {column.name!r} holds whole numbers and gaps, and was read as real"
+            _log.info(_read_as(table.columns, name, column.name, kind, why))
             return table
     report_guesses(table.columns, kinds, name)
     return table
@@ -55,11 +53,12 @@ def report_guesses(columns: Sequence[Column], kinds: Mapping[str, str] | None, n
     if guessed:
         odd = next((c for c in guessed if c.kind != "binary"), guessed[0])
         to = "categorical" if odd.kind == "ordinal" else "real"
-        _log.info(f"{_read_as(columns, name)}{{{odd.name!r}: {to!r}}}")
+        _log.info(_read_as(columns, name, odd.name, to))
 
 
-def _read_as(columns: Sequence[Column], name: str | None) -> str:
-    return f"Columns{'' if name is None else f' of {name!r}'}: {describe_columns(columns)}. Change with kinds="
+def _read_as(columns: Sequence[Column], name: str | None, odd: str, to: str, why: str = "") -> str:
+    about = "Columns" if name is None else f"Columns of {name!r}"
+    return f"{about}: {describe_columns(columns)}{why}. Change with kinds={{{odd!r}: {to!r}}}"
 
 
 def is_whole(numbers: np.ndarray) -> bool:

@@ -44,7 +44,7 @@ def test_words_and_the_rule_of_the_warning():
         Mixing.of(noise(1, FEWEST_DRAWS)).warn("x")
     with pytest.warns(
         ps.ConvergenceWarning,
-        match=r"'x': R-hat of the log joint is \d\.\d+ and .* over 2 chains of 50 draws: .* not converged, so hm. Tune ",
+        match=r"'x': R-hat of the log joint is \d\.\d+ .* over 2 chains of 50 draws: .* not converged, so hm. Tune ",
     ) as seen:
         Mixing.of(noise(2, FEWEST_DRAWS // 2, apart=3.0)).warn("x", "hm")
     assert len(seen) == 1 and seen[0].filename == __file__

@@ -89,8 +89,8 @@ def test_how_columns_were_read_is_reported_once(caplog):
         read_table(gaps[["year"]], {"year": "integer"})
         read_table(gaps[["rating"]], ordinals=False)
     assert [record.getMessage() for record in caplog.records] == [
-        "Columns: year real; rating ordinal 1..5. Change with kinds={'year': 'integer'}, a column of whole numbers and "
-        "gaps that was read as real",
+        "Columns: year real; rating ordinal 1..5. 'year' holds whole numbers and gaps, and was read as real. "
+        "Change with kinds={'year': 'integer'}",
         "Columns: rating integer. Change with kinds={'rating': 'real'}",
     ]
     many = Table.from_frame(pd.DataFrame(rng.normal(size=(3, 9)), columns=list("abcdefghi")))
