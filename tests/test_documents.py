@@ -1,4 +1,4 @@
-"""Listings of the pages for newcomers run as they stand there, in the order of the page, with fewer draws."""
+"""Listings of pages run as they stand there, in the order of the page, with fewer draws."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,14 @@ from tests.listings import CHECKOUT, python_blocks, run_blocks, sample_few_draws
 plt = pytest.importorskip("matplotlib.pyplot")
 pytest.importorskip("sklearn")
 DOCS = CHECKOUT / "docs"
+TABLES = ("circuits", "circuits_engine", "exactness", "queries", "saving", "variational")
 PAGES = [
     page.relative_to(DOCS)
-    for page in [*sorted(DOCS.glob("get_started/*.md")), *sorted(DOCS.glob("howto/*.md")), DOCS / "saving.md"]
+    for page in [
+        *sorted(DOCS.glob("get_started/*.md")),
+        *sorted(DOCS.glob("howto/*.md")),
+        *(DOCS / f"{name}.md" for name in TABLES),
+    ]
     if python_blocks(page)
 ]
 

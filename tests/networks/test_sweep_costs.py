@@ -53,4 +53,4 @@ def test_time_and_memory_grow_with_the_rows(n_rows, monkeypatch):
     said = sweep_costs.said_of_costs("x", n_rows * 1_000, sweep, 3, Run, 2e6)
     seconds = n_rows * 1_000 / sweep_costs.SOME_ROWS * 2.0  # of the fastest
     assert f"about {seconds:.2g} s a sweep, {seconds * 3 * 150 / 60:,.0f} minutes and {n_rows} MB a chain" in said
-    assert "and 600 MB for the records" in said
+    assert "and 600 MB for the recorded draws" in said
