@@ -101,9 +101,12 @@ def recorded_cells(
 
 
 def cells_in_words(names: Any, columns: Any, resolution: Any) -> str:
-    """Which columns count as rounded, and to what, as "age rounded to 1, bmi to 0.1"; empty where none is."""
-    found = [(c.name, width) for c, width in zip(columns, resolution, strict=True) if c.name in names]
-    said = [f"{name}{'' if i else ' rounded'} to {width:.3g}" for i, (name, width) in enumerate(found[:LISTED])]
+    """Which columns count as rounded, and to what, as "age, bp rounded to 1, bmi to 0.1"; empty where none is."""
+    found = [(c.name, f"{width:.3g}") for c, width in zip(columns, resolution, strict=True) if c.name in names]
+    by_width: dict[str, list[str]] = {}
+    for name, width in found[:LISTED]:
+        by_width.setdefault(width, []).append(name)
+    said = [f"{', '.join(some)}{'' if i else ' rounded'} to {w}" for i, (w, some) in enumerate(by_width.items())]
     return ", ".join(said) + (f" and {len(found) - LISTED} more" if len(found) > LISTED else "")
 
 
