@@ -303,7 +303,7 @@ class SPNPosterior(TrainingRowSimilarity):
         return self._labelled("run_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")
 
     def stacked(self) -> "SPNPosterior":
-        """The posterior with runs weighed by how well they predict each training row from the others.
+        """The posterior with runs weighted by how well they predict each training row from the others.
 
         `from_idata` does so where runs are of different kinds, or stay in modes of their own, so that R-hat of the log
         density of rows over runs of a kind is above 1.1: equal weights are then an accident of the starts. Stacking
