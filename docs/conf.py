@@ -85,7 +85,7 @@ TUTORIALS = {
         "factor_graphs_hidden_markov_model",
         "factor_graphs_potts_image",
     ],
-    "Hidden causes": ["belief_network_ring"],
+    "Hidden causes": ["belief_network_hidden_causes"],
 }
 notebooks = HERE / "notebooks"
 shutil.rmtree(notebooks, ignore_errors=True)
