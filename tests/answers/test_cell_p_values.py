@@ -1,10 +1,9 @@
-"""Distribution functions given rows, and p-values of cells: against single queries, sums, and by their distribution."""
+"""P-values of cells: against single queries, sums, and by their distribution."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
@@ -16,50 +15,9 @@ from tests.rounded_networks import narrow_leaves, share_of
 PROBLEMS = ["palette", "missing", "skewed"]
 
 
-# ---- distribution functions
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_distribution_functions_are_those_given_each_row(name):
-    post = posterior_of(name)
-    df, x = rows_of(post), [-1.0, 0.5, 2.0, np.inf]
-    for target in [c.name for c in post.columns if c.levels is None]:
-        found, own, one = (post.predict_cdf(df, target, at) for at in (x, None, 0.5))
-        assert found.dims == ("row", "x") and found["x"].values.tolist() == x
-        assert own.dims == one.dims == ("row",) and own["row"].values.tolist() == list("abc")
-        np.testing.assert_array_equal(one, found[:, 1])
-        for m, label in enumerate(df.index):
-            given = others(df, label, target)
-            np.testing.assert_allclose(found[m], post.cdf(x, target, given), rtol=1e-12, atol=1e-15)
-            at_own = df.loc[label, target]
-            if pd.isna(at_own):
-                assert np.isnan(own[m])
-            else:
-                assert float(own[m]) == pytest.approx(float(post.cdf(at_own, target, given)), rel=1e-12)
-        np.testing.assert_array_equal(post.predict_cdf(df.drop(columns=target), target, x), found)
-
-
-def test_counts_are_sums_of_masses():
-    post = posterior_of("missing")
-    counts = np.arange(80)
-    mass = softmax(post.log_density(pd.DataFrame({"x0": 0.7, "x1": 1, "x2": counts})).values)
-    row = {"x0": [0.7], "x1": [1], "x2": [3]}
-    assert float(post.predict_cdf(row, "x2")[0]) == pytest.approx(mass[:4].sum(), rel=1e-9)
-    lower, upper = mass[:4].sum(), mass[3:].sum()
-    found = post.cell_p_value(row)
-    assert float(found.sel(column="x2")[0]) == pytest.approx(2.0 * min(lower, upper, 0.5), rel=1e-9)
-    levels = softmax(post.log_density(pd.DataFrame({"x0": 0.7, "x1": [0, 1], "x2": 3})).values)
-    exact = 1.0 if levels[1] > levels[0] else levels[1]
-    assert float(found.sel(column="x1")[0]) == pytest.approx(exact, rel=1e-9)
-    assert found.attrs["exactness"] == "exact given the draws"
-
-
 def test_errors_are_those_of_the_same_questions_row_by_row(monkeypatch):
     post = sampled_posterior()
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
-    found = post.predict_cdf(df, "x0", [0.3, 1.5])
-    for m in range(3):
-        exact = post.cdf([0.3, 1.5], "x0", others(df, m, "x0"))
-        np.testing.assert_allclose(found.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
-        assert found.attrs["draws_after_weighting"][m] == pytest.approx(exact.attrs.get("draws_after_weighting", 60.0))
     cells = post.cell_p_value(df)
     error = cells.attrs["mcse_chain"]
     np.testing.assert_array_equal(np.isnan(error), df.isna())
@@ -77,23 +35,6 @@ def test_errors_are_those_of_the_same_questions_row_by_row(monkeypatch):
     np.testing.assert_allclose(parts.attrs["mcse_chain"], error, rtol=1e-8)
 
 
-def test_given_a_union_and_by_variational_bayes():
-    union = posterior_of("missing").condition([{"x0": (0.2, 0.8)}, {"x0": (1.1, 1.5), "x1": 1}])
-    df = pd.DataFrame({"x0": [0.5, 1.2], "x1": [1, 1], "x2": [1.0, 2.0]})
-    for m, given in enumerate(df.drop(columns="x0").to_dict("records")):
-        exact = union.cdf([0.3, 1.0, 1.4], "x0", given)
-        np.testing.assert_allclose(union.predict_cdf(df, "x0", [0.3, 1.0, 1.4])[m], exact, rtol=1e-10)
-        own = float(union.cdf(df.loc[m, "x0"], "x0", given))
-        assert float(union.predict_cdf(df, "x0")[m]) == pytest.approx(own, rel=1e-10)
-    post = fitted()
-    rows = post.sample(3, random_seed=2)
-    found = post.predict_cdf(rows, "b")
-    for m in range(3):
-        assert float(found[m]) == pytest.approx(float(post.cdf(rows.loc[m, "b"], "b", others(rows, m, "b"))), rel=1e-10)
-    assert "mcse_chain" not in found.attrs and "mcse_chain" not in post.cell_p_value(rows).attrs
-
-
-# ---- p-values of cells
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_cells_have_the_tails_of_their_conditionals(name):
     post = posterior_of(name)

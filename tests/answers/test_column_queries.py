@@ -1,11 +1,9 @@
 """Queries about single columns: against enumeration and quadrature of all states, and identities."""
 
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given as property_of
 from hypothesis import settings
@@ -17,7 +15,7 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.leaves.leaf_predictives import Leaves
+from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments
 from tests import reference_queries
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
 from tests.reference import POISSON as POISSON_ENTRY
@@ -116,12 +114,6 @@ def test_quantiles_of_any_size_are_found_to_the_last_digits(code, parameters, le
     assert one_leaf(LOG_NORMAL, [0.0, 0.4, 0.01, 2.0]).quantile(np.array([0.999]))[0] == np.inf  # beyond all floats
 
 
-def test_mixed_densities_and_masses_on_a_unit_grid():
-    post = posterior_of("palette")  # a count column with Gaussian and Poisson leaves
-    x = float(post.quantile(0.6, "x0"))
-    assert float(post.cdf(x, "x0")) >= 0.6 - 1e-9 and float(post.cdf(x - 1e-6, "x0")) <= 0.6
-
-
 # ---- moments
 @pytest.mark.parametrize(("name", "known"), [("missing", None), ("missing", (0.2, 1.5)), ("infinite_splits", None)])
 def test_moments_are_those_of_all_states(name, known):
@@ -138,56 +130,80 @@ def test_moments_are_those_of_all_states(name, known):
     np.testing.assert_allclose(post.moment(1, given, central=True), 0.0, atol=1e-10)
 
 
-T = np.array([[0.5, 0.4, 3.5, 2.0], [-3.0, 7.0, 40.0, 9.0]])
-RATES = np.array([[5.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
+def t_law(p):
+    return stats.t(2 * p[2], loc=p[0], scale=np.sqrt((1 + 1 / p[1]) * p[3] / p[2]))
 
 
-ODDS = np.array([[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
-TRIALS = np.array([[0.4, 0.7, 3.0, 0.0], [30.0, 40.0, 200.0, 0.0]])
+LAWS = {  # the predictive of a leaf with these parameters; of a log-normal one that of the logs
+    GAUSSIAN: t_law,
+    LOG_NORMAL: t_law,
+    EXPONENTIAL: lambda p: stats.lomax(p[0], scale=p[1]),
+    POISSON: lambda p: stats.nbinom(p[0], p[1] / (1 + p[1])),
+    GEOMETRIC: lambda p: stats.betanbinom(1, *p[:2]),
+    BINOMIAL: lambda p: stats.betabinom(p[2], *p[:2]),
+}
+T = [[0.5, 0.4, 3.5, 2.0], [-3.0, 7.0, 40.0, 9.0]]
+RATES = [[5.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]]
+COUNTS = [[2.0, 0.05, 0.0, 0.0], [900.0, 3.0, 0.0, 0.0]]
+ODDS = [[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]]
+TRIALS = [[0.4, 0.7, 9.0, 0.0], [70.0, 20.0, 300.0, 0.0]]
+EVENTS = {
+    GAUSSIAN: (T, [None, (-1.0, 2.0), (0.999, 1.001), (-np.inf, 1.0), (5.0, np.inf), (-1e5, 1e5)]),
+    LOG_NORMAL: (T, [None, (0.5, 40.0), (1e-9, 0.9), (1.0, np.inf)]),
+    EXPONENTIAL: (RATES, [None, (-1.0, 0.3), (2.0, np.inf)]),
+    POISSON: (COUNTS, [None, (3.5, 20.0), (100.0, 900.0), (250.0, np.inf)]),
+    GEOMETRIC: (ODDS, [None, (3.5, 20.0), (100.0, 900.0), (6.0, np.inf)]),
+    BINOMIAL: (TRIALS, [None, (-1.0, 5.0), (3.0, np.inf)]),
+}
+
+
+def moments_by_law(code, law, low, high):
+    """Moments of orders 0 to 4 about 0.3 given an interval, by quadrature or sums over SciPy's law."""
+    if code in (POISSON, GEOMETRIC, BINOMIAL):
+        x = np.arange(max(np.ceil(low), 0), min(high, 20_000) + 1)
+        whole = [np.sum(law.pmf(x) * (x - 0.3) ** k) for k in range(5)]
+    else:
+        of = np.exp if code == LOG_NORMAL else float
+        if code == LOG_NORMAL:
+            low, high = np.log(low), np.log(high)
+        low = max(low, law.support()[0])
+        bulk = [*law.ppf([1e-9, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9]), -1e3, 1e3, 0.99, 1.01]
+        cuts = [low, *sorted(c for c in bulk if low < c < high), high]
+        whole = [integral(lambda u, k=k: law.pdf(u) * (of(u) - 0.3) ** k, cuts) for k in range(5)]
+    return np.array(whole) / whole[0]
 
 
 def integral(function, cuts):
     return sum(integrate.quad(function, a, b, epsabs=1e-13, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
 
 
-@pytest.mark.parametrize(
-    ("code", "table"),
-    [(GAUSSIAN, T), (LOG_NORMAL, T), (EXPONENTIAL, RATES), (POISSON, RATES), (GEOMETRIC, ODDS), (BINOMIAL, TRIALS)],
-)
-@pytest.mark.parametrize("event", [None, Interval(0.25, 2.0), Interval(1.0, np.inf)])
-def test_leaf_moments_of_higher_order(code, table, event):
-    found = raw_moments(Leaves(np.full(2, code), table), 0.3, 4, event)
+@pytest.mark.parametrize(("code", "event"), [(code, event) for code, (_, events) in EVENTS.items() for event in events])
+def test_leaves_within_an_interval(code, event):
+    """Moments, mean and variance by SciPy's law, draws by its distribution function."""
+    table, within = np.array(EVENTS[code][0]), None if event is None else Interval(*event)
+    leaves = Leaves(np.full(2, code), table)
+    found, (mean, variance) = raw_moments(leaves, 0.3, 4, within), leaf_moments(leaves, within)
     for i, p in enumerate(table):
-        if code == GEOMETRIC:
-            law = stats.betanbinom(1, *p[:2])
-        elif code == BINOMIAL:
-            law = stats.betabinom(p[2], *p[:2])
-        elif code == GAUSSIAN or code == LOG_NORMAL:
-            law = stats.t(2 * p[2], loc=p[0], scale=np.sqrt((1 + 1 / p[1]) * p[3] / p[2]))
-        elif code == EXPONENTIAL:
-            law = stats.lomax(p[0], scale=p[1])
-        else:
-            law = stats.nbinom(p[0], p[1] / (1 + p[1]))
-        low, high = (-np.inf, np.inf) if event is None else event
-        if code == LOG_NORMAL:
-            if high == np.inf:
-                assert (found[i, 1:] == np.inf).all()
-                continue
-            whole = [
-                integral(lambda u, k=k, law=law: law.pdf(u) * (np.exp(u) - 0.3) ** k, np.log([low, 1.0, high]))
-                for k in range(5)
-            ]
-            exact = np.array(whole) / whole[0]
-        elif code in (POISSON, GEOMETRIC, BINOMIAL):
-            x = np.arange(max(np.ceil(low), 0), min(high, 500 if code == POISSON else 20_000) + 1)
-            w = law.pmf(x)
-            exact = [np.sum(w * (x - 0.3) ** k) / w.sum() for k in range(5)]
-        else:
-            low = max(low, law.support()[0])
-            cuts = [low, *(c for c in (-30.0, -10.0, -3.0, 0.5, 3.0, 10.0, 100.0) if low < c < high), high]
-            whole = [integral(lambda x, k=k, law=law: law.pdf(x) * (x - 0.3) ** k, cuts) for k in range(5)]
-            exact = np.array(whole) / whole[0]
+        law, (low, high) = LAWS[code](p), event or (-np.inf, np.inf)
+        if code == LOG_NORMAL and np.isinf(high):
+            assert (found[i, 1:] == np.inf).all() and mean[i] == np.inf
+            continue
+        exact = moments_by_law(code, law, low, high)
         np.testing.assert_allclose(found[i], exact, rtol=1e-7)
+        assert mean[i] - 0.3 == pytest.approx(exact[1], rel=1e-8)
+        assert variance[i] + (mean[i] - 0.3) ** 2 == pytest.approx(exact[2], rel=2e-7) and variance[i] >= 0
+        if event is None:
+            continue
+        drawn = draw_in_event(Leaves(np.full(2000, code), np.tile(p, (2000, 1))), within, np.random.default_rng(4))
+        assert drawn.min() >= low and drawn.max() <= high
+        if code in (POISSON, GEOMETRIC, BINOMIAL):
+            assert abs(drawn.mean() - mean[i]) < 5.0 * np.sqrt(variance[i] / 2000)
+        else:
+            ends, x = (np.log((low, high)), np.log(drawn)) if code == LOG_NORMAL else ((low, high), drawn)
+            # the smaller tail, so that far intervals keep their digits
+            below = law.cdf if law.cdf(ends[0]) < 0.5 else law.sf
+            share = (below(x) - below(ends[0])) / (below(ends[1]) - below(ends[0]))
+            assert stats.kstest(share, "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("shape", [1.1, 1.5, 4.0])
@@ -222,25 +238,6 @@ def test_moments_that_do_not_exist():
     assert post.moment(8).attrs["no_moment"] == ["x0", "x1"]
 
 
-@property_of(low=st.floats(0.1, 1.0), width=st.floats(0.5, 3.0))
-@settings(max_examples=5, deadline=None)
-def test_total_expectation_and_variance(low, width):
-    """E E[x2 | x1] = E x2, and the variance is that within plus that between the levels of x1."""
-    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5))
-    base = post.condition({"x0": (low, low + width)})
-    p = np.array([float(base.probability({"x1": k})) for k in (0, 1)])
-    mean = np.array([float(base.mean({"x1": k}).sel(column="x2")) for k in (0, 1)])
-    within = np.array([float(base.moment(2, {"x1": k}, central=True).sel(column="x2")) for k in (0, 1)])
-    whole = float(base.mean().sel(column="x2"))
-    assert p @ mean == pytest.approx(whole, rel=1e-12)
-    assert p @ within + p @ (mean - whole) ** 2 == pytest.approx(
-        float(base.moment(2, central=True).sel(column="x2")), rel=1e-10
-    )
-
-
-# ---- predictions
-
-
 # ---- families
 def test_leaf_types_count_the_rows_of_each_family():
     schema = schema_of(problem_of("missing"))
@@ -257,34 +254,6 @@ def test_leaf_types_count_the_rows_of_each_family():
     assert found["family"].values.tolist() == ["gaussian", "exponential"]
     np.testing.assert_array_equal(found[0], [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
     assert post.leaf_types("x1").values.ravel().tolist() == [1.0, 1.0, 1.0]
-
-
-@cache
-def known_families():
-    """Chains on counts and waiting times drawn from known families, under palettes that leave both open."""
-    rng = np.random.default_rng(2)
-    df = pd.DataFrame({"bell": rng.normal(30.0, 2.0, 100), "wait": rng.exponential(3.0, 100)})
-    import pymc as pm
-
-    table = ps.Table.from_frame(df, kinds={"bell": "positive", "wait": "positive"})
-    with pm.Model():
-        both = [ps.leaves.Gaussian(), ps.leaves.Exponential()]
-        ps.SPN(
-            "x",
-            ps.circuits.complete_tree(table.columns, n_children=4),
-            observed=table,
-            leaves={"bell": both, "wait": both},
-        )
-        idata = pm.sample(
-            40, tune=40, chains=2, cores=1, random_seed=3, progressbar=False, compute_convergence_checks=False
-        )
-    return ps.SPNPosterior.from_idata(idata)
-
-
-def test_leaf_types_find_the_families_that_made_the_data():
-    post = known_families()
-    bell, wait = (post.leaf_types(c).sel(family="exponential").mean() for c in ("bell", "wait"))
-    assert bell < 0.05 and wait > 0.6
 
 
 # ---- refusals

@@ -5,9 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given as property_of
-from hypothesis import settings
-from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.answers import pair_questions
@@ -19,7 +16,6 @@ from tests.hand_made_records import (
     problem_of,
     sampled_tree,
     two_groups,
-    weighted_posterior,
 )
 from tests.reference import BERNOULLI, CATEGORICAL, NARROW, Problem
 from tests.reference_queries import log_posterior_predictive
@@ -165,26 +161,6 @@ def test_simulation_agrees_with_quadrature():
     assert float(both) > float(given.kl(post, "x0")) - SIGMAS * both.attrs["mcse"]
     again = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5, chains=2))  # another sampling
     assert np.isfinite(float(post.kl(again, ["x0", "x2"], n=500, random_seed=1)))
-
-
-@property_of(seed=st.integers(0, 1000), known=st.sampled_from([None, {"x1": {"a", "b"}}, {"x2": 1}]))
-@settings(max_examples=10, deadline=None)
-def test_information_identities(seed, known):
-    """MI >= 0, symmetric, H(a) + H(b) - H(a, b), chain rule; whatever the weights of the draws."""
-    weights = np.random.default_rng(seed).normal(size=levels_law().states.n_draws)
-    post = weighted_posterior(levels_law().states, weights)
-    free = ["x0", "x1"]
-    mi = float(post.mutual_information(*free, known))
-    assert mi >= 0 and mi == pytest.approx(float(post.mutual_information(*free[::-1], known)), abs=1e-14)
-    parts = [float(post.entropy(c, known)) for c in ("x0", "x1", ["x0", "x1"])]
-    assert mi == pytest.approx(parts[0] + parts[1] - parts[2], abs=1e-12)
-    if known is None:
-        by_level = sum(
-            float(post.probability({"x2": k})) * float(post.mutual_information("x0", "x1", {"x2": k})) for k in (0, 1)
-        )
-        both = float(post.mutual_information(["x0"], ["x1", "x2"]))
-        assert both == pytest.approx(float(post.mutual_information("x0", "x2")) + by_level, abs=1e-12)
-    assert float(post.kl(post)) == 0.0
 
 
 def gaussian_pair(rho):

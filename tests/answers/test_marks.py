@@ -9,7 +9,7 @@ import xarray as xr
 
 import pymc_spn as ps
 from tests.answers.variational_fits import fitted
-from tests.hand_made_records import problem_of, sampled_tree, schema_of, tree_of
+from tests.hand_made_records import sampled_tree
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -177,15 +177,3 @@ def test_errors_of_simulated_answers_are_those_of_the_others():
     other = ps.SPNPosterior.from_idata(sampled_tree("infinite_missing", draws=10, chains=2))
     exact, drawn = post.kl(other, "x0"), post.kl(other, "x0", method="monte-carlo", n=2_000, random_seed=1)
     assert drawn.attrs["mcse_chain"] == pytest.approx(exact.attrs["mcse_chain"], rel=0.35)
-
-
-def test_predictions_where_no_mean_exists_say_so():
-    problem = problem_of("depths")
-    schema = schema_of(problem)
-    schema.hyperparameters["leaf_shape"] = {"fixed": [0.4, 0.9]}
-    digits = np.zeros((1, 5, 3, 3), np.int8)
-    post = ps.SPNPosterior.from_idata(tree_of(schema, problem.X, digits, np.ones((1, 5, 2)), np.ones((1, 5))))
-    rows = pd.DataFrame({"x0": [1.0], "x1": [1.0]})
-    assert post.predict(rows, "x0").attrs["principal_value"] == post.mean().attrs["principal_value"] == ["x0"]
-    assert "principal_value" not in post.predict(rows, "x1").attrs
-    assert "principal_value" not in post.condition({"x0": (0, 9)}).predict(rows, "x0").attrs

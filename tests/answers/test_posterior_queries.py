@@ -1,7 +1,6 @@
 """Queries to the posterior against quadrature over all states, identities, and frequencies of draws."""
 
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,15 +9,14 @@ import xarray as xr
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
-from pymc_spn.leaves.families import PREDICTIVES
-from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
-from pymc_spn.leaves.intervals import Interval, Likelihood
-from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments, log_event
+from pymc_spn.leaves.family_codes import POISSON
+from pymc_spn.leaves.intervals import Likelihood
+from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments, log_event
 from pymc_spn.networks.records import column_leaves, recorded_states
 from pymc_spn.tables import Table, decode
 from tests import reference_queries
@@ -222,16 +220,6 @@ def test_rare_counts_of_one_leaf():
     np.testing.assert_allclose(raw_moments(leaves, c, 2, event), np.stack([1.0 + 0.0 * p, p, p], axis=1), rtol=1e-8)
 
 
-def test_a_marginal_is_the_joint_with_the_others_missing():
-    post = posterior_of("palette")
-    pair = post.marginal(["x2", "x0"])
-    assert [c.name for c in pair.columns] == ["x0", "x2"]
-    df = pd.DataFrame({"x0": [1, 2], "x1": [None, None], "x2": [0, 5]})
-    np.testing.assert_array_equal(pair.log_density(df[["x0", "x2"]]), post.log_density(df))
-    assert list(pair.sample(3, random_seed=1).columns) == ["x0", "x2"]
-    np.testing.assert_array_equal(pair.mean(), post.mean())
-
-
 # ---- moments
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("known", ["nothing", "point", "interval"])
@@ -304,83 +292,6 @@ def test_draws_without_weight_do_not_count_whatever_their_moments():
     assert skewed.mean().attrs["infinite_mean"] == ["x0"] == row.attrs["infinite_mean"]
 
 
-T3 = np.array([[0.5, 0.4, 1.5, 2.0], [-3.0, 7.0, 40.0, 9.0]])
-LOMAX = np.array([[2.5, 1.5, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]])
-COUNTS = np.array([[2.0, 0.05, 0.0, 0.0], [900.0, 3.0, 0.0, 0.0]])
-ODDS = np.array([[7.5, 9.0, 0.0, 0.0], [30.0, 400.0, 0.0, 0.0]])
-TRIALS = np.array([[0.4, 0.7, 9.0, 0.0], [70.0, 20.0, 300.0, 0.0]])
-
-
-@pytest.mark.parametrize(
-    ("code", "table", "event"),
-    [
-        (GAUSSIAN, T3, Interval(-1.0, 2.0)),
-        (GAUSSIAN, T3, Interval(0.999, 1.001)),
-        (GAUSSIAN, T3, Interval(-np.inf, 1.0)),
-        (GAUSSIAN, T3, Interval(5.0, np.inf)),
-        (GAUSSIAN, T3, Interval(-1e5, 1e5)),
-        (EXPONENTIAL, LOMAX, Interval(-1.0, 0.3)),
-        (EXPONENTIAL, LOMAX, Interval(2.0, np.inf)),
-        (POISSON, COUNTS, Interval(3.5, 20.0)),
-        (POISSON, COUNTS, Interval(100.0, 900.0)),
-        (POISSON, COUNTS, Interval(250.0, np.inf)),
-        (LOG_NORMAL, T3, Interval(0.5, 40.0)),
-        (LOG_NORMAL, T3, Interval(-1.0, 0.9)),
-        (GEOMETRIC, ODDS, Interval(3.5, 20.0)),
-        (GEOMETRIC, ODDS, Interval(100.0, 9000.0)),
-        (GEOMETRIC, ODDS, Interval(6.0, np.inf)),
-        (BINOMIAL, TRIALS, Interval(-1.0, 5.0)),
-        (BINOMIAL, TRIALS, Interval(3.0, np.inf)),
-    ],
-)
-def test_leaves_within_an_interval(code, table, event):
-    """Moments by quadrature of the predictive density, draws by their distribution function."""
-    family, counts = PREDICTIVES[code].leaves, code in (POISSON, GEOMETRIC, BINOMIAL)
-    leaves = Leaves(np.full(2, code), table)
-    mean, variance = leaf_moments(leaves, event)
-    rng = np.random.default_rng(4)
-    for i in range(2):
-        one = PREDICTIVES[code].leaf_rows(table)[i]
-        if counts:
-            x = np.arange(max(np.ceil(event.low), 0), min(event.high, 200_000) + 1)
-            w = np.exp(family.log_density(one, x))
-            exact = [np.sum(x * w) / w.sum(), np.sum(x**2 * w) / w.sum()]
-        else:
-            low = event.low if code == GAUSSIAN else max(event.low, 0.0)
-            centre = float(family.mean(one)) if code != LOG_NORMAL else 0.0
-            steps = [c for c in centre + np.arange(-5.0, 6.0) if low < c < event.high]
-            if code == LOG_NORMAL:
-                steps = [c for c in np.exp([-60.0, -10.0, -4.0, -1.0, 0.0, 1.0]) if low < c < event.high]
-            masses = [integral(family, one, [low, *steps, event.high], power) for power in range(3)]
-            if code == LOG_NORMAL:  # of the mass some 1e-5 lies below e^-60
-                masses[0] = float(np.exp(family.log_interval(one, low, event.high)))
-            exact = [masses[1] / masses[0], masses[2] / masses[0]]
-        assert mean[i] == pytest.approx(exact[0], rel=1e-8)
-        assert variance[i] + mean[i] ** 2 == pytest.approx(exact[1], rel=2e-7)
-        assert variance[i] >= 0
-        drawn = draw_in_event(Leaves(np.full(2000, code), np.repeat(table[i : i + 1], 2000, axis=0)), event, rng)
-        assert drawn.min() >= event.low and drawn.max() <= event.high
-        if not counts:
-            whole = family.log_interval(one, event.low, event.high)
-            share = np.exp(family.log_interval(one, event.low, drawn) - whole)
-            assert stats.kstest(share, "uniform").pvalue > 1e-4
-        else:
-            assert abs(drawn.mean() - mean[i]) < SIGMAS * np.sqrt(variance[i] / 2000)
-
-
-def integral(family, params, cuts, power):
-    def density(x):
-        return x**power * np.exp(family.log_density(params, x))
-
-    if family is PREDICTIVES[LOG_NORMAL].leaves:
-        cuts = [np.log(c) for c in cuts if c > 0.0]
-        return sum(
-            integrate.quad(lambda u: density(np.exp(u)) * np.exp(u), a, b, epsabs=0.0, epsrel=1e-11, limit=300)[0]
-            for a, b in pairwise(cuts)
-        )
-    return sum(integrate.quad(density, a, b, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
-
-
 # ---- simulation
 @pytest.mark.parametrize(("name", "event", "given"), [case[:3] for case in CASES[::3]])
 def test_frequencies_of_draws_are_probabilities(name, event, given):
@@ -399,36 +310,6 @@ def test_frequencies_of_draws_are_probabilities(name, event, given):
                 inside &= x.isin(e if isinstance(e, set) else {e})
         p = float(post.probability(asked, given)) if known is None else known
         assert abs(inside.mean() - p) <= SIGMAS * np.sqrt(p * (1 - p) / n)
-
-
-def test_seeds():
-    post = posterior_of("missing")
-    same = [post.sample(20, {"x0": (0.1, None)}, random_seed=s) for s in (1, 1, 2, np.random.default_rng(1))]
-    pd.testing.assert_frame_equal(same[0], same[1])
-    pd.testing.assert_frame_equal(same[0], same[3])
-    assert not same[0].equals(same[2])
-
-
-def test_imputed_cells_follow_their_conditional_law():
-    post, n = posterior_of("palette"), 1_000
-    gaps = pd.DataFrame({"x0": [2, None, 1], "x1": ["b", None, None], "x2": [np.nan, 4.0, 0.0]}, index=[7, 5, 9])
-    before = gaps.copy()
-    completed = post.impute(gaps, n=n, random_seed=2)
-    pd.testing.assert_frame_equal(gaps, before)
-    assert len(completed) == n and completed[0].index.tolist() == [7, 5, 9]
-    assert not completed[0].isna().any().any() and list(completed[0].columns) == ["x0", "x1", "x2"]
-    assert all((c.loc[7, ["x0", "x1"]] == [2, "b"]).all() and c.loc[5, "x2"] == 4 for c in completed[:50])
-    for label, event, given in [
-        (7, {"x2": {0, 1}}, {"x0": 2, "x1": "b"}),
-        (5, {"x1": "a"}, {"x2": 4}),
-        (5, {"x0": (1.5, None)}, {"x2": 4}),
-        (9, {"x1": "c"}, {"x0": 1, "x2": 0}),
-    ]:
-        ((column, what),) = event.items()
-        cells = pd.Series([c.at[label, column] for c in completed])
-        inside = cells >= what[0] if isinstance(what, tuple) else cells.isin(what if isinstance(what, set) else {what})
-        p = float(post.probability(event, given))
-        assert abs(inside.mean() - p) < SIGMAS * np.sqrt(p * (1 - p) / n)
 
 
 def test_imputing_keeps_observed_cells_bit_for_bit():

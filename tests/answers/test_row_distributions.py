@@ -1,4 +1,4 @@
-"""Standard deviations and quantiles given rows: against the same questions row by row, enumeration and sums."""
+"""Standard deviations, distribution functions and quantiles given rows: against the same questions row by row."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,6 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
 from pymc_spn.numerics import memory_limits
-from tests import reference_queries
 from tests.answers.rows_with_gaps import others, rows_of
 from tests.hand_made_records import posterior_of, problem_of, sampled_posterior, schema_of, tree_of
 
@@ -20,9 +19,11 @@ PROBLEMS = ["palette", "missing", "depths", "infinite_missing", "infinite_splits
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_answers_are_those_given_each_row(name):
     post = posterior_of(name)
-    df = rows_of(post)
+    df, x = rows_of(post), [-1.0, 0.5, 2.0, np.inf]
     for target in [c.name for c in post.columns if c.levels is None]:
         sd, found = post.predict_sd(df, target), post.predict_quantile(df, target, LEVELS)
+        below, own = post.predict_cdf(df, target, x), post.predict_cdf(df, target)
+        assert below.dims == ("row", "x") and own.dims == ("row",) and below["x"].values.tolist() == x
         assert sd.dims == ("row",) and found.dims == ("row", "quantile") and found["row"].values.tolist() == list("abc")
         for m, label in enumerate(df.index):
             given = others(df, label, target)
@@ -33,19 +34,16 @@ def test_answers_are_those_given_each_row(name):
             np.testing.assert_allclose(found[m], exact, rtol=1e-10, atol=1e-10)
             for key in exact.attrs.keys() & {"mcse_chain"}:
                 np.testing.assert_allclose(found.attrs[key][m], exact.attrs[key], rtol=1e-6)
+            np.testing.assert_allclose(below[m], post.cdf(x, target, given), rtol=1e-12, atol=1e-15)
+            at = df.loc[label, target]
+            wanted = np.nan if pd.isna(at) else float(post.cdf(at, target, given))
+            assert float(own[m]) == pytest.approx(wanted, rel=1e-12, nan_ok=True)
         # the target's own cells change nothing, and one level is a number for each row
         np.testing.assert_array_equal(post.predict_quantile(df.drop(columns=target), target, LEVELS), found)
+        np.testing.assert_array_equal(post.predict_cdf(df.drop(columns=target), target, x), below)
         one = post.predict_quantile(df, target, 0.5)
         assert one.dims == ("row",) and float(one["quantile"]) == 0.5
         np.testing.assert_array_equal(one, found.sel(quantile=0.5))
-
-
-@pytest.mark.parametrize("name", ["missing", "infinite_splits"])
-def test_spreads_are_those_of_all_states(name):
-    problem, post = problem_of(name), posterior_of(name)
-    found = post.predict_sd({"x0": [0.7], "x1": [None]}, "x2")
-    total, first, second = (reference_queries.expectation(problem, {0: 0.7}, {2: k} if k else {}) for k in range(3))
-    assert float(found[0]) == pytest.approx(np.sqrt(second / total - (first / total) ** 2), rel=1e-9)
 
 
 @pytest.mark.parametrize(("target", "event"), [("x0", (0.2, 1.5)), ("x2", {1, 3, 4}), ("x2", (2, 9))])
@@ -71,7 +69,7 @@ def test_errors_are_those_of_the_same_questions_row_by_row():
     post = sampled_posterior()
     df = pd.DataFrame({"x0": [0.4, np.nan, 2.0], "x1": [1, 0, None], "x2": [3, 2, np.nan]})
     sd = post.predict_sd(df, "x2")
-    found = post.predict_quantile(df, "x0", [0.1, 0.6])
+    found, below = post.predict_quantile(df, "x0", [0.1, 0.6]), post.predict_cdf(df, "x0", [0.3, 1.5])
     for m in range(3):
         moment = post.moment(2, others(df, m, "x2"), central=True)
         error = moment.attrs["mcse_chain"][moment["column"].values.tolist().index("x2")] / (2.0 * float(sd[m]))
@@ -79,6 +77,8 @@ def test_errors_are_those_of_the_same_questions_row_by_row():
         exact = post.quantile([0.1, 0.6], "x0", others(df, m, "x0"))
         np.testing.assert_allclose(found.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
         assert found.attrs["draws_after_weighting"][m] == pytest.approx(exact.attrs.get("draws_after_weighting", 60.0))
+        exact = post.cdf([0.3, 1.5], "x0", others(df, m, "x0"))
+        np.testing.assert_allclose(below.attrs["mcse_chain"][m], exact.attrs["mcse_chain"], rtol=1e-6)
         assert sd.attrs["draws_after_weighting"][m] == pytest.approx(moment.attrs["draws_after_weighting"])
     stacked = post.stacked()
     exact = stacked.quantile([0.1, 0.6], "x0", others(df, 0, "x0"))
@@ -127,14 +127,6 @@ def test_tails_without_a_variance_are_named():
     assert np.isfinite(post.predict_sd(rows, "x1")).all()
     assert np.isfinite(post.condition({"x0": (0, 9)}).predict_sd(rows.drop(columns="x0"), "x0")).all()
     assert np.isfinite(post.predict_quantile(rows, "x0", [1e-6, 0.5])).all()
-
-
-def test_no_rows_and_no_levels_have_no_answers():
-    post, df = sampled_posterior(), pd.DataFrame({"x0": [1.0], "x1": [0], "x2": [1]})
-    assert post.predict_quantile(df[:0], "x0", [0.1, 0.6]).shape == (0, 2)
-    assert post.predict_quantile(df, "x0", []).shape == (1, 0)
-    assert post.predict_sd(df[:0], "x2").shape == post.predict_quantile(df[:0], "x2", 0.5).shape == (0,)
-    assert post.predict_quantile(df, "x2", [0.0, 1.0]).values.tolist() == [[0.0, np.inf]]
 
 
 @pytest.mark.parametrize(

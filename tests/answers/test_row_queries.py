@@ -8,9 +8,6 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
-from hypothesis import given as property_of
-from hypothesis import settings
-from hypothesis import strategies as st
 
 import pymc_spn as ps
 from pymc_spn.answers import column_questions, row_questions
@@ -114,20 +111,6 @@ def test_shapley_values_and_log_ratios(name, target):
     assert float(drawn.shapley.sum()) == pytest.approx(total - baseline, abs=1e-12)
     again = post.explain(ROW[name], target, n_permutations=60, random_seed=3)
     np.testing.assert_array_equal(drawn.shapley, again.shapley)
-
-
-@property_of(x0=st.floats(0.05, 5.0), x1=st.integers(0, 1), x2=st.one_of(st.none(), st.integers(0, 9)))
-@settings(max_examples=15, deadline=None)
-def test_contributions_add_up(x0, x1, x2):
-    post = posterior_of("infinite_missing")
-    row = {"x0": [x0], "x1": [x1], "x2": [np.nan if x2 is None else x2]}
-    found = post.explain(pd.DataFrame(row))
-    log = float(post.log_density(row)[0])
-    assert float(found.shapley.sum()) == pytest.approx(log, abs=1e-10) and float(found.total) == pytest.approx(log)
-    if x2 is not None:
-        about = post.explain(pd.DataFrame(row), target="x1")
-        gain = float(np.log(post.predict_proba(row, "x1")[0, x1]) - np.log(post.probability({"x1": x1})))
-        assert float(about.shapley.sum()) == pytest.approx(gain, abs=1e-10)
 
 
 def test_orders_of_many_columns_take_little_memory():

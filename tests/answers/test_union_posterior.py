@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given as property_of
 from hypothesis import settings
 from hypothesis import strategies as st
-from scipy.special import softmax
 
 import pymc_spn as ps
 from pymc_spn.events.disjoint_events import complement, disjoint_events
@@ -86,33 +85,6 @@ def test_probabilities_and_densities():
     assert per_draw.dims == ("chain", "draw", "row") and np.isneginf(per_draw[..., 1]).all()
 
 
-def test_moments():
-    """Of levels and counts by their probabilities, of numbers by quadrature of the density."""
-    post = posterior_of("missing")
-    union = post.condition(SMALL)
-    k = np.arange(80)
-    of_count = np.array([float(post.probability({"x2": int(x)}, given=SMALL)) for x in k])
-    both = np.array([float(post.probability({"x1": 1, "x2": int(x)}, given=SMALL)) for x in k])
-    p = float(post.probability({"x1": 1}, given=SMALL))
-    mean, cov = union.mean(), union.cov()
-    assert float(mean.sel(column="x1")) == pytest.approx(p, rel=1e-10)
-    assert float(mean.sel(column="x2")) == pytest.approx(of_count @ k, rel=1e-7)
-    assert float(cov.sel(column="x1", other="x2")) == pytest.approx(both @ k - p * (of_count @ k), rel=1e-6)
-    assert float(cov.sel(column="x1", other="x1")) == pytest.approx(p * (1 - p), rel=1e-9)
-    given = {"x0": [(0.2, 0.8), (1.5, 2.0)]}
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    expected = 0.0
-    for low, high in given["x0"]:
-        x = 0.5 * (low + high) + 0.5 * (high - low) * nodes
-        density = [float(post.probability({"x0": v}, given=given)) for v in x]
-        expected += 0.5 * (high - low) * float(weights @ (x * density))
-    bounded = post.condition(given)
-    assert float(bounded.mean().sel(column="x0")) == pytest.approx(expected, rel=1e-7)
-    each = union.mean(per_draw=True).sel(column="x1")
-    np.testing.assert_allclose(each, post.probability({"x1": 1}, given=SMALL, per_draw=True), rtol=1e-9)
-    assert union.cov(per_draw=True).dims == ("chain", "draw", "column", "other")
-
-
 INFORMATION = [
     lambda p, **given: p.entropy("x0", **given),
     lambda p, **given: p.entropy("x1", **given),
@@ -187,46 +159,11 @@ def test_marks_of_moments_are_those_of_all_parts():
 
 
 # ---- single columns
-def test_distribution_functions():
-    """The probability of a half-line by inclusion and exclusion, also within another event."""
-    post = posterior_of("missing")
-    union = post.condition(SMALL)
-    for column, points in (("x0", [0.3, 1.1, 2.0]), ("x2", [0, 3.5, 6])):
-        found = union.cdf(points, column)
-        halves = [float(post.probability({column: (None, x)}, SMALL)) for x in points]
-        np.testing.assert_allclose(found, halves, rtol=1e-9)
-        assert (
-            found.dims == ("x",)
-            and found.attrs["exactness"] == "exact given the draws"
-            and found.attrs["column"] == column
-        )
-    np.testing.assert_allclose(union.cdf([-1, 0, 1], "x1"), [0.0, float(union.probability({"x1": 0})), 1.0], rtol=1e-12)
-    scalar, expected = union.cdf(0.7, "x0"), post.probability({"x0": (None, 0.7)}, SMALL)
-    assert scalar.dims == () and float(scalar["x"]) == 0.7
-    assert scalar.attrs["mcse_chain"] == pytest.approx(expected.attrs["mcse_chain"], rel=1e-6)
-    assert scalar.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
-    each = union.cdf(4, "x2", per_draw=True)
-    np.testing.assert_allclose(each, post.probability({"x2": (None, 4)}, SMALL, per_draw=True), rtol=1e-9)
-    both = [{"x0": (0.2, 1.1), "x2": (0, 4)}, {"x2": 4, "x1": 1}]
-    assert float(union.cdf(0.7, "x0", {"x2": (0, 4)})) == pytest.approx(
-        float(post.probability({"x0": (None, 0.7)}, both)), rel=1e-9
-    )
 
 
-def test_quantiles():
-    """Where the distribution function reaches the level, the end of a part where it is flat, steps of counts."""
-    post = posterior_of("missing")
-    union = post.condition(SMALL)
-    levels = np.array([0.02, 0.5, 0.99])
-    found = union.quantile(levels, "x0")
-    halves = [float(post.probability({"x0": (None, x)}, SMALL)) for x in found.values]
-    np.testing.assert_allclose(halves, levels, atol=1e-10)
-    assert found.attrs["exactness"] == "numerical given the draws" and found.attrs["draws_after_weighting"] > 1
-    counts = union.quantile(levels, "x2")
-    for q, x in zip(levels, counts.values, strict=True):
-        assert float(union.cdf(x, "x2")) >= q > float(union.cdf(x - 1, "x2"))
-    assert counts.attrs["exactness"] == "exact given the draws" and "steps" in counts.attrs["mcse_chain_note"]
-    apart = post.condition({"x0": [(0.2, 0.6), (0.9, 1.4)]})
+def test_quantiles_where_the_distribution_function_is_flat():
+    """The end of a part."""
+    apart = posterior_of("missing").condition({"x0": [(0.2, 0.6), (0.9, 1.4)]})
     flat = float(apart.cdf(0.75, "x0"))
     below, above = apart.quantile([flat - 1e-9, flat + 1e-9], "x0").values
     assert 0.6 - 1e-6 < below < 0.6 and 0.9 < above < 0.9 + 1e-6
@@ -254,30 +191,6 @@ def test_questions_that_are_refused(ask, message):
 
 
 # ---- predictions
-ROWS = pd.DataFrame({"x0": [0.5, 0.9, 2.0, np.nan], "x1": [0, 1, 1, 1], "x2": [7.0, 3.0, 9.0, 2.0]})
-
-
-def test_levels_given_rows():
-    """Bayes' rule: the density of the row with each level, of each draw and of their mixture."""
-    post = posterior_of("missing")
-    union = post.condition(UNION)
-    found, each = union.predict_proba(ROWS, "x1"), union.predict_proba(ROWS, "x1", per_draw=True)
-    logs = np.stack([union.log_density(ROWS.assign(x1=k), per_draw=True) for k in (0, 1)], axis=-1)
-    mixed = np.stack([union.log_density(ROWS.assign(x1=k)) for k in (0, 1)], axis=-1)
-    np.testing.assert_allclose(found, softmax(mixed, axis=-1), atol=1e-10)
-    np.testing.assert_allclose(each, softmax(logs, axis=-1), atol=1e-10)
-    assert found.dims == ("row", "level") and found.attrs["exactness"] == "exact given the draws"
-    assert found.values[2, 0] == 0.0  # there the union knows the level
-    assert found.attrs["draws_after_weighting"].shape == (4,) and "mcse_chain" in found.attrs
-    best = union.predict(ROWS, "x1")
-    np.testing.assert_array_equal(best, found.values.argmax(axis=1))
-    np.testing.assert_allclose(best.attrs["probability"], found.values.max(axis=1))
-    alone = post.condition([{"x0": (0.2, 1.1)}])  # a union of one event is that event
-    single = post.condition({"x0": (0.2, 1.1)}).predict_proba(ROWS[:2], "x1")
-    np.testing.assert_allclose(alone.predict_proba(ROWS[:2], "x1"), single, rtol=1e-12)
-    np.testing.assert_allclose(
-        alone.predict_proba(ROWS[:2], "x1").attrs["draws_after_weighting"], single.attrs["draws_after_weighting"]
-    )
 
 
 # ---- the most probable row
@@ -322,7 +235,7 @@ def test_most_probable_rows_of_overlapping_parts():
 
 
 def test_conditions_of_a_union():
-    """Points, intervals and unions, against the posterior given both."""
+    """Points, against the posterior given both; unions are those of `tests/events`."""
     post = posterior_of("missing")
     union = post.condition(SMALL)
     point = union.condition({"x0": 0.5})
@@ -331,11 +244,5 @@ def test_conditions_of_a_union():
     assert float(point.probability({"x1": 1})) == pytest.approx(p, rel=1e-10)
     assert float(union.mean(given={"x0": 0.5}).sel(column="x1")) == pytest.approx(p, rel=1e-10)
     assert float(union.probability({"x1": 1}, given={"x0": 0.5})) == pytest.approx(p, rel=1e-10)
-    other = [{"x1": {1}}, {"x2": {2}}]
-    both = [{"x0": (0.2, 1.1), "x1": 1}, {"x0": (0.2, 1.1), "x2": 2}, {"x2": (4, 6), "x1": 1}]
-    assert float(union.probability({"x2": (0, 4)}, given=other)) == pytest.approx(
-        float(post.probability({"x2": (0, 4)}, both)), rel=1e-10
-    )
-    np.testing.assert_allclose(union.cov(given=other), post.condition(both).cov(), rtol=1e-9)
     drawn = union.sample(50, given={"x0": 0.5}, random_seed=1)
     assert (drawn.x1.isin([0, 1])).all() and (drawn.x0 == 0.5).all()

@@ -239,24 +239,6 @@ def test_bad_events_are_refused(event, given, error, message):
         circuit.with_parameters(*parameters).log_probability_of_rows(event, given=given)
 
 
-@pytest.mark.parametrize(
-    ("event", "given", "error", "message"),
-    [
-        (None, None, TypeError, "event must map column names to a value, "),
-        ([("real", 1)], None, TypeError, "event: a list holds events, each a mapping of column names, number 0 is"),
-        ({"age": 1}, None, ValueError, "event names column 'age'; the columns are"),
-        ({"real": (2, 1)}, None, ValueError, "low must not exceed high, column 'real' has"),
-        ({"real": {1.0}}, None, ValueError, "column 'real' is continuous, a set of values has probability zero"),
-        ({"real": []}, None, ValueError, "the list of intervals of column 'real' is empty"),
-        ({"real": (0, 1)}, {"count": -1}, ValueError, "column 'count' cannot be -1.*is zero under the circuit"),
-    ],
-)
-def test_bad_events_are_refused_in_the_words_of_a_posterior(event, given, error, message):
-    circuit, *parameters = mixed_circuit()
-    with pytest.raises(error, match=message):
-        circuit.with_parameters(*parameters).probability(event, given=given)
-
-
 def test_arrays_of_pandas_are_values_of_rows():
     circuit, *parameters = mixed_circuit()
     ask = circuit.with_parameters(*parameters).log_probability_of_rows

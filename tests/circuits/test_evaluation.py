@@ -83,17 +83,15 @@ def test_every_leaf_is_its_textbook_density(family):
 
 
 @pytest.mark.parametrize("family", WITH_A_FORMULA)
-def test_moments_mode_and_draws_of_leaves(family):
+def test_moments_and_mode_of_leaves(family):
     rng = np.random.default_rng(3)
     circuit = build([("leaf", 0, family)], ["a"], (family,))
     _, parameters = random_parameters(circuit, rng)
     theta, leaf = parameters[family], EXPLICIT[family]
     if family in ("lomax", "beta_geometric"):
-        theta = theta + 4.0  # so that the variance of the squared draws is finite
+        theta = theta + 4.0  # so that there is a variance
     if family == "student_t":
         theta = theta + np.array([0.0, 0.0, 8.0])
-    drawn = leaf.draw(np.repeat(theta, 40_000, axis=0), rng)
-    assert np.all(np.isfinite(EXPLICIT[family].log_density(theta[0], drawn)))
     mode = leaf.mode(theta)[0]
     near = [mode - 1.0, mode + 1.0] if family not in DENSITIES else [mode + 1e-3, mode - 1e-3]
     at = leaf.log_density(theta[0], np.array([mode, *near]))
@@ -102,13 +100,6 @@ def test_moments_mode_and_draws_of_leaves(family):
         exact = SCIPY[family](theta[0])
         assert leaf.mean(theta)[0] == pytest.approx(exact.mean())
         assert leaf.variance(theta)[0] == pytest.approx(exact.var())
-        assert abs(drawn.mean() - exact.mean()) < 5 * exact.std() / 200
-    if not leaf.numeric:
-        frequencies = np.bincount(drawn.astype(int), minlength=3) / drawn.size
-        np.testing.assert_allclose(frequencies, theta[0], atol=5 * 0.5 / 200)
-    if family == "log_student_t":
-        z = (np.log(drawn) - theta[0, 0]) / theta[0, 1]
-        assert abs((np.abs(z) < 1).mean() - 0.63) < 0.1 and abs(np.median(z)) < 0.03
 
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 40, MOST + 3])
@@ -222,23 +213,6 @@ def test_impossible_rows_and_zero_weights():
     )
 
 
-def test_rows_are_exact_up_to_the_end_of_linear_space():
-    """From the bulk to where roots are too small: a row keeps all of its digits, or its block is done in logs."""
-    products = [("product", range(5 + 6 * k, 11 + 6 * k)) for k in range(4)]
-    leaves = [("leaf", d, "gaussian") for _ in range(4) for d in range(6)]
-    circuit = build([("sum", range(1, 5)), *products, *leaves], [f"x{d}" for d in range(6)], ("gaussian",))
-    rng = np.random.default_rng(6)
-    log_weights, parameters = random_parameters(circuit, rng)
-    values = rng.normal(size=(3_000, 6)) * np.linspace(1.0, 50.0, 3_000)[:, None]
-    exact = by_logs(circuit, values, log_weights, parameters)
-    linear = roots(circuit, values, log_weights, parameters, True)
-    lost = np.isnan(linear)
-    assert 0.05 < lost.mean() < 0.8
-    np.testing.assert_allclose(linear[~lost], exact[~lost], rtol=1e-14)
-    found = circuit.with_parameters(log_weights, parameters).log_density(values).values
-    np.testing.assert_allclose(found, exact, rtol=1e-14)
-
-
 # -- draws, moments, best completions ------------------------------------------------------------------
 
 
@@ -343,22 +317,6 @@ PAIR_PARAMETERS = {"exponential": [[1.0]], "gaussian": [[0.0, 1.0]]}
 def pair_frame():
     """Columns in another order than the circuit's, one of them nullable with a gap."""
     return pd.DataFrame({"b": [0.5, -1.0], "a": pd.array([2, None], dtype="Int64")})
-
-
-@pytest.mark.parametrize("question", ["log_density", "impute", "moments"])
-def test_columns_of_a_frame_are_matched_by_name(question):
-    seed = {"random_seed": 1} if question == "impute" else {}
-    ask = getattr(PAIR.with_parameters([], PAIR_PARAMETERS), question)
-    part = {"moments": lambda r: r["mean"], "impute": lambda r: r[["a", "b"]]}.get(question, lambda r: r)
-    found, expected = ask(pair_frame(), **seed), ask([[2.0, 0.5], [np.nan, -1.0]], **seed)
-    np.testing.assert_array_equal(part(found), part(expected))
-
-
-def test_a_frame_column_without_any_value_is_missing():
-    found = PAIR.with_parameters([], PAIR_PARAMETERS).log_density(pair_frame().assign(a=None)).values
-    np.testing.assert_array_equal(
-        found, PAIR.with_parameters([], PAIR_PARAMETERS).log_density([[np.nan, 0.5], [np.nan, -1.0]])
-    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.answers.answers import Answers
@@ -17,16 +17,9 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.leaf_family import LeafFamily
-from tests.toy_families import toys
 
 NAN = np.nan
 PAIR, TRIPLE = "multivariate_gaussian[2]", "multivariate_gaussian[3]"
-
-
-@pytest.fixture(autouse=True)
-def with_toys():
-    with toys():
-        yield
 
 
 def circuit_of(nodes, columns, families):
@@ -333,25 +326,6 @@ def test_conditions_and_marginals_are_circuits():
         assert abs(share.mean() - p) < 5.0 * np.sqrt(p * (1 - p) / len(inside)) + 1e-3
 
 
-def test_information_is_simulated():
-    model, parts = of_numbers()
-    pair = [(w, m[[0, 2]], c[np.ix_([0, 2], [0, 2])]) for w, m, c in parts]
-
-    mean, cov = moments_of(pair)
-    grid = [np.linspace(-6.0, 6.0, 241) * np.sqrt(cov[d, d]) + mean[d] for d in (0, 1)]
-    at = np.stack(np.meshgrid(*grid, indexing="ij"), axis=-1)
-    p = sum(w * stats.multivariate_normal(m, c).pdf(at) for w, m, c in pair)
-    one, other = (sum(w * stats.norm.pdf(grid[d], m[d], np.sqrt(c[d, d])) for w, m, c in pair) for d in (0, 1))
-    values = p * np.log(p / (one[:, None] * other))
-    wanted = integrate.simpson(integrate.simpson(values, x=grid[1]), x=grid[0])
-    found = model.mutual_information("x", "z", random_seed=7)
-    assert found.attrs["exactness"] == "monte-carlo" and abs(float(found) - wanted) < 5.0 * found.attrs["mcse"]
-    entropy = model.entropy(random_seed=7)
-    assert entropy.attrs["exactness"] == "monte-carlo"
-    rows = model.sample(20_000, random_seed=8).to_numpy(float)
-    assert float(entropy) == pytest.approx(-float(model.log_density(rows).mean()), abs=0.1)
-
-
 def test_tables_answer_as_the_table_of_all_states():
     model, joint = of_levels()
     states = np.array(list(itertools.product(range(2), range(3), range(2))), float)
@@ -411,63 +385,6 @@ def test_builders_and_fits_take_such_leaves():
     rows = ROWS[:5][:, [0, 2, 1]]  # columns of the first part, one after the other
     assert both.circuit.names == ("x", "z", "y")
     np.testing.assert_allclose(both.log_density(rows), [log_normals(swapped, row) for row in ROWS[:5]], rtol=1e-11)
-
-
-def test_student_leaves_answer_as_scipys():
-    """Two leaves over x, y and z with a count beside one of them: mixtures of SciPy's multivariate t."""
-    name, rng = "multivariate_student_t[3]", np.random.default_rng(12)
-    dof, place = np.array([4.0, 9.0]), rng.normal(size=(2, 3))
-    scale = np.array([covariance(rng, 3) for _ in range(2)])
-    leaves = np.column_stack([dof, place, scale.reshape(2, 9)])
-    first, second = (
-        ps.circuits.product_of([ps.circuits.leaf(("x", "y", "z"), name, own), ps.circuits.leaf("n", "poisson", (2.0,))])
-        for own in leaves
-    )
-    model = ps.circuits.mixture_of([first, second], [0.3, 0.7])
-    weights = np.array([0.3, 0.7])
-
-    def log_t(row, k):
-        seen = ~np.isnan(row)
-        return stats.multivariate_t.logpdf(row[seen], place[k][seen], scale[k][np.ix_(seen, seen)], dof[k])
-
-    rows = np.array([[0.3, 0.2, -1.0], [NAN, 1.0, 0.5], [0.4, NAN, NAN], [30.0, NAN, -20.0]])
-    wanted = np.logaddexp.reduce([np.log(w) + [log_t(r, k) for r in rows] for k, w in enumerate(weights)])
-    frame = pd.DataFrame(rows, columns=["x", "y", "z"]).assign(n=NAN)
-    np.testing.assert_allclose(model.log_density(frame), wanted, rtol=1e-11)
-    again = Circuit.from_json(json.loads(json.dumps(model.circuit.to_json())))
-    again = again.with_parameters(model.log_weights, model.leaf_parameters)
-    np.testing.assert_array_equal(again.log_density(frame), model.log_density(frame))
-
-    # given x the others have one more degree of freedom
-    shares = weights * np.exp([log_t(np.array([0.4, NAN, NAN]), k) for k in (0, 1)])
-    shares /= shares.sum()
-    slope = scale[:, 1:, 0] / scale[:, :1, 0]
-    centre = place[:, 1:] + slope * (0.4 - place[:, :1])
-    growth = (dof + (0.4 - place[:, 0]) ** 2 / scale[:, 0, 0]) / (dof + 1.0)
-    rest = growth[:, None, None] * (scale[:, 1:, 1:] - slope[:, :, None] * scale[:, :1, 1:])
-    laws = [stats.multivariate_t(centre[k], rest[k], dof[k] + 1.0) for k in (0, 1)]
-    given = model.condition({"x": 0.4, "n": 2})
-    assert given.circuit.families == ("multivariate_student_t[2]",)
-    at = rng.normal(size=(5, 2))
-    wanted = np.log(sum(w * law.pdf(at) for w, law in zip(shares, laws, strict=True)))
-    np.testing.assert_allclose(given.log_density(at), wanted, rtol=1e-10)
-    line = [stats.t(dof[k] + 1.0, centre[k, 1], np.sqrt(rest[k, 1, 1])) for k in (0, 1)]
-    one = sum(w * (law.cdf(1.0) - law.cdf(0.0)) for w, law in zip(shares, line, strict=True))
-    found = Answers(model._law).probability({"z": (0.0, 1.0)}, given={"x": 0.4})
-    assert float(found) == pytest.approx(one, rel=1e-11) and found.attrs["exactness"].startswith("exact")
-    box = [law.cdf([1.0, 0.8], lower_limit=[-1.0, -2.0], random_state=1) for law in laws]
-    found = Answers(model._law).probability({"y": (-1.0, 1.0), "z": (-2.0, 0.8)}, given={"x": 0.4})
-    assert found.attrs["tolerance"] < 5e-4
-    assert float(found) == pytest.approx(shares @ box, abs=found.attrs["tolerance"])
-    spread = rest * ((dof + 1.0) / (dof - 1.0))[:, None, None]
-    mean, total = moments_of(list(zip(shares, centre, spread, strict=True)))
-    np.testing.assert_allclose(given.mean(), mean, rtol=1e-10)
-    np.testing.assert_allclose(given.cov(), total, rtol=1e-10)
-    drawn = model.impute(pd.DataFrame({"x": np.full(6000, 0.4), "y": NAN, "z": NAN, "n": 2.0}), random_seed=13)
-    along = np.array([1.0, -0.7])
-    lines = [stats.t(dof[k] + 1.0, along @ centre[k], np.sqrt(along @ rest[k] @ along)) for k in (0, 1)]
-    cdf = lambda x: sum(w * law.cdf(x) for w, law in zip(shares, lines, strict=True))  # noqa: E731
-    assert stats.kstest(drawn[["y", "z"]].to_numpy() @ along, cdf).pvalue > 1e-3
 
 
 def test_a_planted_mistake_is_seen(monkeypatch):

@@ -84,23 +84,6 @@ def test_a_shared_circuit_answers_as_with_its_own_families(families):
     assert float(found) == pytest.approx(float(expected), abs=1e-10)
 
 
-def test_events_are_differences_of_distribution_functions(mixture):
-    inside = np.array([a.cdf(1.0) - a.cdf(-0.5) for a in OF_X])
-    few = np.array([b.pmf(-1) + b.pmf(0) + b.pmf(1) for b in OF_K])  # masses below 0 as well
-    of_set = np.array([b.pmf(1) + b.pmf(4) for b in OF_K])
-    ask = lambda event, given=None: float(mixture.probability(event, given))  # noqa: E731
-    assert ask({"x": (-0.5, 1.0), "k": (-1.5, 1.2)}) == pytest.approx(SHARES @ (inside * few))
-    found = ask({"x": (-0.5, 1.0)}, given={"k": {1, 4}})
-    assert found == pytest.approx(SHARES @ (inside * of_set) / (SHARES @ of_set), rel=1e-12)
-    density = np.array([a.pdf(0.7) for a in OF_X])
-    found = ask({"k": (None, 0)}, given={"x": 0.7})
-    below = np.array([b.cdf(0) for b in OF_K])
-    assert found == pytest.approx(SHARES @ (density * below) / (SHARES @ density), rel=1e-12)
-    either = ask([{"x": (None, 0.0)}, {"k": (2, None)}])
-    left, above = np.array([a.cdf(0.0) for a in OF_X]), np.array([b.sf(1) for b in OF_K])
-    assert either == pytest.approx(SHARES @ (left + above - left * above), rel=1e-12)
-
-
 def test_intervals_in_far_tails_keep_their_digits():
     far = log_interval_of(stats.norm(), np.array([30.0, -31.0]), np.array([31.0, -30.0]))
     exact = stats.norm.logsf(30.0) + math.log1p(-math.exp(stats.norm.logsf(31.0) - stats.norm.logsf(30.0)))
