@@ -6,10 +6,8 @@ import numpy as np
 
 from tests.benchmarks.report import markdown_table
 from tests.benchmarks.table_learners import LEARNERS, OURS
-from tests.benchmarks.table_peers import PACKAGES
 
 DEFAULT = OURS[0]  # that the others are compared with
-SAID = (*OURS, *PACKAGES, "mixture, full", "mixture, diagonal")  # what they chose stands in the table of sets
 
 
 class Results:
@@ -80,17 +78,12 @@ def standard_error(residuals, counts):
     return float(np.sqrt(np.square(residuals).sum() * n / max(n - 1, 1)) / counts.sum())
 
 
-DENSITY, CELLS = Measure("density", 1), Measure("cells", 1)
-RMSE, HITS = Measure("squares", -1, True, "blanked"), Measure("hits", 1, counts="blanked_levels")
+DENSITY, RMSE = Measure("density", 1), Measure("squares", -1, True, "blanked")
 LOG_LOSS, ERROR = Measure("target", -1), Measure("target", -1, True)
-ACCURACY = Measure("target_hits", 1)
 MEASURES = {
     "Mean log density of the test rows, nats a row": DENSITY,
     "Root mean squared error of blanked numbers, standard deviations": RMSE,
-    "Share of blanked levels that are filled in rightly": HITS,
-    "Log density of a row's blanked cells given the others, nats a row": CELLS,
     "Log loss of the target's levels, nats": LOG_LOSS,
-    "Accuracy of the target's levels": ACCURACY,
     "Root mean squared error of numeric targets, standard deviations": ERROR,
 }
 
@@ -104,9 +97,6 @@ def report(records, sets, budgets):
     parts += section("Losses: where the default is not first within one standard error", losses(results))
     for title, measure in MEASURES.items():
         parts += section(title, compared(results, measure))
-    parts += section("CPU seconds to learn", seconds(results, "learn"))
-    parts += section("CPU seconds to fill in the blanked cells of 100 rows", seconds(results, "answer"))
-    parts += section("Sets", sizes(results))
     return "\n".join(parts)
 
 
@@ -128,7 +118,7 @@ def heading(records, budgets):
 
 def is_for(measure, result):
     """Whether a measure is about this set's kind of target."""
-    if measure.field not in ("target", "target_hits"):
+    if measure.field != "target":
         return True
     is_level = next(iter(result.by_method[DEFAULT].values()))["target_is_level"]
     return is_level != (measure is ERROR)
@@ -193,24 +183,3 @@ def compared(results, measure):
 
 def shown(lead):
     return f"{lead[0]:+.3f} ± {lead[1]:.3f}"
-
-
-def seconds(results, field):
-    """Mean over folds."""
-    has = {m for r in results.values() for m, f in r.by_method.items() if any(field in k for k in f.values())}
-    methods, rows = [m for m in LEARNERS if m in has], []
-    for name, result in results.items():
-        found = [[k[field] for k in result.by_method.get(m, {}).values() if field in k] for m in methods]
-        rows.append([name, *(float(np.mean(f)) if f else None for f in found)])
-    return markdown_table(["set", *methods], rows) if rows else ""
-
-
-def sizes(results):
-    rows = []
-    for name, result in results.items():
-        one = result.by_method[DEFAULT][result.folds[0]]
-        chosen = ["; ".join(r["chosen"] for r in result.by_method.get(m, {}).values()) for m in SAID]
-        row = [name, one["n_learned"], f"{one['columns'][0]} ({one['columns'][1]})", ", ".join(map(str, result.folds))]
-        rows.append([*row, ", ".join(one["disguised"]) or "–", *chosen])
-    header = ["set", "rows to learn from", "columns (coded)", "folds", "discrete in disguise"]
-    return markdown_table([*header, *SAID], rows) if rows else ""

@@ -6,11 +6,9 @@
 
 A run that the store holds already is not repeated, so an interrupted command goes on where it stopped when it is given
 again. ``samplers``: the default kernel, the published one, bottom-up and collapsed variational Bayes with the same
-fixed leaf priors, the same k-means start and CPU seconds; "exact, four chains" and "bottom_up, four chains" divide them
-among four chains. ``settings``: the default kernel with all hyperparameters learned on structures of several widths and
-splits, of which the report takes the best on validation rows. ``em``: circuits with shared nodes, one estimate by
-expectation maximisation, their size chosen on validation rows. Data are prepared by `table_rules`. Other models stand
-in `tables_side_by_side`.
+fixed leaf priors, the same k-means start and CPU seconds. ``settings``: the default kernel with all hyperparameters
+learned on structures of several widths and splits, of which the report takes the best on validation rows. Data are
+prepared by `table_rules`. Other models stand in `tables_side_by_side`.
 """
 
 import argparse
@@ -21,13 +19,11 @@ from tests.benchmarks.paper_tables import SETS
 from tests.benchmarks.report import Store, processor
 from tests.benchmarks.table_rules import prepare
 from tests.benchmarks.table_runs import (
-    FOUR_CHAINS,
     MAX_CELLS,
     STATES,
     STRUCTURES,
     palettes_of,
     sample,
-    sample_four,
     structure_of,
     vary,
 )
@@ -63,12 +59,9 @@ def carry_out(options, key):
     structure = complete_tree(prepared.train.columns, n_children=int(width))
     if sampler == "variational":
         return vary(prepared, structure, seed, seconds)
-    if sampler.endswith(FOUR_CHAINS):
-        return sample_four(prepared, structure, sampler.removesuffix(FOUR_CHAINS), seed, seconds)
     if sampler == "published" and structure.n_sum_nodes() * len(prepared.train.values) > MAX_CELLS:
         return {"skipped": "a state for every row and sum node does not fit"}
-    n_states = (*STATES[:-1], options.states)
-    return sample(prepared, structure, sampler, seed, seconds, n_states=n_states)
+    return sample(prepared, structure, sampler, seed, seconds, n_states=options.states)
 
 
 def run(options):
@@ -104,7 +97,7 @@ def main():
     running.add_argument("--settings", nargs="+", default=list(STRUCTURES), choices=list(STRUCTURES))
     running.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     running.add_argument("--seconds", type=float, default=60.0, help="CPU seconds of a run")
-    running.add_argument("--states", type=int, default=STATES[-1], help="averaged at the end of a sampler's run")
+    running.add_argument("--states", type=int, default=STATES, help="averaged at the end of a sampler's run")
     options = arguments.parse_args()
     if options.part == "run":
         run(options)

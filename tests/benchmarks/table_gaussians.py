@@ -1,4 +1,4 @@
-"""Rivals of a table model that are Gaussians in scores of the numeric columns: mixtures, a copula, independent columns.
+"""Rivals of a table model that are Gaussians in scores of the numeric columns: mixtures, a copula.
 
 Coded columns are independent categories with one count added to each level. Densities, what is missing in a row and
 levels are answered in closed form.
@@ -228,15 +228,15 @@ def fitted(z, size, kind, floor, seed, n_init):
         return model.fit(z)
 
 
-def copula(prepared, seed, dependent=True):
-    """Kernel margins and a Gaussian copula, its correlations shrunk as by Ledoit and Wolf; or independent columns."""
+def copula(prepared, seed):
+    """Kernel margins and a Gaussian copula, its correlations shrunk as by Ledoit and Wolf."""
     numeric, learning = prepared.numeric, prepared.learning
     rng = np.random.default_rng(seed)
     parts = [t.values[:, numeric].T for t in (prepared.train, prepared.validation)]
     margins = [Kernels(x, v, rng) for x, v in zip(*parts, strict=True)]
     n_numeric = int(numeric.sum())
     correlations = np.eye(n_numeric)
-    if dependent and n_numeric > 1:
+    if n_numeric > 1:
         ranks = learning.values[:, numeric].argsort(axis=0).argsort(axis=0)
         z = ndtri((ranks + 0.5) / len(ranks))
         covariance = ledoit_wolf(z)[0]

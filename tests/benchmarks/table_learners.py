@@ -14,8 +14,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
@@ -24,14 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 from pymc_spn.tables import Table
 from tests.benchmarks.report import QUIET
 from tests.benchmarks.table_gaussians import copula, mixture
-from tests.benchmarks.table_peers import by_flow, by_forests, by_pylace
+from tests.benchmarks.table_peers import by_flow, by_forests
 
 N_CHAINS = 4
 MOST_SWEEPS = 1000  # of tuning, and as many draws of a chain: the defaults of ``pm.sample``
 FEWEST_SWEEPS = 10
 PILOT = 0.1  # of the budget, at most, to find out how long a sweep takes
 ROUNDS = 10  # of iterated imputation
-TREES = 100
 LOWEST = 1e-12  # probability of a level that a classifier has not seen
 
 
@@ -185,30 +182,6 @@ def by_iterated_ridge(prepared, target, seconds, seed):
     return Filler(fill)
 
 
-def by_iterated_trees(prepared, target, seconds, seed):
-    """As missForest: extremely randomised trees for each column given the others, codes as numbers.
-
-    Rows to learn from have no gaps, so each forest is learned once, and the rounds only predict.
-    """
-    x, columns = prepared.learning.values, prepared.train.columns
-    forests = []
-    for d, column in enumerate(columns):
-        kind = ExtraTreesRegressor if column.levels is None else ExtraTreesClassifier
-        forests.append(kind(TREES, min_samples_leaf=2, random_state=seed).fit(np.delete(x, d, axis=1), x[:, d]))
-    middle = np.where(prepared.numeric, x.mean(axis=0), [np.unique(v)[0] for v in x.T])
-
-    def fill(values):
-        gaps = np.isnan(values)
-        filled = np.where(gaps, middle, values)
-        for _ in range(ROUNDS):
-            for d in np.flatnonzero(gaps.any(axis=0)):
-                rows = gaps[:, d]
-                filled[rows, d] = forests[d].predict(np.delete(filled[rows], d, axis=1))
-        return filled
-
-    return Filler(fill)
-
-
 class Boosted:
     """Gradient boosting of the target given the other columns."""
 
@@ -239,15 +212,12 @@ LEARNERS = {
     "sampling": by_sampling,
     "sampling, one column": partial(by_sampling, joint_leaves=None),
     "variational": by_variational_fit,
-    "pylace": by_pylace,
     "arfpy": by_forests,
     "zuko": by_flow,
     "mixture, full": lambda prepared, target, seconds, seed: mixture(prepared, seed, "full"),
     "mixture, diagonal": lambda prepared, target, seconds, seed: mixture(prepared, seed, "diag"),
     "copula": lambda prepared, target, seconds, seed: copula(prepared, seed),
-    "independent": lambda prepared, target, seconds, seed: copula(prepared, seed, dependent=False),
     "iterated ridge": by_iterated_ridge,
-    "iterated trees": by_iterated_trees,
     "boosting": by_boosting,
 }
 OURS = ("sampling", "sampling, one column", "variational")

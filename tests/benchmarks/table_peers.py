@@ -1,79 +1,19 @@
-"""Learners of `table_learners` from packages that are optional: CrossCat, adversarial random forests, a spline flow."""
+"""Learners of `table_learners` from packages that are optional: adversarial random forests, a spline flow."""
 
-import time
 from itertools import islice
 
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp, ndtr
 
-from tests.benchmarks.table_gaussians import LOG_2PI, Linear, level_logs, patterns
+from tests.benchmarks.table_gaussians import LOG_2PI, Linear, level_logs
 
-PACKAGES = {"pylace": "lace", "arfpy": "arfpy", "zuko": "zuko"}  # to import for each method
-STATES = 8  # of pylace
-DRAWS = 300  # of pylace, for the mean of a missing number
+PACKAGES = {"arfpy": "arfpy", "zuko": "zuko"}  # to import for each method
 FEWEST_ROWS = (5, 20)  # of a leaf of arfpy, of which validation rows choose; 5 is its default
 ADDED = 0.1  # to the count of each level that a leaf's bounds allow: the default of its authors in R
 BLOCK = 200  # rows that meet all leaves at once
 MOST_EPOCHS, IDLE_EPOCHS, BATCH = 500, 30, 64
 RATE = 1e-3  # of Adam
-
-
-class CrossCategorised:
-    """Answers of pylace, for standardised numbers."""
-
-    def __init__(self, engine, prepared):
-        self.engine, self.names, self.numeric = engine, [c.name for c in prepared.train.columns], prepared.numeric
-        x = prepared.learning.values
-        self.centre = np.where(self.numeric, x.mean(axis=0), 0.0)
-        self.spread = np.where(self.numeric, x.std(axis=0), 1.0)
-
-    def frame(self, values):
-        return as_strings(pd.DataFrame((values - self.centre) / self.spread, columns=self.names), self.numeric)
-
-    def log_density(self, values):
-        frame, logs = self.frame(values), np.empty(len(values))
-        for seen, rows in patterns(~np.isnan(values)):
-            part = frame.iloc[rows, np.flatnonzero(seen)]
-            logs[rows] = np.asarray(self.engine.logp(part)) - np.log(self.spread[seen]).sum() if seen.any() else 0.0
-        return logs
-
-    def fill(self, values):
-        filled, frame, names = values.copy(), self.frame(values), self.names
-        for i, d in zip(*np.nonzero(np.isnan(values)), strict=True):
-            given = {names[e]: frame.iat[i, e] for e in np.flatnonzero(~np.isnan(values[i]))}
-            if self.numeric[d]:
-                draws = self.engine.simulate([names[d]], given=given or None, n=DRAWS)
-                filled[i, d] = self.centre[d] + self.spread[d] * np.mean(np.asarray(draws, float))
-            else:
-                filled[i, d] = int(self.engine.predict(names[d], given=given or None, with_uncertainty=False)[1:])
-        return filled
-
-
-def as_strings(frame, numeric):
-    """Levels as text, which pylace takes for categories."""
-    for name in frame.columns[~numeric]:
-        frame[name] = [None if np.isnan(v) else f"L{v:.0f}" for v in frame[name]]
-    return frame
-
-
-def by_pylace(prepared, target, seconds, seed):
-    """pylace's CrossCat, eight states."""
-    import lace
-
-    found = CrossCategorised(None, prepared)
-    frame = found.frame(prepared.learning.values)
-    frame.index = pd.Index([f"r{i}" for i in range(len(frame))], name="ID")
-    begin = time.process_time()
-    found.engine = lace.Engine.from_df(frame, n_states=STATES, rng_seed=seed)
-    steps, n_steps = 1, 0
-    while (used := time.process_time() - begin) < seconds:
-        if n_steps:
-            steps = int(np.clip((seconds - used) * n_steps / used / 2, 1, n_steps))
-        found.engine.update(steps, quiet=True)
-        n_steps += steps
-    found.chosen = f"{n_steps} steps"
-    return found
 
 
 class Leaves:

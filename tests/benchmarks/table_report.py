@@ -6,11 +6,9 @@ import numpy as np
 
 from tests.benchmarks.paper_tables import EFFECTIVE, LIKELIHOOD, SECONDS, best_likelihood
 from tests.benchmarks.report import machine, markdown_table
-from tests.benchmarks.table_rules import prepare
-from tests.benchmarks.table_runs import FOUR_CHAINS, MOMENTS, averaged
+from tests.benchmarks.table_runs import averaged
 
 AVERAGE = "average of all"  # of the settings: the equal mixture of their densities
-FOUR = f"exact{FOUR_CHAINS}"
 RIVALS = ("published", "bottom_up", "variational")
 KERNELS = ("exact", "published", "bottom_up")
 DEMANDED = ("abalone", "ailerons", "cpu_act", "cpu_small", "kin8nm", "hybrid_price")  # above the paper by its sd
@@ -30,14 +28,11 @@ def report(options, store):
     names = [n for n in options.sets if any(r["set"] == n for r in found)]
     machines = Counter(r["processor"] for r in found if "processor" in r)
     parts = [f"Runs on {', '.join(f'{m} ({n})' for m, n in machines.most_common())}; report: {machine()}\n"]
-    parts += section("Sets", sets(options, names))
     for c in options.children:
         runs = chosen(found, str(c), names)
         parts += section(f"Samplers, C = {c}: mean log density of the test rows, nats a row", samplers(runs, names, c))
         parts += section(f"Samplers, C = {c}: milliseconds a sweep", speeds(runs, names, c))
         parts += section(f"Samplers, C = {c}: effective draws", effective(runs, names, c))
-        parts += section(f"Samplers, C = {c}: test density on the way", curves(runs, names))
-        parts += section(f"The default, C = {c}: one chain and four", four_chains(runs, names))
     settings = [r for r in found if r["sampler"] == "learned" and "test" in r]
     parts += section("Ours at its best", best(settings, names))
     parts += section("Width and splits: mean log density of the test rows, nats a row", study(settings, names, "test"))
@@ -54,7 +49,7 @@ def chosen(found, width, names):
     """Runs of one width by (set, sampler, seed), of the longest budget under which the set has the default's runs."""
     runs = {}
     for name in names:
-        wanted = ("exact", *RIVALS, FOUR)
+        wanted = ("exact", *RIVALS)
         own = [r for r in found if r["set"] == name and r["width"] == width and r["sampler"] in wanted]
         budgets = Counter(r["seconds"] for r in own if "test" in r)
         if not budgets:
@@ -78,20 +73,6 @@ def paired(difference):
     """Mean and standard error of a paired difference; no error from one seed."""
     error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
     return float(difference.mean()), float(error)
-
-
-def sets(options, names):
-    rows = []
-    for name in names:
-        p = prepare(options.data, name, 0)
-        sizes = "/".join(str(len(t.values)) for t in (p.train, p.validation, p.test))
-        grids = " ".join(f"{g:g}" if g else "–" for g in p.grid[p.numeric]) or "none numeric"
-        row = [name, sizes, f"{len(p.numeric)} ({p.numeric.sum()})", f"{p.n_removed}", grids, f"{p.ceiling + 0.0:.1f}"]
-        notes = [f"constant: {len(p.dropped)} columns"] if p.dropped else []
-        notes += [f"discrete in disguise: {', '.join(p.disguised)}"] if p.disguised else []
-        rows.append([*row, "; ".join(notes)])
-    header = ["set", "rows", "columns (numeric)", "outliers", "grid of each numeric column", "ceiling"]
-    return markdown_table([*header, "notes"], rows) if rows else ""
 
 
 def samplers(runs, names, c):
@@ -123,28 +104,6 @@ def samplers(runs, names, c):
     header = ["set", "seconds", "seeds", "default", *(f"{k} (seeds, if fewer)" for k in RIVALS)]
     header += ["default − best other", "demand"]
     return markdown_table([*header, "paper, top-down / bottom-up"], rows) if rows else ""
-
-
-def four_chains(runs, names):
-    """The default divided among four chains, against itself and against the best other."""
-    rows = []
-    for name in names:
-        seeds = seeds_of(runs, name, "exact", FOUR)
-        if not seeds:
-            continue
-        gain = column(runs, name, FOUR, seeds) - column(runs, name, "exact", seeds)
-        leads = {
-            k: paired(column(runs, name, FOUR, s) - column(runs, name, k, s))
-            for k in RIVALS
-            if (s := seeds_of(runs, name, FOUR, k))
-        }
-        top = min(leads, key=lambda k: leads[k][0]) if leads else None
-        rhat = [runs[name, FOUR, s]["rhat"] for s in seeds]
-        row = [name, f"{len(seeds)}", f"{column(runs, name, FOUR, seeds).mean():.2f}", shown(paired(gain))]
-        row.append(f"{top}: {shown(leads[top])}" if top else "–")
-        rows.append([*row, float(np.median([r for r in rhat if r])) if any(rhat) else None])
-    header = ["set", "seeds", "four chains", "gain of four", "four chains − best other (one chain)", "R-hat of four"]
-    return markdown_table(header, rows) if rows else ""
 
 
 def shown(lead):
@@ -186,30 +145,6 @@ def effective(runs, names, c):
     kernels = ("default", "published", "bottom-up")
     header = ["set", *(f"{k}, of 50" for k in kernels), *(f"{k}, a second" for k in kernels)]
     return markdown_table([*header, "paper, of 50: top-down / bottom-up"], rows) if rows else ""
-
-
-def curves(runs, names):
-    """Default minus the best other at shares of the budget: which curve of a figure would be on top."""
-    rows = []
-    for name in names:
-        rivals = [k for k in RIVALS if seeds_of(runs, name, "exact", k)]
-        if not rivals:
-            continue
-        seconds = runs[name, "exact", seeds_of(runs, name, "exact")[0]]["seconds"]
-        row = [name, f"{seconds:g}"]
-        for i in range(len(MOMENTS)):
-            leads = {}
-            for k in rivals:
-                seeds = seeds_of(runs, name, "exact", k)
-                ours, other = ([runs[name, q, s]["curve"][i] for s in seeds] for q in ("exact", k))
-                pairs = [a - b for a, b in zip(ours, other, strict=True) if a is not None and b is not None]
-                if pairs:
-                    leads[k] = float(np.mean(pairs))
-            worst = min(leads, key=leads.get) if leads else None
-            row.append(f"{leads[worst]:+.2f} ({worst})" if worst else "–")
-        rows.append(row)
-    header = ["set", "seconds", *(f"lead at {m:.0%}" for m in MOMENTS)]
-    return markdown_table(header, rows) if rows else ""
 
 
 def best(settings, names):

@@ -26,9 +26,7 @@ from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Table
 
 FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
-MOMENTS = (0.05, 0.1, 0.2, 0.5, 1.0)  # shares of the budget at which the test density is read
-STATES = (10, 10, 10, 20, 40)  # averaged at each of them, from the second half of the time until then
-N_CHAINS = 4  # of PyMC's default
+STATES = 40  # averaged, from the second half of the time
 READINGS = 1000  # of the log joint, in the second half
 THINNED = 50  # of which the paper reports the effective number
 STRUCTURES = {  # of the study: what each setting passes to the builders
@@ -162,10 +160,7 @@ class TimedRun:
         """Sample for a budget of CPU seconds; returns states and readings (seconds, log joints)."""
         self.compile(seed)
         self.start(seed)
-        due = np.unique(
-            np.concatenate([np.linspace(0.5 * m, m, n, endpoint=False) for m, n in zip(MOMENTS, n_states, strict=True)])
-        )
-        due, states, readings, next_reading = budget * due, [], [], 0.0
+        due, states, readings, next_reading = budget * np.linspace(0.5, 1.0, n_states, endpoint=False), [], [], 0.0
         while self.seconds < budget:
             if self.seconds >= budget / 2:
                 self.chain.settle()
@@ -209,10 +204,6 @@ def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None
     states, readings = run.run(seed, budget, n_states)
     at = np.array([s[0] for s in states])
     test, validation = run.densities(states, (prepared.test, prepared.validation))
-    curve = []
-    for m in MOMENTS:
-        window = (at > 0.5 * m * budget) & (at <= m * budget + 1e-9)
-        curve.append(averaged(test[window]) if window.any() else None)
     last = at > 0.5 * budget
     last = last if last.any() else at == at[-1]
     traced = readings[readings[:, 0] > 0.5 * budget, 1]
@@ -226,55 +217,14 @@ def sample(prepared, structure, kernel, seed, budget, learned=False, leaves=None
         "validation": averaged(validation[last]),
         "single": float(test[last].mean()),
         "states": int(last.sum()),
-        "curve": curve,
         "sweeps": run.n_sweeps,
         "ms": 1e3 * run.seconds / run.n_sweeps,
         "used": run.seconds,
         "log_joint": float(traced.mean()) if len(traced) else float(readings[-1, 1]),
-        "climb": [float(np.interp(m * budget, *readings.T)) for m in MOMENTS],
         "ess": float(az.ess(traced[None])) if len(traced) >= 8 and np.ptp(traced) > 0 else None,
         "ess50": float(az.ess(thinned[None])) if thinned is not None and np.ptp(thinned) > 0 else None,
         "occupied": [int(v) for v in occupied[1:]],
         **rows,
-    }
-
-
-FOUR_CHAINS = ", four chains"
-
-
-def chain_seed(seed, k):
-    """Seed of the k-th of several chains; the first has that of the single one."""
-    return seed if k == 0 else 1000 * (seed + 1) + k
-
-
-def sample_four(prepared, structure, kernel, seed, budget):
-    """As `sample`, the budget divided among four chains from different starts, as ``pm.sample`` runs them."""
-    run = TimedRun(prepared.train, structure, kernel)
-    share, logs, at, traces, first = budget / N_CHAINS, [], [], [], None
-    for k in range(N_CHAINS):
-        states, readings = run.run(chain_seed(seed, k), share, n_states=[n // N_CHAINS for n in STATES])
-        at.append(np.array([s[0] for s in states]))
-        logs.append(run.densities(states, (prepared.test, prepared.validation)))
-        traced = readings[readings[:, 0] > 0.5 * share, 1]
-        traces.append(traced[np.linspace(0, len(traced) - 1, min(len(traced), THINNED)).astype(int)])
-        first = first or averaged(logs[0][0][at[0] > 0.5 * share])
-
-    def window(which, m):
-        """Log densities of all chains' states up to a share of the time, from half of it on."""
-        inside = [(a > 0.5 * m * share) & (a <= m * share + 1e-9) for a in at]
-        found = [chain[which][keep] for chain, keep in zip(logs, inside, strict=True) if keep.any()]
-        return np.concatenate(found) if found else None
-
-    length = min(len(t) for t in traces)
-    curve = [None if (w := window(0, m)) is None else averaged(w) for m in MOMENTS]
-    whole = [np.concatenate([chain[i][a > 0.5 * share] for chain, a in zip(logs, at, strict=True)]) for i in (0, 1)]
-    return {
-        "test": averaged(whole[0]),
-        "validation": averaged(whole[1]),
-        "test_first": first,  # of the first chain alone
-        "states": len(whole[0]),
-        "curve": curve,
-        "rhat": float(az.rhat(np.stack([t[:length] for t in traces]))) if length >= 8 else None,
     }
 
 
@@ -295,23 +245,16 @@ def vary(prepared, structure, seed, budget):
     start, several = fit(0, 1)[1], fit(0, 6)[1]
     step = max((several - start) / 5, 1e-6)
     n_steps = int(np.clip((budget - start) / step, 1, 500))
-    used, restarts, best, first, curve = 0.0, 0, None, None, [None] * len(MOMENTS)
+    used, restarts, best = 0.0, 0, None
     while restarts == 0 or used * (1.0 + 1.0 / restarts) < budget:
         post, seconds = fit(restarts, n_steps)
         used, restarts = used + seconds, restarts + 1
         value = float(post.trace().max())
         if best is None or value > best[0]:
             best = (value, post, float(post.log_density(prepared.test).mean()))
-        first = best[2] if restarts == 1 else first
-        for i, m in enumerate(MOMENTS):
-            if used <= m * budget or (m == 1.0 and restarts == 1):
-                curve[i:] = [best[2]] * (len(MOMENTS) - i)
-                break
     return {
         "test": best[2],
-        "test_first": first,  # of the first start alone
         "validation": float(best[1].log_density(prepared.validation).mean()),
-        "curve": curve,
         "sweeps": restarts,
         "ms": 1e3 * step,
         "used": used,
