@@ -168,13 +168,14 @@ def moments_by_law(code, law, low, high):
             low, high = np.log(low), np.log(high)
         low = max(low, law.support()[0])
         bulk = [*law.ppf([1e-9, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9]), -1e3, 1e3, 0.99, 1.01]
-        cuts = [low, *sorted(c for c in bulk if low < c < high), high]
+        bulk += [low + d for d in (0.01, 0.1, 0.3, 1.0, 3.0)] + [high - d for d in (0.1, 0.3, 1.0, 3.0)]
+        cuts = [low, *sorted({c for c in bulk if low < c < high}), high]
         whole = [integral(lambda u, k=k: law.pdf(u) * (of(u) - 0.3) ** k, cuts) for k in range(5)]
     return np.array(whole) / whole[0]
 
 
 def integral(function, cuts):
-    return sum(integrate.quad(function, a, b, epsabs=1e-13, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
+    return sum(integrate.quad(function, a, b, epsabs=0.0, epsrel=1e-11, limit=300)[0] for a, b in pairwise(cuts))
 
 
 @pytest.mark.parametrize(("code", "event"), [(code, event) for code, (_, events) in EVENTS.items() for event in events])

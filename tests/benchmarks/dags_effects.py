@@ -2,15 +2,13 @@
 
 * `matched`: uniform orders, parent sets by the fair prior among the variables that stand before, BGe's prior of
   variances, coefficients and means.
-* `known`: the same with sixteen allowed parents for each variable, chosen at random, which the score is told. At most
-  sixteen candidates then leave nothing out.
 * `published`: the simulation of `dags_problem`. Its graphs and coefficients follow another prior than the score's.
 
 An interval runs from the 5 % to the 95 % quantile of draws. The effect is exactly 0 in many draws, and an interval with
 that at an end holds more than 90 %. The rank of the truth among the draws has no such excess, with ties broken at
 random: it is in the middle 90 % in exactly 90 % of cases if all is right.
 
-    python -m tests.benchmarks.dags_effects --cases matched known published --sizes 10 20 37
+    python -m tests.benchmarks.dags_effects --cases matched published --sizes 10 20 37
 """
 
 import argparse
@@ -26,30 +24,15 @@ from tests.benchmarks.dags_problem import simulated
 from tests.benchmarks.report import machine, markdown_table
 
 HEADER = ["case", "d", "rows", "engine", "data sets", "rank", "all pairs", "excludes 0", "pairs", "R-hat", "CPU s"]
-ALLOWED = 16  # parents of a variable in the case `known`
-PROPOSALS = 4_000  # orders from which one is drawn in proportion to its prior
 
 
-def sizes_of(d, n_open):
-    """Prior of the number of parents among n that are open, and its weight before it is normalised."""
-    p = np.array([math.comb(n_open, k) / math.comb(d - 1, k) for k in range(n_open + 1)])
-    return p / p.sum(), p.sum()
-
-
-def prior_graph(rng, d, allowed):
+def prior_graph(rng, d):
     """A graph from the order-modular prior; (parent, child)."""
-    orders = np.array([rng.permutation(d) for _ in range(1 if allowed.sum() == d * (d - 1) else PROPOSALS)])
-    if len(orders) > 1:  # orders weigh as many parent sets as they leave, so they are not uniform
-        place = np.argsort(orders, axis=1)
-        n_before = ((place[:, :, None] < place[:, None, :]) & allowed).sum(axis=1)
-        log_sums = np.log([sizes_of(d, n)[1] for n in range(d)])
-        weight = log_sums[n_before].sum(axis=1)
-        orders = orders[[rng.choice(len(orders), p=np.exp(weight - np.logaddexp.reduce(weight)))]]
     graph, before = np.zeros((d, d), bool), []
-    for i in orders[0]:
-        open_ = [j for j in before if allowed[j, i]]
-        k = rng.choice(len(open_) + 1, p=sizes_of(d, len(open_))[0])
-        graph[rng.choice(open_, k, replace=False) if k else [], i] = True
+    for i in rng.permutation(d):
+        p = np.array([math.comb(len(before), k) / math.comb(d - 1, k) for k in range(len(before) + 1)])
+        k = rng.choice(len(p), p=p / p.sum())
+        graph[rng.choice(before, k, replace=False) if k else [], i] = True
         before.append(i)
     return graph
 
@@ -78,30 +61,21 @@ def prior_rows(rng, graph, n, t=0.5, alpha_mu=1.0):
 
 
 def problem(case, d, seed, n):
-    """True effects, rows, and what the score is told."""
+    """True effects and rows."""
     if case == "published":
         found = simulated(d, seed, n)
-        return total_effects(found.weights), found.train, {}
+        return total_effects(found.weights), found.train
     rng = np.random.default_rng([d, seed, 7])
-    allowed, told = ~np.eye(d, dtype=bool), {}
-    if case == "known":
-        allowed[:] = False
-        for i in range(d):
-            others = [j for j in range(d) if j != i]
-            allowed[rng.choice(others, min(ALLOWED, d - 1), replace=False), i] = True
-        told["forbidden"] = [(f"v{j}", f"v{i}") for j, i in np.argwhere(~allowed & ~np.eye(d, dtype=bool))]
-    effects, rows = prior_rows(rng, prior_graph(rng, d, allowed), n)
-    return effects, rows, told
+    return prior_rows(rng, prior_graph(rng, d), n)
 
 
 def held(case, d, seed, options):
     """By pair: whether the rank is in the middle 90 %, whether the interval holds the truth, whether it excludes 0."""
-    truth, rows, told = problem(case, d, seed, options.rows)
-    told |= {"engine": options.engine, "max_candidates": options.max_candidates, "random_seed": seed}
+    truth, rows = problem(case, d, seed, options.rows)
     frame = pd.DataFrame(rows, columns=[f"v{i}" for i in range(d)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        post = ps.DagPosterior.from_data(frame, ps.BGe(prior_scale=options.prior_scale), progressbar=False, **told)
+        post = ps.DagPosterior.from_data(frame, ps.BGe(), progressbar=False, random_seed=seed)
         drawn = post.sample_effects(options.draws, random_seed=seed).values
     off = ~np.eye(d, dtype=bool)
     truth, drawn = truth[off], drawn[:, off]
@@ -122,14 +96,11 @@ def share(by_set):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", default=["matched", "known", "published"])
+    parser.add_argument("--cases", nargs="+", default=["matched", "published"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[10, 20, 37])
     parser.add_argument("--data-sets", type=int, default=30)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--draws", type=int, default=2000)
-    parser.add_argument("--engine", default="auto")
-    parser.add_argument("--max-candidates", type=int)
-    parser.add_argument("--prior-scale", type=float, help="of BGe, by default 1/2")
     options = parser.parse_args()
     table = []
     for case in options.cases:

@@ -2,12 +2,12 @@
 
     python -m tests.benchmarks.dags_paper figures RESULTS --d 16 --seeds 0 1 2 3 4 5 6 7 8 9 --peers PEERS
     python -m tests.benchmarks.dags_paper ablation RESULTS --d 16
-    python -m tests.benchmarks.dags_paper report RESULTS --out OUT
+    python -m tests.benchmarks.dags_paper report RESULTS
 
 RESULTS is a file of JSON lines, one for each data set and method, written as soon as it is known.
 What stands there is not run again, so a run may be stopped at any time and started anew with the same command. PEERS
-holds the graphs that `dags_peers` wrote; without it there are our methods only. ``report`` prints the tables and draws
-the figures as PNG (matplotlib) of all that RESULTS holds. Times are CPU seconds after compilation, scores not included.
+holds the graphs that `dags_peers` wrote; without it there are our methods only. ``report`` prints the tables of all
+that RESULTS holds. Times are CPU seconds after compilation, scores not included.
 """
 
 import argparse
@@ -299,11 +299,12 @@ def main():
     arguments.add_argument("--d", type=int, default=16, choices=list(FACTORS))
     arguments.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     arguments.add_argument("--peers", help="folder of dags_peers")
-    arguments.add_argument("--out", help="folder of the report's figures")
     given = arguments.parse_args()
-    {"figures": figures, "ablation": ablation, "report": report}[given.what](
-        given, Store(given.results, ("what", "d", "seed", "method"))
-    )
+    results = Store(given.results, ("what", "d", "seed", "method"))
+    if given.what == "report":
+        report(results)
+    else:
+        {"figures": figures, "ablation": ablation}[given.what](given, results)
 
 
 if __name__ == "__main__":

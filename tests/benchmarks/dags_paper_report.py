@@ -1,6 +1,4 @@
-"""Tables and figures of what `dags_paper` wrote down."""
-
-from pathlib import Path
+"""Tables of what `dags_paper` wrote down."""
 
 import numpy as np
 
@@ -9,12 +7,7 @@ from tests.benchmarks.report import machine, markdown_table
 
 TABLE_SIZES = (4, 8, 16)  # edges in the evidence of table 2
 PEERS = ("sumu", "dibs")
-METRICS = {  # name: label, whether more is better
-    "e_shd": ("expected SHD between CPDAGs", False),
-    "mll": ("mean log p(test rows | graph) in nats", True),
-    "auroc": ("AUROC of edges", True),
-    "mse_ce": ("MSE of causal effects", False),
-}
+METRICS = ("e_shd", "mll", "auroc", "mse_ce")
 
 
 def table(rows, columns):
@@ -47,43 +40,8 @@ def without_rare_peers(rows):
     return [r for r in rows if r["method"] not in rare]
 
 
-def draw_metrics(rows, d, path):
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    names = list(dict.fromkeys(r["method"] for r in rows))
-    figure, axes = plt.subplots(1, 4, figsize=(15, 4.2), layout="constrained")
-    for axis, (metric, (label, more)) in zip(axes, METRICS.items(), strict=True):
-        axis.boxplot([[r[metric] for r in rows if r["method"] == n] for n in names], tick_labels=names)
-        axis.set_title(f"{label}\n({'higher' if more else 'lower'} is better)", fontsize=10)
-        axis.tick_params(axis="x", rotation=60)
-    figure.suptitle(f"d = {d}, {len({r['seed'] for r in rows})} data sets of 100 rows")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def draw_support(rows, d, path):
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
-    for mark, name in zip("os^vDXP", dict.fromkeys(r["method"] for r in rows), strict=False):
-        means = [np.mean([r[f"support_{k}"] for r in rows if r["method"] == name]) for k in QUERY_SIZES]
-        axis.plot(QUERY_SIZES, means, marker=mark, label=name, alpha=0.8)
-    axis.set(
-        xlabel="true edges in the query", ylabel="queries with positive probability", xscale="log", ylim=(-0.03, 1.05)
-    )
-    axis.set_xticks(QUERY_SIZES, [str(k) for k in QUERY_SIZES])
-    axis.minorticks_off()
-    axis.legend()
-    axis.set_title(f"d = {d}, {len({r['seed'] for r in rows})} data sets, 20 queries each")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-
-
-def report(given, results):
-    """Tables and figures of all that is there; a data set that lacks one method still counts for the others."""
+def report(results):
+    """Tables of all that is there; a data set that lacks one method still counts for the others."""
     print(machine())
     for what, d in sorted({(r["what"], r["d"]) for r in results.records.values()}):
         rows = [r for r in results.records.values() if (r["what"], r["d"]) == (what, d)]
@@ -93,9 +51,3 @@ def report(given, results):
         if what == "figures":
             print(table(rows, [f"support_{k}" for k in QUERY_SIZES]))
             print(table(rows, [f"conditional_{k}" for k in TABLE_SIZES]))
-        if given.out:
-            out = Path(given.out)
-            out.mkdir(parents=True, exist_ok=True)
-            draw_metrics(rows, d, out / f"dags_figure{2 if what == 'figures' else 4}_d{d}.png")
-            if what == "figures":
-                draw_support(rows, d, out / f"dags_figure3_d{d}.png")

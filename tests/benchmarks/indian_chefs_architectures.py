@@ -25,7 +25,7 @@ import pymc_spn as ps
 from examples.convolutional.architecture import architecture_of
 from examples.convolutional.evidence import ArchitectureEvidence
 from examples.convolutional.ops import architecture_log_evidence
-from tests.benchmarks.report import QUIET, finish, machine, markdown_table
+from tests.benchmarks.report import QUIET, finish, markdown_table
 
 NUMBERS = {"alpha": 1.0, "gamma": 1.5, "phi": 5.0}
 NAMES = ("accuracy", "nodes", "degree", "width", "depth")
@@ -35,7 +35,6 @@ OF_NODES = ("mean", "sd", "min", "max")
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="folder of the chains, continued if it holds some")
-    arguments.add_argument("--json", help="also write all figures to this file")
     arguments.add_argument("--classes", type=int, nargs="+", default=[1, 2, 3])
     arguments.add_argument("--chains", type=int, default=3)
     arguments.add_argument("--draws", type=int, default=120)
@@ -67,7 +66,7 @@ def main():
         ("Cold starts", noise_table(draws, evidence)),
         ("Chains", chain_table(idata, evidence)),
     ]
-    finish(options, sections, {"machine": machine(), "tables": dict(sections)})
+    finish(sections)
 
 
 def digits(classes, steps, n_held_out=0):

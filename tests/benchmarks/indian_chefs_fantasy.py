@@ -1,5 +1,6 @@
 """What the benchmarks of belief networks share: one start from warm-up to fantasy data, distances, tables of R-hat."""
 
+import argparse
 import json
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from pymc_spn.indian_chefs.network_draws import ancestral_order, draw_nodes
 from pymc_spn.indian_chefs.prior_density import make_prior
 from pymc_spn.indian_chefs.unit_scaling import UnitScaling
 from pymc_spn.indian_chefs.warm_up import PooledAscent, RaceStage, race
+from tests.benchmarks.report import markdown_table
 
 GRID, FANTASY, FEWEST_SWEEPS = 60, 2000, 50
 ICP = make_prior(1.0, 1.0, 1.0)
@@ -29,6 +31,47 @@ def keep(path, result):
     """Append one finished start."""
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(result, default=float) + "\n")
+
+
+def starts_of(options, one):
+    """Runs of each set of ``options.sets``, by name: those that the file has, and what is lacking by ``one``."""
+    done = resume(options.out)
+    tasks = [[name, seed, options.seconds] for seed in range(options.starts) for name in options.sets]
+    left = [key for key in tasks if not any(d["key"] == key for d in done)]
+    if left:
+        compile_kernels()
+    for key in left:
+        done.append({"key": key, **one(options, *key[:2])})
+        keep(options.out, done[-1])
+    found = {name: [] for name in options.sets}
+    for d in done:
+        if d["key"] in tasks:
+            found[d["key"][0]].append(d)
+    return found
+
+
+def arguments_of(text, sets, starts, seconds):
+    """Arguments that the benchmarks of starts share."""
+    arguments = argparse.ArgumentParser(description=text)
+    arguments.add_argument("data", help="folder that holds the sets as .npz files")
+    arguments.add_argument("--out", required=True, help="file of JSON lines, continued if it is there")
+    arguments.add_argument("--starts", type=int, default=starts)
+    arguments.add_argument("--seconds", type=float, default=seconds, help="CPU seconds of a start, warm-up included")
+    arguments.add_argument("--sets", nargs="+", default=list(sets), choices=list(sets))
+    return arguments
+
+
+def of_starts(figures, ratio):
+    """A table of all starts; ``ratio`` is of a run's distance, and of that after its warm-up."""
+    rows = []
+    for name, runs in figures.items():
+        for r in runs:
+            accepted, tried = size_moves(r)
+            own = [name, r["key"][1], ratio(r, r["after_warm_up"]), ratio(r, r), r["warm_up_seconds"], r["sweeps"]]
+            nodes = f"{r['n_nodes'][0]} to {r['n_nodes'][-1]}"
+            rows.append([*own, nodes, int(r["n_edges"]), f"{accepted:,} of {tried:,}"])
+    header = ["set", "start", "after warm-up", "ratio", "warm-up s", "sweeps", "K+", "edges", "moves of size accepted"]
+    return markdown_table(header, rows)
 
 
 def compile_kernels():

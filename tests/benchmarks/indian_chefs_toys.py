@@ -13,21 +13,12 @@ is over all, and "selected" is the start with the best pooled score on its train
 figure shows, for each set, held-out rows beside fantasy rows of the start whose ratio is the lower median.
 """
 
-import argparse
 from pathlib import Path
 
 import numpy as np
 
 from pymc_spn.indian_chefs.warm_up import RaceStage
-from tests.benchmarks.indian_chefs_fantasy import (
-    compile_kernels,
-    distance_to,
-    keep,
-    one_start,
-    resume,
-    rhat,
-    size_moves,
-)
+from tests.benchmarks.indian_chefs_fantasy import arguments_of, distance_to, of_starts, one_start, rhat, starts_of
 from tests.benchmarks.report import finish, markdown_table
 
 LAYERS = {"ring": (10, 3), "two_moons": (10, 3), "pinwheel": (16, 4)}
@@ -40,30 +31,14 @@ RACE = {
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("data", help="folder that holds toy_ring.npz and the others")
-    arguments.add_argument("--out", required=True, help="file of JSON lines, continued if it is there")
-    arguments.add_argument("--json", help="also write all figures to this file")
-    arguments.add_argument("--starts", type=int, default=6)
-    arguments.add_argument("--seconds", type=float, default=30.0, help="CPU seconds of a start, warm-up included")
-    arguments.add_argument("--sets", nargs="+", default=list(LAYERS), choices=list(LAYERS))
+    arguments = arguments_of(__doc__.splitlines()[0], LAYERS, 6, 30.0)
     arguments.add_argument("--max-nodes", type=int, default=40)
     arguments.add_argument("--figure", help="also draw held-out and fantasy rows to this file")
     options = arguments.parse_args()
-    done = resume(options.out)
-    tasks = [[name, seed, options.seconds] for name in options.sets for seed in range(options.starts)]
-    left = [key for key in tasks if not any(d["key"] == key for d in done)]
-    if left:
-        compile_kernels()
-    for key in left:
-        done.append({"key": key, **one_toy(options, *key[:2])})
-        keep(options.out, done[-1])
-    figures = {name: [d for key in tasks for d in done if d["key"] == key and key[0] == name] for name in options.sets}
+    figures = starts_of(options, one_toy)
     if options.figure:
         draw(options, figures)
-    hidden = ("fantasy", "n_nodes", "log_joint")
-    bare = {name: [{k: v for k, v in r.items() if k not in hidden} for r in runs] for name, runs in figures.items()}
-    finish(options, sections(figures), bare)
+    finish(sections(figures))
 
 
 def toy(options, name):
@@ -81,28 +56,15 @@ def one_toy(options, name, seed):
     return {"baseline": distance(train), **found}
 
 
+def ratio_of(run, found):
+    return found["hellinger"] / run["baseline"]
+
+
 def sections(figures):
-    """Tables of all starts and of the verdicts."""
-    starts, verdicts = [], []
+    """Tables of the verdicts and of all starts."""
+    verdicts = []
     for name, runs in figures.items():
-        ratios = np.array([r["hellinger"] / r["baseline"] for r in runs])
-        for r, ratio in zip(runs, ratios, strict=True):
-            accepted, tried = size_moves(r)
-            starts.append(
-                [
-                    name,
-                    r["key"][1],
-                    r["after_warm_up"]["hellinger"] / r["baseline"],
-                    ratio,
-                    r["score"],
-                    r["score_after"],
-                    r["warm_up_seconds"],
-                    r["sweeps"],
-                    f"{r['n_nodes'][0]} to {r['n_nodes'][-1]}",
-                    int(r["n_edges"]),
-                    f"{accepted:,} of {tried:,}",
-                ]
-            )
+        ratios = np.array([ratio_of(r, r) for r in runs])
         selected = int(np.argmax([r["score_after"] for r in runs]))
         target, stretch = TARGETS[name]
         median = float(np.median(ratios))
@@ -119,11 +81,10 @@ def sections(figures):
                 rhat([r["log_joint"] for r in runs]),
             ]
         )
-    header = ["set", "start", "after warm-up", "ratio", "score", "score after", "warm-up s", "sweeps", "K+", "edges"]
     top = ["set", "baseline", "starts", "median ratio", "selected", "targets", "verdict", "R-hat K+", "R-hat log joint"]
     return [
         ("Verdicts", markdown_table(top, verdicts)),
-        ("All starts: ratios to the baseline", markdown_table([*header, "moves of size accepted"], starts)),
+        ("All starts: ratios to the baseline", of_starts(figures, ratio_of)),
     ]
 
 

@@ -1,6 +1,5 @@
 """Markdown tables, the description of the machine, and the stored results of the benchmark scripts."""
 
-import argparse
 import json
 import os
 import platform
@@ -49,14 +48,6 @@ class Store:
         self.records[tuple(key)] = record
 
 
-def parser(text):
-    """Arguments that all benchmark scripts share."""
-    arguments = argparse.ArgumentParser(description=text)
-    arguments.add_argument("data", help="folder that holds wine.npz and abalone.npz")
-    arguments.add_argument("--json", help="also write all figures to this file")
-    return arguments
-
-
 def markdown_table(header, rows):
     """A Markdown table; numbers are rounded to three figures and aligned to the right."""
     is_text = [all(isinstance(row[i], str) for row in rows) for i in range(len(header))]
@@ -101,10 +92,8 @@ def verdict(name, value, demand, at_least=True):
     return [name, f"{'≥' if at_least else '≤'} {demand:g}", value, "met" if is_met else "missed"]
 
 
-def finish(arguments, sections, figures):
-    """Print the sections and write the figures."""
+def finish(sections):
+    """Print the sections."""
     print(machine() + "\n")
     for title, table in sections:
         print(f"### {title}\n\n{table}")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps(figures, indent=1, default=float), encoding="utf-8")

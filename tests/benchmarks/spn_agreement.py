@@ -5,10 +5,9 @@
 On tables as they are recorded, gaps included: R-hat of the log joint and of the mean log density of
 held-out rows over four chains, and by how much two runs of different seeds differ in the log density of these rows. A
 fifth of the rows is held out. ``--seconds`` is the CPU time of a run, all chains together.
-
-``--model`` has two others in its place: the default with exact values, or without leaves over several columns.
 """
 
+import argparse
 import warnings
 from pathlib import Path
 
@@ -16,21 +15,20 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
-from tests.benchmarks.report import finish, markdown_table, parser
+from tests.benchmarks.report import finish, markdown_table
 from tests.benchmarks.table_learners import default_draws
 from tests.benchmarks.table_rules import NUMERIC
 
 SIMULATED = {"simulated_150": 150, "simulated_500": 500, "simulated_2000": 2000}
 TABLES = ("wine", "diabetes", "breast_cancer", *SIMULATED, "forest_fires", "crx", "german", "abalone")
-MODELS = {"exact": {"rounded": False}, "single_leaves": {"joint_leaves": None}}
 
 
 def main():
-    arguments = parser(__doc__.splitlines()[0])
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("data", help="folder that holds wine.npz and the others")
     arguments.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, help="of default runs")
     arguments.add_argument("--seconds", type=float, default=120.0, help="CPU seconds of a default run")
     arguments.add_argument("--seeds", nargs=2, type=int, default=[0, 1], help="of two default runs")
-    arguments.add_argument("--model", default="default", choices=["default", *MODELS], help="exact: rounded=False")
     options = arguments.parse_args()
     figures = []
     for name in options.tables:
@@ -44,8 +42,8 @@ def main():
         rows[-1] += [f"{f['mean']:.2f}", f"{f['apart']:+.3f}", f"{f['absolute']:.3f}"]
     header = ["table", "rows to learn from", "draws of a chain", "CPU s", "R-hat, log joint", "R-hat, held-out rows"]
     header += ["held-out, nats a row", "second run − first", "mean absolute difference of a row"]
-    title = f"Runs ({options.model}) of {options.seconds:g} CPU seconds, seeds {options.seeds}"
-    finish(options, [(title, markdown_table(header, rows))], figures)
+    title = f"Runs of {options.seconds:g} CPU seconds, seeds {options.seeds}"
+    finish([(title, markdown_table(header, rows))])
 
 
 def default_runs(frame, options):
@@ -56,7 +54,7 @@ def default_runs(frame, options):
     train, test = frame[~held_out], frame[held_out]
     found, logs = {"rows": len(train), "sweeps": [], "used": [], "joint": [], "held_out": []}, []
     for seed in options.seeds:
-        idata, n_sweeps, used = default_draws(train, options.seconds, seed, **MODELS.get(options.model, {}))
+        idata, n_sweeps, used = default_draws(train, options.seconds, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # R-hat is what is shown
             post = ps.SPNPosterior.from_idata(idata)

@@ -9,7 +9,6 @@ and R-hat.
 """
 
 import argparse
-import json
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -92,7 +91,6 @@ def main():
     parser.add_argument("--tune", type=int, default=300)
     parser.add_argument("--chains", type=int, default=2)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--json", help="file for the figures of every table")
     options = parser.parse_args()
     tasks = [(seed, options.draws, options.tune, options.chains) for seed in range(options.sets)]
     with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
@@ -120,10 +118,6 @@ def main():
     print("Bulk effective draws, median and smallest over the tables:", end=" ")
     print(", ".join(f"{n} {np.median(e):.0f} / {e.min():.0f}" for n, e in zip([*NAMES, "noise"], ess.T, strict=True)))
     print(f"R-hat, largest of four parameters: median {np.median(r_hat.max(axis=1)):.3f}, largest {r_hat.max():.3f}")
-    if options.json:
-        plain = [{m: {k: np.asarray(v).tolist() for k, v in f.items()} for m, f in table.items()} for table in found]
-        with open(options.json, "w") as file:
-            json.dump(plain, file)
 
 
 if __name__ == "__main__":

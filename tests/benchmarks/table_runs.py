@@ -25,7 +25,7 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Table
 
-FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05}
+FIXED = {"concentration": 1.0, "leaf_scale": 0.1, "leaf_shape": 1.5, "precision_ratio": 0.05, "covariance_scale": 0.1}
 STATES = 40  # averaged, from the second half of the time
 READINGS = 1000  # of the log joint, in the second half
 THINNED = 50  # of which the paper reports the effective number
@@ -116,10 +116,10 @@ class TimedRun:
         n_columns = len(train.columns)
         first = STARTS if learned else FIXED
         self.first = tuple(np.full(2 if g == "concentration" else n_columns, first[g]) for g in HYPERPARAMETERS)
-        self.owned = np.zeros((4, max(2, n_columns)), np.bool_)
+        self.owned = np.zeros((len(HYPERPARAMETERS), max(2, n_columns)), np.bool_)
         if learned:
             self.owned[0, :2] = self.owned[1, :n_columns] = True
-            self.owned[2:, self.schema.gaussian_columns] = True
+            self.owned[2:4, self.schema.gaussian_columns] = True
         self.priors = np.array([PRIORS[g] for g in HYPERPARAMETERS], np.float64)
         self.kind = digits_dtype(structure, self.schema.compiled, len(train.values))
 

@@ -5,7 +5,7 @@ python -m tests.benchmarks.trees_tables RESULTS.jsonl
 
 import sys
 
-from tests.benchmarks.report import machine, markdown_table, verdict
+from tests.benchmarks.report import machine, markdown_table
 from tests.benchmarks.trees_problem import Results
 from tests.benchmarks.trees_runs import PARTICLES, VARIANTS
 
@@ -32,44 +32,11 @@ def table(results, header, rows, fields):
     return markdown_table([*header, "seeds"], out) if out else "no results\n"
 
 
-def value(results, prefix, field):
-    found = cells(results, prefix, [field])
-    return found[0][0] if found else float("nan")
-
-
-def targets(results):
-    rows = []
-
-    def at(name, what, field):
-        return value(results, f"{what.split('/')[0]}/{name}/{what.split('/')[1]}", field)
-
-    for name, times, share in (("pendigits", 3.0, 0.2), ("magic04", 5.0, 0.5)):
-        ours = at(name, "target/optimal 100", "seconds")
-        rows.append(verdict(f"T1 {name}: CPU over CART", ours / at(name, "peer/CART", "seconds"), times, False))
-        rows.append(
-            verdict(f"T1 {name}: CPU over random forest", ours / at(name, "peer/forest", "seconds"), share, False)
-        )
-    for name, gain, loss in (("pendigits", 0.01, -0.03), ("magic04", 0.3, 0.03)):
-        for m in (100, 10):
-            ours = f"target/optimal {m}"
-            more = at(name, ours, "log_p") - at(name, "peer/CART", "log_p")
-            rows.append(verdict(f"T2 {name}, {m} particles: log predictive − CART smoothed", more, gain))
-            more = at(name, ours, "accuracy") - at(name, "peer/CART", "accuracy")
-            rows.append(verdict(f"T2 {name}, {m} particles: accuracy − CART", more, loss))
-    for name, least in (("pendigits", -0.33), ("magic04", -0.345)):
-        rows.append(verdict(f"T3 {name}: log predictive", at(name, "target/50 trees", "log_p"), least))
-    ratio = at("pendigits", "target/optimal 100", "tables") / at("pendigits", "target/optimal 100", "expansions")
-    rows.append(verdict("T4 pendigits: tables over expansions", ratio, 0.1, False))
-    rows.append(verdict("T5 pendigits: CPU s of predict_proba", value(results, "t5/pendigits", "seconds"), 0.1, False))
-    return markdown_table(["what", "demand", "measured", "verdict"], rows)
-
-
 def main():
     results = Results(sys.argv[1])
     fit = ["accuracy", "log_p", "log_z", "seconds"]
     shown = ["accuracy", "log predictive", "log evidence", "CPU s"]
     print(machine() + "\n")
-    print("### Targets\n\n" + targets(results))
     for name in NAMES:
         rows = [(m, f"peer/{name}/{m}") for m in ("CART", "CART tuned", "forest")]
         rows += [(f"particles, {m}", f"target/{name}/{m}") for m in ("optimal 10", "optimal 100", "50 trees")]
