@@ -171,9 +171,6 @@ def statistics(parents, theta, n_observed):
     )
 
 
-STATISTICS = ["nodes", "edges", "depth", "in_degree", "max_out_degree", "orphans", "singletons", "reputations"]
-
-
 def ibp_draw(rng, n_customers, mass, concentration):
     """Two-parameter Indian buffet, customer by customer: (dishes, customers) bool."""
     taken = np.zeros((0, n_customers), bool)

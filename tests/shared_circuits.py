@@ -184,16 +184,6 @@ def mixed_circuit():
     return build(nodes, COLUMNS, families), np.log([0.4, 0.6, 0.7, 0.3]), parameters
 
 
-LEAVES_BY_FAMILY = {
-    "gaussian": [[0.4, 0.8], [-3.0, 0.1], [30.0, 2.0]],
-    "log_normal": [[0.3, 0.6], [2.5, 0.1], [-3.0, 1.5]],
-    "exponential": [[0.7], [12.0], [0.05]],
-    "student_t": [[0.4, 0.8, 9.0], [-3.0, 0.1, 30.0], [30.0, 2.0, 4.0]],
-    "log_student_t": [[0.3, 0.6, 9.0], [2.5, 0.1, 30.0], [-1.0, 0.3, 12.0]],
-    "lomax": [[2.5, 1.0], [30.0, 4.0], [1.0, 0.05]],
-}
-
-
 def mixture(families, n_components=2):
     """A sum over products with one leaf for each column."""
     n = len(families)

@@ -29,24 +29,15 @@ from tests.reference import (
     log_leave_one_out,
     log_marginal,
     log_prior,
-    log_relabellings,
     simulate,
     state_from_digits,
     tiny_problems,
     total_variation,
     without_row,
 )
-from tests.reference_queries import covariance, log_posterior_predictive, log_predictive, mean, probability
+from tests.reference_queries import log_posterior_predictive, probability
 
 PROBLEMS = {name: problem for name, problem in tiny_problems().items() if name != "two_trees"}  # the largest
-
-
-def line(n, positive_only=False):
-    """Gauss-Legendre nodes and weights of the real line, cut at 0 where an exponential leaf jumps."""
-    u, w = np.polynomial.legendre.leggauss(n)
-    u, w = (u + 1) / 2, w / 2
-    x, dx = u / (1 - u), w / (1 - u) ** 2
-    return (x, dx) if positive_only else (np.r_[-x[::-1], x], np.r_[dx[::-1], dx])
 
 
 # ---- leaves
@@ -173,24 +164,6 @@ def test_canonical_ignores_names_and_nothing_else(name):
     assert changed > 5
 
 
-def test_canonical_refuses_labels_which_cannot_be():
-    problem = PROBLEMS["missing"]
-    digits = digits_from_state(problem, all_states(problem)[0])
-    for row, region, label in [(0, 0, 2), (0, 1, -1), (2, 2, 0)]:  # too large, not drawn, not observed
-        wrong = digits.copy()
-        wrong[row, region] = label
-        with pytest.raises(ValueError, match=rf"digits\[{row}, {region}\]"):
-            canonical(wrong, problem)
-
-
-def test_total_variation():
-    exact = {"a": 0.5, "b": 0.5}
-    assert total_variation({"a": 1, "c": 1}, exact) == 0.5
-    assert total_variation({"a": 3, "b": 3}, exact) == 0.0
-    # |share - 1/2| of n fair coins has mean 1 / sqrt(2 pi n), here 0.00399
-    assert 0 < independent_total_variation(exact, 10_000, np.random.default_rng(1)) < 0.02
-
-
 # ---- predictive
 
 
@@ -205,82 +178,6 @@ def test_predictive_is_a_ratio_of_evidences(name):
     assert log_posterior_predictive(shorter, problem.X[:1])[0] == pytest.approx(
         log_leave_one_out(problem, 0), abs=1e-10
     )
-
-
-@pytest.mark.parametrize("name", CONJUGATE)
-def test_predictive_of_one_state_sums_the_joint_over_the_new_row(name):
-    problem = PROBLEMS[name]
-    old = without_row(problem, 2) if len(problem.X) > 2 else without_row(problem, 1)
-    full = replace(problem, X=np.vstack([old.X, problem.X[:1]]))
-    n_old = len(old.X)
-    totals, given = Counter(), {}
-    for state in all_states(full):
-        joint = math.exp(log_joint(full, state) + log_relabellings(full, state))
-        key = canonical(digits_from_state(old, state[:n_old]), old)
-        totals[key] += joint
-        given[key] = state[:n_old]
-    for key, state in given.items():
-        exact = math.log(totals[key]) - log_joint(old, state) - log_relabellings(old, state)
-        assert log_predictive(old, state, full.X[-1:])[0] == pytest.approx(exact, abs=1e-10)
-
-
-def test_leave_one_out_is_what_harmonic_means_over_states_say():
-    problem = PROBLEMS["infinite_missing"]
-    states, posterior = all_states(problem), np.array(list(enumerate_states(problem).values()))
-    for n in range(len(problem.X)):
-        shorter = without_row(problem, n)
-        per_state = [log_predictive(shorter, state[:n] + state[n + 1 :], problem.X[n : n + 1])[0] for state in states]
-        harmonic = -math.log((posterior * np.exp(-np.array(per_state))).sum())
-        assert harmonic == pytest.approx(log_leave_one_out(problem, n), abs=1e-10)
-
-
-# ---- queries
-@pytest.mark.parametrize("name", ["mixed", "infinite"])
-def test_interval_probability_is_the_integral_of_the_predictive(name):
-    problem = PROBLEMS[name]
-    u, w = np.polynomial.legendre.leggauss(24)
-    (a, b), (c, d) = (0.2, 2.0), (0.1, 1.3)
-    rows = np.array(list(itertools.product((b - a) / 2 * u + (a + b) / 2, (d - c) / 2 * u + (c + d) / 2)))
-    weights = np.outer((b - a) / 2 * w, (d - c) / 2 * w).ravel()
-    integral = (np.exp(log_posterior_predictive(problem, rows)) * weights).sum()
-    assert probability(problem, {0: (a, b), 1: (c, d)}) == pytest.approx(integral, abs=1e-8)
-    conditional = probability(problem, {0: (a, b)}, given={1: (c, d)}) * probability(problem, {1: (c, d)})
-    assert conditional == pytest.approx(integral, abs=1e-8)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_intervals_and_points_are_coherent(name):
-    problem = PROBLEMS[name]
-    everything = {d: (None, None) for d in range(len(problem.palettes))}
-    assert probability(problem, everything) == pytest.approx(1, abs=1e-7)
-    below, above = probability(problem, {0: (None, 0.7)}), probability(problem, {0: (0.7, None)})
-    assert below + above == pytest.approx(1, abs=1e-7)
-    last = len(problem.palettes) - 1
-    point = probability(problem, {0: 1.0}, given={last: 1.0})
-    rows = np.full((2, last + 1), np.nan)
-    rows[:, last], rows[0, 0] = 1.0, 1.0
-    both, given = np.exp(log_posterior_predictive(problem, rows))
-    assert point == pytest.approx(both / given, rel=1e-10)
-
-
-def test_sets_are_sums_of_points():
-    problem = PROBLEMS["infinite_discrete"]
-    points = [probability(problem, {1: float(k)}, given={0: 1.0}) for k in (0, 2)]
-    assert probability(problem, {1: {0, 2}}, given={0: 1.0}) == pytest.approx(sum(points), abs=1e-12)
-    with pytest.raises(ValueError, match="probability zero"):
-        probability(PROBLEMS["infinite"], {0: {1.0}})
-
-
-@pytest.mark.parametrize("name", ["mixed", "infinite"])
-def test_moments_are_integrals_of_the_predictive(name):
-    x, dx = line(100)
-    rows = np.array(list(itertools.product(x, x)))
-    mass = np.exp(log_posterior_predictive(PROBLEMS[name], rows)) * np.outer(dx, dx).ravel()
-    centre = mass @ rows
-    # the grid sees tails as heavy as x**-4 (exponential leaves of shape 3), hence the wide second bound
-    np.testing.assert_allclose(mean(PROBLEMS[name]), centre, atol=1e-4)
-    grid = (rows - centre).T @ ((rows - centre) * mass[:, None])
-    np.testing.assert_allclose(covariance(PROBLEMS[name]), grid, atol=0.02)
 
 
 # ---- forward simulation

@@ -11,7 +11,7 @@ REST = {
         elliptical_leaves families family_contract interval_moments large_counts scipy_leaves
     """,
     "events": """
-        event_text soft_evidence unions
+        event_text refused_events soft_evidence unions
     """,
     "maxima": """
         most_probable

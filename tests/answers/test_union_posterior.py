@@ -109,22 +109,6 @@ def test_a_union_is_given_or_a_condition(ask):
     assert found.attrs["exactness"] == other.attrs["exactness"] and found.attrs.keys() == other.attrs.keys()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "given: the list of events is empty"),
-        ([{"x0": 0.5}, {"x1": 1}], r"given\[0\]: in a union of events, column 'x0' cannot be at a point"),
-        ([{"y": 0.5}], "names column 'y'"),
-        ([{"x2": (-3, -1)}, {"x2": (0.2, 0.4)}], "given: nothing of it can occur"),
-    ],
-)
-def test_what_is_refused(given, message):
-    with pytest.raises(ValueError, match=message):
-        posterior_of("missing").condition(given)
-    with pytest.raises(ValueError, match="n must be an integer of at least 0, got -1"):
-        posterior_of("missing").condition(UNION).sample(-1)
-
-
 def test_moments_that_are_infinite_are_named():
     """Log-normal leaves have no mean of their predictive, unless every part bounds the column."""
     post = posterior_of("skewed")

@@ -86,12 +86,6 @@ def machine():
     return f"{', '.join(p for p in parts if p)}; Python {platform.python_version()}, {packages}."
 
 
-def verdict(name, value, demand, at_least=True):
-    """A line of the table of demands."""
-    is_met = value >= demand if at_least else value <= demand
-    return [name, f"{'≥' if at_least else '≤'} {demand:g}", value, "met" if is_met else "missed"]
-
-
 def finish(sections):
     """Print the sections."""
     print(machine() + "\n")

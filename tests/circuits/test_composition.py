@@ -14,7 +14,6 @@ from tests.modes import PLAIN
 from tests.shared_circuits import build, coded, codes_of, random_parameters
 
 NUMBERS = ["x", "y", "n"]
-ARGUMENTS = ("kind", "child_ptr", "children", "leaf_column", "leaf_family", "families", "columns")
 
 
 LEVELS = {

@@ -20,7 +20,6 @@ from tests.densities.density_problems import differences
 from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
 
 PAIR, TRIPLE, OUTLYING = "multivariate_gaussian[2]", "multivariate_gaussian[3]", "multivariate_student_t[2]"
-NAMES = list("abcd")
 PARTS = [  # columns and families of the leaves of each product, columns in no order
     [("ca", PAIR), ("bd", OUTLYING)],
     [("dba", TRIPLE), ("c", "gaussian")],

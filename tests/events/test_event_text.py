@@ -182,14 +182,6 @@ def test_what_is_finite_again_after_infinity(expression, op):
         np.testing.assert_array_equal(held(read(f"not {text}"), rows) == 1, ~expected, err_msg=text)
 
 
-@property_of(CONDITIONS)
-@settings(max_examples=60, deadline=None)
-def test_text_and_its_negation_are_everything(condition):
-    rows = points(3)
-    both = held(read(condition[0]), rows) + held(read(f"not ({condition[0]})"), rows)
-    np.testing.assert_array_equal(both, 1)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -289,27 +281,12 @@ def test_probabilities_are_those_of_mappings(text, mapping):
 def test_text_wherever_a_mapping_is_taken():
     post = posterior_of("missing")
     text, given = "x0 > 0.5 and x1 == 1", {"x0": (0.5, None), "x1": 1}
-    for found, expected in (
-        (post.mean(text), post.mean(given)),
-        (post.cdf(2, "x2", text), post.cdf(2, "x2", given)),
-        (post.quantile(0.5, "x2", text), post.quantile(0.5, "x2", given)),
-        (post.moment(2, "x1 == 1"), post.moment(2, {"x1": 1})),
-        (post.condition(text).mean(), post.condition(given).mean()),
-        (post.entropy("x1", "x2 > 2"), post.entropy("x1", {"x2": (3, None)})),
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    pd.testing.assert_frame_equal(post.sample(5, text, random_seed=1), post.sample(5, given, random_seed=1))
+    np.testing.assert_allclose(post.mean(text), post.mean(given), rtol=1e-12)
+    np.testing.assert_allclose(post.condition(text).mean(), post.condition(given).mean(), rtol=1e-12)
     assert [c.name for c in post.condition("x0 == 0.5").columns] == ["x1", "x2"]
     union = post.condition("x0 > 0.5 or x1 == 1")
     assert isinstance(union, ps.SPNPosterior) and " or " in repr(union)
-    other = post.condition([{"x0": (0.5, None)}, {"x1": 1}])
-    np.testing.assert_allclose(union.mean(), other.mean(), rtol=1e-10)
-    assert float(union.probability("x2 > 2", given="x1 == 0")) == pytest.approx(
-        float(other.probability({"x2": (3, None)}, given={"x1": 0})), rel=1e-10
-    )
-    assert float(post.probability("x0**2 < -1")) == 0.0 and float(post.probability("x2 >= 0")) == 1.0
     alone = post.marginal(["x0", "x1"])
-    assert float(alone.probability("x1 == 1")) == pytest.approx(float(post.probability({"x1": 1})))
     with pytest.raises(ValueError, match=r"there is no column 'x2', the columns are \['x0', 'x1'\]"):
         alone.probability("x2 > 1")
 

@@ -72,29 +72,3 @@ def test_soft_evidence_under_a_posterior():
     top = sum(w * float(post.probability({"x1": 1, "x2": k})) for k, w in counts.items() if 1 <= k <= 3)
     base = sum(w * float(post.probability({"x2": k})) for k, w in counts.items() if 1 <= k <= 3)
     assert float(known) == pytest.approx(top / base, rel=1e-11)
-
-
-@pytest.mark.parametrize("name", ["posterior", "circuit"])
-def test_refused_soft_evidence(name):
-    if name == "posterior":
-        ask, real, level = posterior_of("missing").probability, "x0", "x1"
-    else:
-        circuit, *parameters = mixed_circuit()
-        ask, real, level = lambda e: circuit.with_parameters(*parameters).probability(e), "real", "level"
-    with pytest.raises(ValueError, match=f"event: column '{real}' is continuous, likelihoods are for levels"):
-        ask({real: {1.0: 0.5}})
-    with pytest.raises(ValueError, match=r"likelihoods that are finite and at least 0, 1 has -0\.5"):
-        ask({level: {1: -0.5}})
-    with pytest.raises(ValueError, match="no value with a positive likelihood"):
-        ask({level: {1: 0.0}})
-    with pytest.raises(TypeError, match=rf"event\[0\]: column '{level}' must have a value, \(low, high\) or a set"):
-        ask([{level: {1: 0.5}}, {level: 0}])
-    with pytest.raises(ValueError, match=r"event: column '.*' cannot be 7; the levels are"):
-        ask({level: {7: 0.5}}) if name == "posterior" else posterior_of("missing").probability({"x1": {7}})
-    for missing in (None, np.nan):
-        with pytest.raises(ValueError, match=f"event: column '{level}' has the missing value {missing} among"):
-            ask({level: {missing: 0.5, 1: 0.1}})
-        with pytest.raises(ValueError, match=f"event: column '{level}' has the missing value {missing} among"):
-            ask({level: {missing, 1}})
-    with pytest.raises(TypeError, match="'x1' must have a value"):
-        posterior_of("missing").mean({"x1": {1: 0.5}})

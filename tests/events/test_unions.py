@@ -10,7 +10,6 @@ from hypothesis import assume, settings
 from hypothesis import given as property_of
 from scipy import stats
 
-from pymc_spn.events import unions
 from tests.hand_made_records import posterior_of
 from tests.random_events import events_of
 from tests.shared_circuits import build, mixed_circuit
@@ -194,44 +193,3 @@ def test_a_column_of_densities_and_masses():
         ValueError, match=r"event\[0\]: in a union of events, column 'x' cannot be at a point, 1, where"
     ):
         circuit.with_parameters(*parameters).probability([{"x": 1}, {"x": (2, 3)}])
-
-
-@pytest.mark.parametrize("name", ["posterior", "circuit"])
-def test_refused_unions(name, monkeypatch):
-    if name == "posterior":
-        ask_given, real, other = posterior_of("missing").probability, "x0", "x2"
-    else:
-        circuit, *parameters = mixed_circuit()
-        ask_given, real, other = (
-            lambda e, g=None: circuit.with_parameters(*parameters).probability(e, given=g),
-            "real",
-            "count",
-        )
-    ask = ask_given
-    with pytest.raises(ValueError, match="the list of events is empty"):
-        ask([])
-    with pytest.raises(TypeError, match="a list holds events, each a mapping of column names, number 1 is 3"):
-        ask([{other: 1}, 3])
-    with pytest.raises(
-        ValueError, match=rf"event\[1\]: in a union of events, column '{real}' cannot be at a point, 0.5,"
-    ):
-        ask([{other: 1}, {real: 0.5}])
-    with pytest.raises(ValueError, match=r"event\[1\] names column 'z'"):
-        ask([{other: 1}, {"z": 1}])
-    with pytest.raises(ValueError, match="low must not exceed high"):
-        ask({other: [(1, 2), (3, 1)]})
-    with pytest.raises(ValueError, match=f"the list of intervals of column '{other}' is empty"):
-        ask([{other: []}])
-    with pytest.raises(TypeError, match=rf"a list holds intervals \(low, high\).*column '{other}' has 3"):
-        ask({other: [(1, 2), 3]})
-    monkeypatch.setattr(unions, "LARGEST_UNION", 20)
-    with pytest.raises(ValueError, match="event and given overlap in more than 20 ways"):
-        ask_given([{other: (0, 1 + k)} for k in range(3)], [{other: (0, 9 + k)} for k in range(3)])
-    with pytest.raises(ValueError, match="the events overlap in more than 20 ways"):
-        ask([{other: (0, k)} for k in range(1, 10)])
-
-
-def test_many_intervals_in_several_columns_are_refused():
-    many, post = [(k, k + 0.5) for k in range(101)], posterior_of("missing")
-    with pytest.raises(ValueError, match=r"lists of intervals of \['x0', 'x2'\] make 10201 events, at most 10000"):
-        post.probability({"x0": many, "x2": many})

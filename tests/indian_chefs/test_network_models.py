@@ -1,8 +1,5 @@
 """Belief networks inside `pm.sample`: steps, records, posterior objects in a new process, refusals."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -112,12 +109,6 @@ def test_same_seed_same_draws_and_other_seed_others():
     assert not np.array_equal(one["posterior/g_log_joint"][0], one["posterior/g_log_joint"][1])
 
 
-def test_one_and_two_processes_agree(drawn):
-    one, two = recorded(drawn["nonlinear"]), recorded(draw(nonlinear(), cores=2, mp_ctx="fork"))
-    for name in one:
-        np.testing.assert_array_equal(one[name], two[name], err_msg=name)
-
-
 def test_spawned_processes_draw_the_same():
     """Steps, graph, record and head are pickled; gamma by NUTS reads the graph that the step moves there."""
     with bits_of_every_process():
@@ -159,28 +150,6 @@ def test_a_start_that_was_given_is_where_chains_start():
             assert ps.steps.IndianChefsStep().structure == "other"  # the graph of a likelihood is left to its own step
 
 
-def test_posterior_in_a_new_process_gives_the_same_bits(drawn, tmp_path):
-    post = ps.NLGBNPosterior.from_idata(drawn["nonlinear"])
-    post.save(tmp_path / "post.nc")
-    drawn["nonlinear"].to_netcdf(tmp_path / "idata.nc", engine="h5netcdf")
-    rows = ring(5, seed=7) * 0.8
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    code = (
-        "import numpy as np, pandas as pd, pymc_spn as ps, sys\n"
-        "X = pd.read_csv(sys.argv[1] + '/rows.csv')\n"
-        "for post in (ps.NLGBNPosterior.load(sys.argv[1] + '/post.nc'), ps.load(sys.argv[1] + '/post.nc'),\n"
-        "             ps.load(sys.argv[1] + '/idata.nc')):\n"
-        "    a = post.sample(20, random_seed=5).to_numpy()\n"
-        "    b = post.log_density(X, n_pool=300, random_seed=6)\n"
-        "    print(a.sum().hex(), float(b.sum()).hex(), b.attrs['exactness'])\n"
-    )
-    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    sample = post.sample(20, random_seed=5).to_numpy().sum()
-    density = post.log_density(pd.read_csv(tmp_path / "rows.csv"), n_pool=300, random_seed=6)
-    want = f"{sample.hex()} {float(density.sum()).hex()} monte-carlo given the draws"
-    assert out.stdout.split("\n")[:3] == [want] * 3
-
-
 @pytest.mark.parametrize("kind", ["nonlinear", "linear", "sigmoid"])
 def test_runs_unpack_with_the_same_answers(kind, drawn, tmp_path):
     idata = drawn[kind]
@@ -203,17 +172,6 @@ def test_runs_unpack_with_the_same_answers(kind, drawn, tmp_path):
     np.testing.assert_array_equal(again.sample(5, random_seed=2), post.sample(5, random_seed=2))
     again.save(tmp_path / "saved.nc")
     assert type(ps.load(tmp_path / "saved.nc")) is type(post)
-
-
-def test_a_file_of_an_unpacked_run_loads_with_the_same_answers(drawn, tmp_path):
-    post = ps.BeliefNetworkPosterior.from_idata(drawn["nonlinear"])
-    ps.unpack(drawn["nonlinear"]).to_netcdf(tmp_path / "unpacked.nc", engine="h5netcdf")
-    again = ps.load(tmp_path / "unpacked.nc")
-    assert type(again) is ps.NLGBNPosterior
-    np.testing.assert_array_equal(again.sample(5, random_seed=2), post.sample(5, random_seed=2))
-    graphs = ps.load(tmp_path / "unpacked.nc", "g")
-    assert type(graphs) is ps.GraphDraws
-    xr.testing.assert_identical(graphs.reputations(), post.graphs.reputations())
 
 
 @pytest.mark.filterwarnings("error")

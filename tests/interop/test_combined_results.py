@@ -42,6 +42,12 @@ def sampled(change="", seed=1):
     if change == "cell":
         table.iloc[3, 0] += 1.0
         table.iloc[3, 2] = "u" if table.iloc[3, 2] != "u" else "v"
+    if change.startswith("p") and change != "prior":
+        table = table.reset_index(drop=True)
+    if "moved" in change:
+        table["a"] = table["a"].to_numpy()[::-1]
+    if "polars" in change:
+        table = pl.from_pandas(table)
     wide = 2.0 if change == "prior" else 1.0
     numbers = table[["a", "b"]]
     with pm.Model(), warnings.catch_warnings():
@@ -52,7 +58,7 @@ def sampled(change="", seed=1):
         graph = ps.IndianChefsProcess("g", alpha=wide, gamma=pm.Gamma("gamma", 2, 1), phi=1.0, **nodes)
         ps.LinearGaussianNetwork("x", graph, observed=numbers, weight_sd=wide)
         tree = ps.DecisionTree("tree", numbers, alpha_s=0.9 / wide)
-        ps.TreeResponse("y", tree, observed=table["c"])
+        ps.TreeResponse("y", tree, observed=table["c"].to_numpy())
         return pm.sample(
             6, tune=2, chains=1, cores=1, random_seed=seed, progressbar=False, compute_convergence_checks=False,
             spn={"record_every": K}, **BY_PYTHON,
@@ -256,29 +262,9 @@ def test_variational_fits_are_not_put_together(tmp_path):
 
 @pytest.mark.parametrize("name", ["dag", "net", "g", "x", "tree"])
 def test_runs_of_one_table_of_pandas_and_of_polars_are_put_together(name):
-    def run(table, seed):
-        with pm.Model(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if name == "dag":
-                ps.DagPartition("dag", ps.LocalScores.from_data(table, prior="fair"))
-            elif name == "net":
-                ps.SPN("net", ps.circuits.complete_tree(["a", "b"], n_children=2), observed=table)
-            elif name == "tree":
-                ps.TreeResponse("y", ps.DecisionTree("tree", table), observed=FRAME["c"].to_numpy())
-            else:
-                graph = ps.IndianChefsProcess(
-                    "g", alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["a", "b"], max_nodes=16
-                )
-                ps.LinearGaussianNetwork("x", graph, observed=table)
-            return pm.sample(
-                6, tune=2, chains=1, cores=1, random_seed=seed, progressbar=False, compute_convergence_checks=False,
-                **({"spn": {"record_every": K}} if name == "net" else {}), **BY_PYTHON,
-            )  # fmt: skip
-
-    plain = NUMBERS.reset_index(drop=True)
-    runs = run(plain, 1), run(pl.from_pandas(plain), 2)
+    runs = sampled("pandas"), sampled("polars", seed=2)
     both = QUESTIONS[name][0].from_idata(of_groups(*runs), name)
     assert of_groups(*runs)["posterior"].sizes["chain"] == 2 and both is not None
-    moved = run(pl.from_pandas(plain.assign(a=plain.a[::-1].to_numpy())), 2)
+    moved = sampled("polars, moved", seed=2)
     with pytest.raises(ValueError, match=REFUSED):
         QUESTIONS[name][0].from_idata(of_groups(runs[0], moved), name)

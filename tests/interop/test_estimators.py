@@ -3,7 +3,6 @@
 import importlib
 import pickle
 import sys
-import warnings
 from functools import cache
 
 import numpy as np
@@ -20,7 +19,6 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -143,13 +141,6 @@ def test_numbers_are_conditioned_in_the_joint_network():
     )
     whole = visits.predict_quantile(frame[["size"]], [0.1, 0.9])
     assert visits.posterior_.columns[-1].kind == "count" and (whole == np.round(whole)).all()
-    ratings = np.repeat([1, 2, 3, 4, 5], len(frame) // 5 + 1)[: len(frame)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # spikes of density on five numbers
-        rated = skl.SPNRegressor(random_state=1, **SMALL | {"max_steps": None}).fit(frame[["size"]], ratings)
-    assert rated.posterior_.columns[-1].kind == "ordinal"
-    arrays = skl.SPNRegressor(random_state=1, **SMALL).fit(numbers()[:, :1], numbers()[:, 1])
-    assert arrays.score(numbers()[:, :1], numbers()[:, 1]) > 0.5
 
 
 def test_classes_are_conditioned_in_the_joint_network():
@@ -163,14 +154,6 @@ def test_classes_are_conditioned_in_the_joint_network():
     assert classifier.score(frame, labels) > 0.9
     own = skl.SPNClassifier(structure=tree_with_levels(frame, labels, ["high", "low"]), random_state=1, **SMALL)
     np.testing.assert_array_equal(own.fit(frame, labels).predict_proba(frame), classifier.predict_proba(frame))
-    unknown = frame.iloc[:1].copy()
-    unknown[["visits", "colour", "grade", "member"]] = None
-    size = float(unknown["size"].iloc[0])
-    given = [float(post.probability({"y": {c}}, given={"size": size})) for c in classifier.classes_]
-    np.testing.assert_allclose(classifier.predict_proba(unknown)[0], given, rtol=1e-12)
-    unknown["size"] = np.nan
-    marginal = [float(post.probability({"y": {c}})) for c in classifier.classes_]
-    np.testing.assert_allclose(classifier.predict_proba(unknown)[0], marginal, rtol=1e-12)
 
 
 @pytest.mark.parametrize("values", [[3, 7], [False, True], [1.0, 2.0], np.array(["b", "a"], object)])
@@ -259,19 +242,6 @@ def test_an_imputer_keeps_what_is_observed_and_adds_categories(strategy):
     assert completed["colour"].iloc[0] == "green" and not completed.isna().any(axis=None)
 
 
-def test_bools_with_blanks_are_read_at_fit_and_at_prediction():
-    """pandas keeps True, False and None as objects, which were refused at fit and taken at prediction."""
-    rng = np.random.default_rng(0)
-    flag = pd.Series([True, False, None] * 10, dtype=object)
-    frame = pd.DataFrame({"x": rng.normal(size=30) + 2.0 * (flag == True), "flag": flag})  # noqa: E712
-    density = skl.SPNDensity(random_state=1, **SMALL).fit(frame)
-    nullable = frame.assign(flag=frame["flag"].astype("boolean"))
-    np.testing.assert_array_equal(density.score_samples(frame), density.score_samples(nullable))
-    completed = skl.SPNImputer(random_state=1, **SMALL).fit_transform(frame)
-    assert set(completed["flag"]) == {True, False}
-    assert completed["flag"][flag.notna()].tolist() == flag.dropna().tolist()
-
-
 def test_edges_are_those_of_the_order_posterior():
     X = pd.DataFrame(numbers(), columns=list("abc"))
     knowledge = {"required": [("c", "b")], "forbidden": [("a", "c")], "max_indegree": 2, "prior": "uniform"}
@@ -320,15 +290,6 @@ def test_arrays_stay_arrays_and_pipelines_go_on():
     assert isinstance(completed, np.ndarray) and not np.isnan(completed).any()
     error, spread = np.sqrt(np.mean((completed[::4, 1] - truth) ** 2)), np.nanstd(X[:, 1])
     assert error < 0.8 * spread  # the column of which it is a copy tells it; the mean has an error of `spread`
-    frame, labels = mixed()
-    numeric = frame[["size", "visits"]].astype(float)
-    scores = cross_val_score(
-        make_pipeline(skl.SPNImputer(random_state=1, **SMALL), StandardScaler(), GaussianNB()),
-        numeric,
-        labels,
-        cv=3,
-    )
-    assert scores.min() > 0.7
 
 
 def test_outliers_are_rows_below_the_threshold_of_the_posterior():
@@ -412,15 +373,6 @@ def test_mixed_frames_pass_through_pipelines_and_searches():
     search.fit(frame)
     assert search.best_params_ == {"max_children": 2}  # two clusters
     assert search.score(frame) == search.best_estimator_.score(frame)
-    trees = GridSearchCV(skl.BayesianTreeClassifier(random_state=1, **FEW), {"max_depth": [0, 2]}, error_score="raise")
-    assert trees.fit(frame, labels).best_params_ == {"max_depth": 2}
-    real = cross_val_score(
-        skl.BayesianTreeRegressor(random_state=1, **FEW),
-        frame.drop(columns="size"),
-        frame["size"].fillna(0.0),
-        cv=3,
-    )
-    assert real.min() > 0.2
 
 
 def fitted():
@@ -476,8 +428,6 @@ def test_a_seed_decides_and_another_differs():
     density = skl.SPNDensity(random_state=1, **SMALL).fit(frame)
     assert density.sample(3, random_state=7).equals(density.sample(3, random_state=7))
     assert not density.sample(3, random_state=7).equals(density.sample(3, random_state=8))
-    one, two = (skl.BayesianTreeClassifier(random_state=1, n_jobs=n, **FEW).fit(frame, labels) for n in (1, 2))
-    np.testing.assert_array_equal(one.predict_proba(frame), two.predict_proba(frame))
 
 
 # ---- names, arrays and frames

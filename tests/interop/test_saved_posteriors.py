@@ -76,23 +76,6 @@ def test_draws_of_every_family_unpack_and_load(tmp_path):
     xr.testing.assert_identical(ps.load(tmp_path / "draws.nc").graphs(), draws.graphs())
 
 
-def test_results_put_together_by_xarray_are_read_as_they_were(tmp_path):
-    idata = sampled()
-    parts = [idata.sel(chain=[0]), idata.sel(chain=[1])]
-    together = xr.concat(parts, dim="chain", data_vars="all")
-    assert together["constant_data"]["net_schema"].dims[0] == "chain"
-    together.to_netcdf(tmp_path / "together.nc", engine="h5netcdf")
-    for name, (kind, question) in QUESTIONS.items():
-        expected = question(kind.from_idata(idata, name))
-        for again in (kind.from_idata(together, name), ps.load(tmp_path / "together.nc", name)):
-            np.testing.assert_array_equal(question(again), expected)
-    xr.testing.assert_identical(ps.unpack(together)["tree"], ps.unpack(idata)["tree"])
-    other = parts[1].copy(deep=True)
-    other["observed_data"]["net"][3, 1] += 1.0
-    with pytest.raises(ValueError, match=r"variable 'net' of observed_data must be the same for all chains and draws"):
-        ps.SPNPosterior.from_idata(xr.concat([parts[0], other], dim="chain", data_vars="all"))
-
-
 def test_chains_of_one_label_are_several():
     """Two results put together both have a chain 0."""
     idata = sampled()

@@ -11,7 +11,6 @@ from pymc_spn.leaves.leaf_dispatch import by_family
 from tests.shared_circuits import build
 from tests.toy_families import toys
 
-RNG = np.random.default_rng(0)
 PARAMETERS = {
     "gaussian": (0.5, 2.0), "student_t": (0.5, 2.0, 5.0), "log_student_t": (0.5, 0.4, 5.0), "log_normal": (0.5, 0.4),
     "lomax": (3.0, 2.0), "exponential": (0.7,), "poisson": (3.0,), "negative_binomial": (2.0, 0.5),

@@ -59,7 +59,6 @@ def test_what_exceeds_all_numbers_is_the_largest():
 
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510")
-HALF_LOG_2PI = (2 * PI).ln() / 2
 
 
 def student(x, location, scale, dof):

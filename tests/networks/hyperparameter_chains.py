@@ -21,11 +21,7 @@ from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
 from tests.network_problems import HYPERPARAMETERS, reference_problem
 from tests.reference import (
-    draw_parameters,
-    draw_value,
-    group_rows,
     simulate,
-    state_from_digits,
 )
 
 COLUMNS = (
@@ -79,19 +75,6 @@ def draw_joint(schema, observed, rng):
     h = draw_hyperparameters(rng)
     table, digits = simulate(reference_problem(schema, None, h), len(observed), rng, observed)
     return h, table, digits
-
-
-def draw_table(schema, digits, h, observed, rng):
-    """Data given assignments and hyperparameters."""
-    problem, state = reference_problem(schema, None, h), state_from_digits(digits)
-    table = np.full(observed.shape, np.nan)
-    for region in problem.region_list:
-        if region.column is not None:
-            for path, rows in group_rows(state, (*region.ancestors, region.index)).items():
-                family, prior = problem.palettes[region.column][path[-1] % problem.palette_size(region)]
-                parameters = draw_parameters(family, prior, rng)
-                table[rows, region.column] = [draw_value(family, parameters, rng) for _ in rows]
-    return table
 
 
 def install(chain, table, digits, h):

@@ -173,20 +173,6 @@ def test_columns_may_come_in_another_order():
     assert values[0] == values[1]
 
 
-def test_rows_keep_their_labels():
-    frame = mixed_frame().set_index(pd.Index(list("abcdefgh"), name="who"))
-    model = model_of(ps.circuits.complete_tree(list(frame)), observed=frame)
-    assert list(model.coords["x_row"]) == list("abcdefgh")
-    assert list(model.coords["x_gaussian_column"]) == ["size", "wait", "visits", "grade"]
-
-
-@pytest.mark.parametrize("make", [lambda f: f, ps.Table.from_frame, lambda f: {c: f[c] for c in f}])
-def test_forms_of_the_data(make):
-    frame = mixed_frame()
-    model = model_of(ps.circuits.complete_tree(list(frame)), observed=make(frame))
-    np.testing.assert_array_equal(parts(model)[2], ps.Table.from_frame(frame).values)
-
-
 # ---- what is refused
 def spn(columns=("a", "b", "c"), frame=None, **arguments):
     if frame is None:
@@ -287,12 +273,6 @@ def test_a_column_beyond_the_squares_of_floats_is_named(case):
         ps.SPN("x", observed=FRAME.assign(a=values))
 
 
-@pytest.mark.parametrize("name", [1, None])
-def test_a_name_is_a_string(name):
-    with pm.Model(), pytest.raises(TypeError, match=f"name must be a string, got {name}"):
-        ps.SPN(name, ps.circuits.complete_tree(list("abc")), observed=FRAME)
-
-
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named(case):
     arguments, error, message = BAD[case]
@@ -300,23 +280,72 @@ def test_bad_input_is_named(case):
         spn(**arguments)
 
 
-@pytest.mark.parametrize("structure", [["a", "b"], ps.Circuit])
-def test_structure_of_another_type(structure):
-    with pm.Model(), pytest.raises(TypeError, match=r"structure must be a RegionTree .*got "):
-        ps.SPN("x", structure, observed=FRAME)
+TREE = ps.circuits.complete_tree(list("abc"))
+POSITIVE = ps.Table.from_frame(pd.DataFrame({"a": [0.25, -0.5, 2.5]}, index=list("uvw")), kinds={"a": "positive"})
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((FRAME,), r"must be a RegionTree or a Circuit, got DataFrame\. .* observed: ps\.SPN\('x', observed=df\)"),
-        ((), r"^Give the table as observed: ps\.SPN\('x', observed=df\)"),
-        ((ps.circuits.complete_tree(["a"]),), r"^Give the table as observed: ps\.SPN\('x', structure, observed=df\)"),
-    ],
-)
-def test_a_table_that_is_not_given_as_observed(arguments, message):
-    with pm.Model(), pytest.raises(TypeError, match=message):
-        ps.SPN("x", *arguments)
+def network(**arguments):
+    return ps.SPN("x", TREE, observed=FRAME, **arguments)
+
+
+def steps(make):
+    """A step of a network of infinite width."""
+    ps.SPN("x", observed=FRAME)
+    make()
+
+
+CALLS = [
+    (lambda: ps.SPN(1, TREE, observed=FRAME), TypeError, "name must be a string, got 1"),
+    (lambda: ps.SPN("x", ["a", "b"], observed=FRAME), TypeError, r"structure must be a RegionTree .*got "),
+    (lambda: ps.SPN("x", FRAME), TypeError, r"got DataFrame\. .* observed: ps\.SPN\('x', observed=df\)"),
+    (lambda: ps.SPN("x"), TypeError, r"^Give the table as observed: ps\.SPN\('x', observed=df\)"),
+    (lambda: ps.SPN("x", TREE), TypeError, r"^Give the table as observed: ps\.SPN\('x', structure, observed=df\)"),
+    (
+        lambda: ps.SPN("x", observed=POSITIVE, leaves={"a": ps.leaves.Exponential()}),
+        ValueError,
+        "'a'.*'v'.*-0.5|'a'.*-0.5.*'v'",
+    ),
+    (
+        lambda: network(concentration=2 * pm.Gamma("a", 2.0, 1.0)),
+        ValueError,
+        r'concentration must be a number or a named variable.*pm\.Deterministic\("x_concentration"',
+    ),
+    (
+        lambda: network(leaf_scale=pm.Gamma("s", 2.0, 1.0, shape=2)),
+        ValueError,
+        "leaf_scale must have length 3; 's' has 2",
+    ),
+    (
+        lambda: network(leaf_shape=pm.Gamma("q", 2.0, 1.0, shape=5)),
+        ValueError,
+        "leaf_shape must have length 2 or 3; 'q' has 5",
+    ),
+    (
+        lambda: network(leaf_scale=pm.Gamma("m", 2.0, 1.0, shape=(3, 1))),
+        ValueError,
+        "leaf_scale must be a scalar or a vector; 'm' has 2",
+    ),
+    (lambda: network(leaf_scale=pm.Data("fixed", np.ones(3))), ValueError, "leaf_scale must be a number or a named"),
+    (
+        lambda: steps(lambda: ps.steps.TopDownSPNStep(kernel="gibbs")),
+        ValueError,
+        r"kernel must be one of \['exact', 'published'\]; got 'gibbs'",
+    ),
+    (lambda: steps(lambda: ps.steps.TopDownSPNStep(sweeps=1.5)), ValueError, r"sweeps must be an integer .* got 1\.5"),
+    (
+        lambda: steps(lambda: ps.steps.TopDownSPNStep(record_every=-2)),
+        ValueError,
+        "record_every must be an integer of at least 1, got -2",
+    ),
+    (lambda: steps(lambda: ps.steps.TopDownSPNStep(kernel="published")), ValueError, "published.*(finite|infinite)"),
+    (lambda: steps(lambda: ps.steps.BottomUpSPNStep()), ValueError, "bottom.*(finite|infinite)"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CALLS)
+def test_bad_calls_stop_before_sampling(call, error, message):
+    with pm.Model(), pytest.raises(error, match=message):
+        call()
 
 
 @pytest.mark.parametrize("make", [dict, ps.Table.from_frame, lambda frame: frame])
@@ -335,58 +364,6 @@ def test_without_a_structure_it_is_the_learned_tree(make):
         ps.SPN("x", observed=frame.assign(a=np.nan))
 
 
-@pytest.mark.parametrize("value", [-0.5, -1])
-def test_negative_values_of_an_exponential_column(value):
-    frame = pd.DataFrame({"a": [0.25, value, 2.5]}, index=list("uvw"))
-    kinds = {"a": "positive"}
-    with pm.Model(), pytest.raises(ValueError, match=rf"'a'.*'v'.*{value}|'a'.*{value}.*'v'"):
-        ps.SPN(
-            "x",
-            ps.circuits.complete_tree(["a"]),
-            observed=ps.Table.from_frame(frame, kinds=kinds),
-            leaves={"a": ps.leaves.Exponential()},
-        )
-
-
-WRONG_VARIABLES = {
-    r'concentration must be a number or a named variable.*pm\.Deterministic\("x_concentration"': lambda: {
-        "concentration": 2 * pm.Gamma("a", 2.0, 1.0)
-    },
-    r"leaf_scale must have length 3; 's' has 2": lambda: {"leaf_scale": pm.Gamma("s", 2.0, 1.0, shape=2)},
-    r"leaf_shape must have length 2 or 3; 'q' has 5": lambda: {"leaf_shape": pm.Gamma("q", 2.0, 1.0, shape=5)},
-    r"leaf_scale must be a scalar or a vector; 'm' has 2": lambda: {
-        "leaf_scale": pm.Gamma("m", 2.0, 1.0, shape=(3, 1))
-    },
-    r"leaf_scale must be a number or a named variable": lambda: {"leaf_scale": pm.Data("fixed", np.ones(3))},
-}
-
-
-@pytest.mark.parametrize("message", WRONG_VARIABLES)
-def test_variables_that_cannot_be_hyperparameters(message):
-    with pm.Model(), pytest.raises(ValueError, match=message):
-        ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME, **WRONG_VARIABLES[message]())
-
-
-STEPS = {
-    "kernel": (dict(kernel="gibbs"), r"kernel must be one of \['exact', 'published'\]; got 'gibbs'"),
-    "sweeps": (dict(sweeps=1.5), r"sweeps must be an integer of at least 1, got 1\.5"),
-    "record_every": (dict(record_every=-2), r"record_every must be an integer of at least 1, got -2"),
-    "published": (dict(kernel="published"), r"published.*(finite|infinite)"),
-}
-
-
-@pytest.mark.parametrize("case", STEPS)
-def test_bad_options_stop_before_sampling(case):
-    options, message = STEPS[case]
-    with mixed_model(), pytest.raises(ValueError, match=message):
-        ps.steps.TopDownSPNStep(**options)
-
-
-def test_bottom_up_needs_finite_width():
-    with mixed_model(), pytest.raises(ValueError, match=r"bottom.*(finite|infinite)"):
-        ps.steps.BottomUpSPNStep()
-
-
 def test_steps_need_variables_of_an_spn():
     with pm.Model() as model:
         pm.Normal("y")
@@ -397,11 +374,6 @@ def test_steps_need_variables_of_an_spn():
             ps.steps.TopDownSPNStep(vars=[model["y"]])
         with pytest.raises(ValueError, match=r"vars must hold 'x_log_joint'.*x_leaf_scale"):
             ps.steps.TopDownSPNStep(vars=[model["x_leaf_scale"]])
-
-
-def test_outside_a_model():
-    with pytest.raises(TypeError, match="No model on context stack"):
-        ps.SPN("x", ps.circuits.complete_tree(list("abc")), observed=FRAME)
 
 
 def test_a_model_inside_a_model_puts_its_name_first():

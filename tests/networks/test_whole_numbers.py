@@ -109,29 +109,6 @@ def test_answers_about_a_rating_are_numbers(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_flags_are_numbers_in_intervals(name):
-    post = posteriors()[name]
-    for ends, text in (((1, None), "survived >= 1"), ((None, 0.5), "survived <= 0.5"), ((2, 9), "survived >= 2")):
-        assert float(post.probability({"survived": ends})) == float(post.probability(text))
-    assert float(post.probability({"survived": [(-1, 0), (1, 1)]})) == pytest.approx(1.0, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["fit", "drawn"])
-def test_moments_and_soft_evidence_of_a_rating(name):
-    post = posteriors()[name]
-    p = masses(post)
-    for order in (1, 3):
-        assert float(post.moment(order).sel(column="rating")) == pytest.approx(p @ LEVELS**order, rel=1e-10)
-    central = float(post.moment(2, central=True).sel(column="rating"))
-    assert central == pytest.approx(p @ LEVELS**2 - (p @ LEVELS) ** 2, rel=1e-9)
-    given = post.moment(2, given={"rating": 3})
-    assert float(given.sel(column="rating")) == pytest.approx(9.0)
-    assert float(post.mean(given={"rating": 3}).sel(column="rating")) == pytest.approx(3.0)
-    soft = float(post.probability({"rating": {2: 0.5, 5: 1.0}}))
-    assert soft == pytest.approx(0.5 * p[1] + p[4], rel=1e-10)
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_predictions_of_a_rating_are_numbers(name):
     post = posteriors()[name]
     rows = FRAME[FRAME["survived"] == 1].drop(columns="rating").head(4)  # within the union

@@ -88,13 +88,6 @@ def bomb(file):
     file["v"].id.write_direct_chunk((0,), zlib.compress(bytes(1 << 24)))
 
 
-def no_array(name, value):
-    def change(file):
-        file["posterior/x"].attrs.create(name, value(file))
-
-    return change
-
-
 def dimension_in_a_group(file):
     scales = file["posterior/x"].attrs["DIMENSION_LIST"]
     scales[1] = np.array([file["posterior"].ref], object)

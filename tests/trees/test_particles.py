@@ -202,13 +202,6 @@ def test_unlike_numbers_of_particles_are_spread():
     assert post.weights.groupby("group").count().values.tolist() == [3, 3, 3, 2]
 
 
-def test_exact_mode_draws_from_the_exact_posterior():
-    frame, y = mixed_frame(), RESPONSES["classes"]
-    post = ps.fit_tree(frame, y, FAMILIES["classes"][0], exact=True, draws=20_000, random_seed=1, **RULES)
-    assert post.log_evidence.attrs["exactness"] == "exact" and post.log_evidence_se == 0.0
-    assert total_variation(frequencies(post), probabilities(enumerated(frame, y, "classes"))) < 0.06
-
-
 def test_ordered_categories_are_cut_in_their_order():
     levels = pd.CategoricalDtype(["low", "middle", "high"], ordered=True)
     frame = pd.DataFrame({"a": pd.Categorical(["high", "low", "middle", "high", "low"], dtype=levels)})

@@ -1,8 +1,5 @@
 """Trees inside `pm.sample`: the same draws wherever chains run, records, hyperparameters by NUTS, new rows."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -203,38 +200,6 @@ def test_draws_have_the_enumerated_posterior():
 
 
 # ---- storage
-def test_a_reloaded_result_answers_in_a_new_process(runs, tmp_path):
-    _, idata = runs["several"]
-    path = tmp_path / "trees.nc"
-    idata.to_netcdf(path, engine="h5netcdf")
-    here = ps.TreePosterior.from_idata(idata, "t")
-    frame, _ = table(7, seed=5)
-    code = (
-        "import sys; import numpy as np, pandas as pd, pymc_spn as ps\n"
-        f"post = ps.TreePosterior.from_idata({str(path)!r}, 't')\n"
-        f"new = pd.read_json({str(tmp_path / 'new.json')!r})\n"
-        f"np.save({str(tmp_path / 'p.npy')!r}, post.predict_proba(new).values)\n"
-        f"post.save({str(tmp_path / 'saved.nc')!r})\n"
-        "assert 'pymc_bart' not in sys.modules"
-    )
-    frame.to_json(tmp_path / "new.json", double_precision=15)
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    expected = here.predict_proba(pd.read_json(tmp_path / "new.json")).values
-    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), expected)
-    saved = ps.TreePosterior.load(tmp_path / "saved.nc")
-    np.testing.assert_array_equal(saved.predict_proba(pd.read_json(tmp_path / "new.json")).values, expected)
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
-        np.testing.assert_array_equal(ps.TreePosterior.from_idata(tree.load(), "t").log_joint, here.log_joint)
-
-
-def test_save_and_load_of_fitted_trees(tmp_path):
-    frame, y = table()
-    post = ps.fit_tree(frame, y, particles=40, weights="equal", random_seed=1)
-    post.save(tmp_path / "fit.nc")
-    again = ps.TreePosterior.load(tmp_path / "fit.nc")
-    np.testing.assert_array_equal(post.predict_proba(frame).values, again.predict_proba(frame).values)
-    assert again.log_evidence == post.log_evidence
-    np.testing.assert_array_equal(again.weights, post.weights)
 
 
 # ---- new rows
@@ -496,14 +461,6 @@ def test_a_tree_has_one_response():
         ps.TreeResponse("y", t, observed=y)
         with pytest.raises(ValueError, match="has a response already"):
             ps.TreeResponse("z", t, observed=y)
-
-
-def test_a_dimension_may_be_given_by_its_name_alone():
-    """PyMC's own register_rv would make dimensions of its letters, and 'y' is the name of the response."""
-    frame, y = table()
-    with pm.Model(coords={"day": list(range(len(y)))}) as model:
-        ps.TreeResponse("y", ps.DecisionTree("t", frame), observed=y, dims="day")
-    assert model.named_vars_to_dims["y"] == ("day",) and not {"d", "a", "y"} & set(model.coords)
 
 
 def test_names_of_several_trees_are_asked_for(runs):
