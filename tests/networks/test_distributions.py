@@ -281,7 +281,7 @@ def test_bad_input_is_named(case):
 
 
 TREE = ps.circuits.complete_tree(list("abc"))
-POSITIVE = ps.Table.from_frame(pd.DataFrame({"a": [0.25, -0.5, 2.5]}, index=list("uvw")), kinds={"a": "positive"})
+NEGATIVE = pd.DataFrame({"a": [0.25, -0.5, 2.5]}, index=list("uvw"))
 
 
 def network(**arguments):
@@ -301,7 +301,7 @@ CALLS = [
     (lambda: ps.SPN("x"), TypeError, r"^Give the table as observed: ps\.SPN\('x', observed=df\)"),
     (lambda: ps.SPN("x", TREE), TypeError, r"^Give the table as observed: ps\.SPN\('x', structure, observed=df\)"),
     (
-        lambda: ps.SPN("x", observed=POSITIVE, leaves={"a": ps.leaves.Exponential()}),
+        lambda: ps.SPN("x", observed=NEGATIVE, kinds={"a": "positive"}, leaves={"a": ps.leaves.Exponential()}),
         ValueError,
         "'a'.*'v'.*-0.5|'a'.*-0.5.*'v'",
     ),
