@@ -17,9 +17,16 @@ from pymc_spn.circuits.structures.circuit import Circuit
 from pymc_spn.circuits.structures.parameterised import ParameterisedCircuit
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.leaf_family import LeafFamily
+from tests.toy_families import toys
 
 NAN = np.nan
 PAIR, TRIPLE = "multivariate_gaussian[2]", "multivariate_gaussian[3]"
+
+
+@pytest.fixture(autouse=True)
+def with_toys():
+    with toys():
+        yield
 
 
 def circuit_of(nodes, columns, families):

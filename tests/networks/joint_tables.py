@@ -149,6 +149,7 @@ TABLES = {
     "whole": np.array([[0.3, 0.4], [-1.0, -0.8], [1.2, 0.9]]),
     "gap": np.array([[0.3, 0.4], [-1.0, np.nan], [1.2, 0.9]]),
     "three columns": np.array([[0.3, 0.4, 0.5], [-0.2, -0.8, 0.7]]),
+    "three columns, a gap": np.array([[0.3, 0.4, 0.5], [-0.2, np.nan, 0.7]]),
 }
 
 
