@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pymc_spn import sklearn as sklearn
     from pymc_spn import steps as steps
     from pymc_spn import trees as trees
+    from pymc_spn.answers.pooled_estimates import pool_estimates as pool_estimates
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
@@ -109,6 +110,7 @@ _PUBLIC = {
     "fit_variational": "networks.learners",
     "load": "interop.saved_posteriors",
     "parallel_config": "numerics.threads",
+    "pool_estimates": "answers.pooled_estimates",
     "sample_chains": "interop.cluster_chains",
     "unpack": "interop.sampled_structures",
 }
