@@ -114,42 +114,25 @@ def main():
     print(f"  column means         {np.sqrt((by_mean**2).mean()):.3f}")
     print(f"blanked species: mean probability of the true one {np.mean(labels == truth):.2f} ({len(truth)} cells)\n")
 
-    draw_figure(idata, post, complete, hidden, tables, numeric, arguments.figure)
+    draw_figure(post, complete, arguments.figure)
     print(f"figure written to {arguments.figure}")
 
 
-def draw_figure(idata, post, complete, hidden, tables, numeric, path):
-    """Log joint by chain, a conditional density, and imputed against true values."""
-    figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
-    log_joint = idata.posterior["iris_log_joint"]
-    for chain in log_joint.chain.to_numpy():
-        axes[0].plot(log_joint.sel(chain=chain), lw=0.7, label=f"chain {chain}")
-    axes[0].set(title="log joint, in blocks of each chain's runs", xlabel="draw", ylabel="nats")
-    axes[0].legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4, fontsize=7, frameon=False)
-
+def draw_figure(post, complete, path):
+    """Conditional densities of a column, large enough to be read on a phone."""
+    plt.rcParams.update({"font.size": 15})
+    figure, axes = plt.subplots(figsize=(6.5, 5), layout="constrained")
     grid = np.linspace(complete["petal_width"].min(), complete["petal_width"].max(), 200)
     for k, species in enumerate(complete[TARGET].cat.categories):
         given = post.condition({TARGET: {species}}).marginal(["petal_width"])
         density, low, high = np.exp(given.log_density(pd.DataFrame({"petal_width": grid}), interval=0.9))
-        axes[1].fill_between(grid, low, high, alpha=0.25, color=f"C{k}")
-        axes[1].plot(grid, density, color=f"C{k}", label=species)
+        axes.fill_between(grid, low, high, alpha=0.25, color=f"C{k}")
+        axes.plot(grid, density, color=f"C{k}", lw=2, label=species)
         seen = complete.loc[complete[TARGET] == species, "petal_width"]
-        axes[1].plot(seen, np.full(len(seen), -0.15 * (k + 1)), "|", color=f"C{k}", ms=5)
-    axes[1].set(title="p(petal width | species), 90 % intervals", xlabel="petal width (cm)", ylabel="density")
-    axes[1].legend(title="species", fontsize=8)
-
-    centre, scale = complete[numeric].mean().to_numpy(), complete[numeric].std().to_numpy()
-    completions = np.array([(t[numeric].to_numpy() - centre) / scale for t in tables])[:, hidden]
-    low, middle, high = np.quantile(completions, [0.16, 0.5, 0.84], axis=0)
-    truth = ((complete[numeric].to_numpy() - centre) / scale)[hidden]
-    axes[2].errorbar(truth, middle, yerr=[middle - low, high - middle], fmt="o", ms=3, lw=0.6, alpha=0.6)
-    axes[2].plot([-2.5, 3.0], [-2.5, 3.0], color="black", lw=0.8)
-    axes[2].set(
-        title="blanked cells: median and 68 % band",
-        xlabel="true value (column sds from the mean)",
-        ylabel="imputed value (the same unit)",
-    )
-    figure.savefig(path, dpi=110)
+        axes.plot(seen, np.full(len(seen), -0.15 * (k + 1)), "|", color=f"C{k}", ms=8)
+    axes.set(xlabel="petal width (cm)", ylabel="density given the species")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def lazy_sample(post: AskedLaw, n: int, given: Any, random_seed: Any, npartition
         import dask
         import dask.dataframe as dd
     except ImportError:
-        raise ImportError("npartitions needs Dask: pip install pymc-spn[dask]") from None
+        raise ImportError('npartitions needs Dask: install the extra "dask" of pymc_spn') from None
     count, n_parts = checked_count("n", n), checked_count("npartitions", npartitions, least=1)
     if n_parts > max(count, 1):
         raise ValueError(f"npartitions must be at most n, {count:,}, got {n_parts:,}")

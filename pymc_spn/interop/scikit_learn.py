@@ -17,5 +17,5 @@ try:
     from sklearn.utils.validation import validate_data as validate_data
 except ImportError as error:
     raise ImportError(
-        'the estimators of pymc_spn need scikit-learn, 1.6 or later: pip install "pymc-spn[sklearn]"'
+        'the estimators of pymc_spn need scikit-learn, 1.6 or later: install the extra "sklearn" of pymc_spn'
     ) from error

@@ -122,7 +122,7 @@ def tune_leaf_priors(
     try:
         import optuna
     except ImportError:
-        raise ImportError("tune_leaf_priors needs Optuna: pip install pymc-spn[tune]") from None
+        raise ImportError('tune_leaf_priors needs Optuna: install the extra "tune" of pymc_spn') from None
     for argument, number in (("n_trials", n_trials), ("trials_at_once", trials_at_once)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise ValueError(f"{argument} must be an integer of at least 1, got {quoted(number)}")

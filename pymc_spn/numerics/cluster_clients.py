@@ -30,7 +30,7 @@ def check_client(client: Any) -> dict[str, str]:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError("client needs Dask: pip install pymc-spn[dask]") from None
+        raise ImportError('client needs Dask: install the extra "dask" of pymc_spn') from None
     if not isinstance(client, Client):
         raise TypeError(f"client must be a distributed.Client, got {quoted(client)}")
     if client.asynchronous:
