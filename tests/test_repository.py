@@ -17,7 +17,9 @@ def relative_links(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_relative_links_lead_to_files(page):
-    assert [t for t in relative_links((CHECKOUT / page).read_text(encoding="utf-8")) if not (CHECKOUT / t).exists()] == []
+    assert [
+        t for t in relative_links((CHECKOUT / page).read_text(encoding="utf-8")) if not (CHECKOUT / t).exists()
+    ] == []
 
 
 def test_the_description_of_archives_has_no_relative_links():
