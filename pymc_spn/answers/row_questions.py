@@ -169,7 +169,7 @@ def impute(
         lacks are not filled in, and those that the schema does not have stay as they are. For a dask DataFrame the
         answer is another, filled in when it is computed, with a random stream for each partition.
     n : int
-        Number of completed tables, at least 0. Take 20 for multiple imputation.
+        Number of completed tables, at least 0. `pool_estimates` says which tables suit multiple imputation.
     random_seed : int or Generator, optional
         The same seed fills in the same cells; a generator moves on.
     on_grid : bool
