@@ -99,7 +99,7 @@ def pool_estimates(
     within, between = (u if u.ndim == 1 else np.diag(u)), np.diag(covariance)
     total = within + (1.0 + 1.0 / m) * between
     share = (1.0 + 1.0 / m) * between / total
-    of_observed = 0.0  # inverse of the degrees of freedom that the observed cells leave
+    of_observed = np.zeros(len(names))  # inverse of the degrees of freedom that the observed cells leave
     if np.isfinite(complete_dof):
         of_observed = (complete_dof + 3.0) / ((complete_dof + 1.0) * complete_dof * (1.0 - share))
     with np.errstate(divide="ignore"):  # estimates that are the same in all tables
