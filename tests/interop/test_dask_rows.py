@@ -203,5 +203,5 @@ def test_dask_is_loaded_for_its_own_tables_alone():
         "    except ImportError as error:\n        print(error)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    hint = 'needs Dask: install the extra "dask"'
+    hint = 'needs Dask: install the extra "dask" of pymc_spn'
     assert run.stdout.splitlines() == [f"client {hint}", f"npartitions {hint}"]
