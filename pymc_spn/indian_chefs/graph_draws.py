@@ -120,7 +120,10 @@ class GraphDraws(PosteriorOfDraws):
 
         schema, packed, labels, numbers = graphs_of_prior(idata, name)
         counts, parents, places = arrays_of_packed(schema, packed).values()
-        return cls(schema, counts, places, parents, xr.Dataset(), numbers, *labels)
+        numbers_of_graphs = {"n_nodes": counts, "n_edges": parents.sum((-2, -1))}
+        scalars = {k: (("chain", "draw"), v) for k, v in numbers_of_graphs.items()}
+        coords = dict(zip(("chain", "draw"), labels, strict=True))
+        return cls(schema, counts, places, parents, xr.Dataset(scalars, coords), numbers, *labels)
 
     @classmethod
     def _of(cls, recorded: Recorded) -> Self:

@@ -35,6 +35,10 @@ def test_draws_of_the_prior_have_the_law_of_the_process(prior):
     assert far(1.4) > 5.0
     edges = draws.edge_probabilities()
     assert edges.sel(parent="a", child="a") == 0.0 and float(edges.sel(parent="b", child="a")) >= 0.0
+    means = [draws.counts.mean(), draws.parents.sum((-2, -1)).mean()]
+    assert draws.summary()["mean"].astype(float).to_dict() == pytest.approx(
+        dict(zip(["n_nodes", "n_edges"], means, strict=True)), rel=0.01
+    )
 
 
 def test_what_holds_no_prior_graph_is_refused(prior):
