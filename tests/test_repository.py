@@ -28,7 +28,7 @@ def test_the_description_of_archives_has_no_relative_links():
 
     description = ProjectMetadata(str(CHECKOUT), PluginManager()).core.readme
     assert relative_links(description) == [] and "![" not in description
-    assert "Ten lines" in description and relative_links("[a](docs/a.md)") == ["docs/a.md"]
+    assert "A first look" in description and relative_links("[a](docs/a.md)") == ["docs/a.md"]
 
 
 def test_the_citation_is_of_this_version():
