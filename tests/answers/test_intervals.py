@@ -80,7 +80,7 @@ def bounds(runs, prob=0.9):
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    held, (least, most) = coverage(3, 80), bounds(80)
+    held, (least, most) = coverage(3, 40), bounds(40)
     assert all(least <= n <= most for n in held.values()), held
 
 
