@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from pymc_spn.circuits.structures.circuit import Circuit as Circuit
     from pymc_spn.dags.dag import CPDAG as CPDAG
     from pymc_spn.dags.dag import DAG as DAG
-    from pymc_spn.dags.dag_posterior import DagPosterior as DagPosterior
     from pymc_spn.dags.distributions import DagOrder as DagOrder
     from pymc_spn.dags.distributions import DagPartition as DagPartition
     from pymc_spn.dags.local_scores import LocalScores as LocalScores
     from pymc_spn.dags.mcmc_posterior import DagDraws as DagDraws
-    from pymc_spn.dags.mixed_score import ConditionalGaussian as ConditionalGaussian
+    from pymc_spn.dags.order_spn import DagPosterior as DagPosterior
     from pymc_spn.dags.order_spn import OrderSPN as OrderSPN
     from pymc_spn.dags.scores import BDeu as BDeu
     from pymc_spn.dags.scores import BGe as BGe
+    from pymc_spn.dags.scores import ConditionalGaussian as ConditionalGaussian
     from pymc_spn.densities.circuit_density import CircuitDensity as CircuitDensity
     from pymc_spn.factor_graphs.distributions import DiscreteField as DiscreteField
     from pymc_spn.factor_graphs.distributions import FieldEmission as FieldEmission
@@ -79,14 +79,14 @@ _PUBLIC = {
     "Circuit": "circuits.structures.circuit",
     "CircuitDensity": "densities.circuit_density",
     "Column": "tables",
-    "ConditionalGaussian": "dags.mixed_score",
+    "ConditionalGaussian": "dags.scores",
     "ConvergenceWarning": "numerics.trust_warnings",
     "CoverageWarning": "numerics.trust_warnings",
     "DAG": "dags.dag",
     "DagDraws": "dags.mcmc_posterior",
     "DagOrder": "dags.distributions",
     "DagPartition": "dags.distributions",
-    "DagPosterior": "dags.dag_posterior",
+    "DagPosterior": "dags.order_spn",
     "DecisionTree": "trees.distributions",
     "DiscreteField": "factor_graphs.distributions",
     "FactorGraph": "factor_graphs.graph",

@@ -33,7 +33,7 @@ REST = {
         wide_circuit_density
     """,
     "dags": """
-        dag_posterior dag_steps forward_draws imputed_posterior learned_penalty level_effects log_evidence
+        dag_posterior dag_steps imputed_posterior learned_penalty level_effects log_evidence
         many_variables mixed_effects partition_mcmc regular sampled_queries
         sampler_kernels subset_kernels
     """,

@@ -15,78 +15,53 @@ from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
 
+@inner_kernel
+def eliminate(above, b, below):
+    """First b rows of the Schur complement of row b of `above`, into `below`; one over the pivot is returned."""
+    inverse = 1.0 / above[b, b]
+    for r in range(b):
+        f = above[b, r] * inverse
+        for c in range(r + 1):
+            below[r, c] = above[r, c] - f * above[b, c]
+    return inverse
+
+
 @kernel
-def log_minors(matrix, out):
-    """Log determinants of all principal submatrices.
+def log_minors(matrix, log_det_out, variance_out):
+    """Log determinants of all principal submatrices, perhaps with what is left of a further variable given each.
 
     Parameters
     ----------
-    matrix : (n, n) float64
-        Symmetric positive definite.
-    out : (2^n,) float64
-        Out: entry m belongs to the rows whose bit is set in m; entry 0 is 0.
+    matrix : (n, n) float64 or complex128
+        Symmetric positive definite, perhaps with a small imaginary part that carries a derivative.
+    log_det_out : (2^k,) float64
+        Out: entry m belongs to the last k rows whose bit is set in m; entry 0 is 0. k is n, or n - 1.
+    variance_out : (2^k,) float64
+        Out where k is n - 1: Schur complement of row 0 given each set.
     """
     n = matrix.shape[0]
-    schur = np.empty((n + 1, n, n))
+    schur = np.empty((n + 1, n, n), matrix.dtype)
     schur[n] = matrix
     held = np.full(n + 1, n)  # which buffer holds the complement of each level
-    log_det = np.zeros(n + 1)
-    out[0] = 0.0
-    unchecked = np.zeros(1, np.int64)
-    for m in range(1, out.size):
-        if must_stop_after(50, unchecked):
-            return
-        b = lowest_bit(m)
-        above = schur[held[b + 1]]
-        below = schur[b]
-        inverse = 1.0 / above[b, b]
-        for r in range(b):
-            f = above[b, r] * inverse
-            for c in range(r + 1):
-                below[r, c] = above[r, c] - f * above[b, c]
-        value = log_det[b + 1] + math.log(above[b, b])
-        for level in range(b + 1):
-            held[level] = b
-            log_det[level] = value
-        out[m] = value
-
-
-@inner_kernel
-def log_minors_and_variances(matrix, log_det_out, variance_out):
-    """Log determinants over subsets of rows 1..k, and the Schur complement of row 0 given each of them.
-
-    Parameters
-    ----------
-    matrix : (k + 1, k + 1) float64
-        Row 0 belongs to the child, row j + 1 to candidate j.
-    log_det_out, variance_out : (2^k,) float64
-        Out.
-    """
-    n = matrix.shape[0]
-    schur = np.empty((n + 1, n, n))
-    schur[n] = matrix
-    held = np.full(n + 1, n)
-    log_det = np.zeros(n + 1)
+    log_det = np.zeros(n + 1, matrix.dtype)
+    first = 1 if variance_out.size else 0
     log_det_out[0] = 0.0
-    variance_out[0] = matrix[0, 0]
+    if first:
+        variance_out[0] = matrix[0, 0]
     unchecked = np.zeros(1, np.int64)
     for m in range(1, log_det_out.size):
         if must_stop_after(50, unchecked):
             return
-        b = lowest_bit(m) + 1
+        b = lowest_bit(m) + first
         above = schur[held[b + 1]]
-        below = schur[b]
-        inverse = 1.0 / above[b, b]
-        for r in range(b):
-            f = above[b, r] * inverse
-            for c in range(r + 1):
-                below[r, c] = above[r, c] - f * above[b, c]
-        value = log_det[b + 1] + math.log(above[b, b])
+        eliminate(above, b, schur[b])
+        value = log_det[b + 1] + np.log(above[b, b])
         for level in range(b + 1):
             held[level] = b
             log_det[level] = value
         log_det_out[m] = value
-        variance_out[m] = below[0, 0]
+        if first:
+            variance_out[m] = schur[b, 0, 0]
 
 
 @kernel
@@ -126,22 +101,21 @@ def family_table(matrix, constants, exponents, out):
 
     Parameters
     ----------
-    matrix : (k + 1, k + 1) float64
+    matrix : (k + 1, k + 1) float64 or complex128
         Posterior scale matrix; row 0 belongs to the child.
     constants, exponents : (d,) float64
         As in `full_tables`.
-    out : (2^k,) float64
+    out : (2^k,) of the matrix's type
         Out: log marginal likelihoods.
     """
-    log_det = np.empty(out.size)
-    variance = np.empty(out.size)
-    log_minors_and_variances(matrix, log_det, variance)
+    log_det, variance = np.empty(out.size, matrix.dtype), np.empty(out.size, matrix.dtype)
+    log_minors(matrix, log_det, variance)
     n_parents = np.zeros(out.size, np.int64)
     for m in range(out.size):
         if m:
             n_parents[m] = n_parents[m & (m - 1)] + 1
         n = n_parents[m]
-        out[m] = constants[n] - 0.5 * log_det[m] - (exponents[n] + 0.5) * math.log(variance[m])
+        out[m] = constants[n] - 0.5 * log_det[m] - (exponents[n] + 0.5) * np.log(variance[m])
 
 
 @kernel
@@ -190,11 +164,9 @@ def scan_additions(matrix, n_base, log_det, carried, terms, base_terms, terms_by
             b = lowest_bit(m) + 1
             source = held[b + 1]
             above = schur[source]
-            inverse = 1.0 / above[b, b]
+            inverse = eliminate(above, b, schur[b])
             for r in range(b):
                 f = above[b, r] * inverse
-                for c in range(r + 1):
-                    schur[b, r, c] = above[r, c] - f * above[b, c]
                 for u in range(n_u):
                     cross[b, r, u] = cross[source, r, u] - f * cross[source, b, u]
             for u in range(n_u):

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import inner_kernel
 
 
 @intrinsic
@@ -49,7 +49,16 @@ def subset_index(lookup, i, prefix):
     return index
 
 
-@kernel
+@inner_kernel
+def members_of(variables):
+    """Numbers of the variables of a set, ascending."""
+    out = np.empty(popcount(variables), np.int64)
+    for k in range(out.size):
+        out[k] = lowest_bit(variables)
+        variables &= variables - 1
+    return out
+
+
 def index_lookup(candidates, n_candidates):
     """Table behind `subset_index`: what each byte of a prefix contributes to each variable's subset index.
 
@@ -64,18 +73,15 @@ def index_lookup(candidates, n_candidates):
     (d, n_bytes, 256) int32
     """
     d = n_candidates.size
-    n_bytes = (d + 7) // 8
-    lookup = np.zeros((d, n_bytes, 256), np.int32)
-    for i in range(d):
-        for k in range(n_candidates[i]):
-            j = candidates[i, k]
-            for value in range(256):
-                if (value >> (j & 7)) & 1:
-                    lookup[i, j >> 3, value] |= np.int32(1 << k)
+    lookup = np.zeros((d, (d + 7) // 8, 256), np.int32)
+    holds = np.arange(256, dtype=np.int32) >> np.arange(8, dtype=np.int32)[:, None] & 1  # bit, byte
+    for k in range(n_candidates.max()):
+        children = np.flatnonzero(n_candidates > k)
+        parents = candidates[children, k]
+        lookup[children, parents >> 3] |= holds[parents & 7] << np.int32(k)
     return lookup
 
 
-@kernel
 def slots_of(candidates):
     """Bit of each variable in the subset indices of each.
 
@@ -89,21 +95,7 @@ def slots_of(candidates):
     (d, d) int8
         At [i, j]: k where ``candidates[i, k]`` is j; -1 where j is not a candidate of i.
     """
-    d = candidates.shape[0]
-    out = np.full((d, d), np.int8(-1))
-    for i in range(d):
-        for k in range(candidates.shape[1]):
-            if candidates[i, k] >= 0:
-                out[i, candidates[i, k]] = k
-    return out
-
-
-@kernel
-def matrix_of_sets(sets):
-    """(d, d) bool: whether the set of i holds j, from sets as bits (d,) int64."""
-    d = sets.size
-    out = np.empty((d, d), np.bool_)
-    for i in range(d):
-        for j in range(d):
-            out[i, j] = (sets[i] >> j) & 1
+    out = np.full((len(candidates),) * 2, -1, np.int8)
+    child, place = np.nonzero(candidates >= 0)
+    out[child, candidates[child, place]] = place
     return out

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags import draw_kernels, order_gibbs_kernels
-from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each, bits_of
+from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each
 from pymc_spn.dags.constraints import Constraints
+from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+from pymc_spn.dags.mcmc_chain import short_chains
+from pymc_spn.dags.order_sample import graphs_given_orders
 from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
@@ -26,9 +28,6 @@ SETS = 10  # most frequent drawn parent sets of each variable that are tried wit
 
 type Scored = dict[tuple[int, tuple[int, ...]], np.ndarray]
 """Scores of a child (first) with some parents and each other variable."""
-
-type Ranked = dict[int, tuple[list[int], np.ndarray]]
-"""Candidates of a child, and their sets by descending score."""
 
 
 def grown(
@@ -59,10 +58,12 @@ def grown(
     """
     rng, known = np.random.default_rng(0), np.full((scores.d, scores.d), np.nan)
     scored: Scored = {}  # rounds differ in few candidates and in few parent sets
-    ranked: Ranked = {}
+    none = (0,) * scores.d
+    tables = LeafTables(BaseTables(scores), none, none)
     with ProgressBar("Looking for candidate parents", ROUNDS + 1, progressbar) as bar:
         for left in range(ROUNDS, -1, -1):
-            orders, graphs = _drawn(scores, rng, ranked)
+            orders = short_chains(scores, rng, CHAINS, SETTLE, DRAWS, THIN).reshape(-1, scores.d)
+            graphs = graphs_given_orders(tables, orders, rng)
             edges = edges_given_orders(scores, scores.log_sums, orders)
             inside = pair_matrix(scores, edges.mean(axis=0))
             added, swapped = outside_probabilities(scores, scorer, constraints, terms, orders, graphs, scored)
@@ -70,7 +71,9 @@ def grown(
             bar.advance()
             if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
                 break
+            kept = {i: r for i, r in tables.base.ranked.items() if chosen[i] == scores.candidate_list(i)}
             scores = remade(chosen, scores)
+            tables = LeafTables(BaseTables(scores, kept), none, none)
     if (worst := np.nanmax(np.where(scores.slots.T < 0, added, 0.0))) >= LIKELY:
         parent, child = np.argwhere((added == worst) & (scores.slots.T < 0))[0]
         warnings.warn(
@@ -80,29 +83,7 @@ def grown(
             CoverageWarning,
             skip_file_prefixes=OWN_FILES,
         )
-    left_out = np.array([[allowed >> j & 1 for allowed in constraints.allowed] for j in range(scores.d)], bool)
-    return replace(scores, outside=np.where(left_out & (scores.slots.T < 0), added, np.nan))
-
-
-def _drawn(scores: "LocalScores", rng: np.random.Generator, ranked: Ranked) -> tuple[np.ndarray, np.ndarray]:
-    """(n, d) orders of short chains and (n, d, d) a graph of each."""
-    arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
-    starts = np.empty((CHAINS, scores.d), np.int64)
-    order_gibbs_kernels.independent_orders(rng, SETTLE, *arrays, starts)
-    orders = np.empty((CHAINS, DRAWS, scores.d), np.int64)
-    for chain, start in zip(orders, starts, strict=True):
-        order_gibbs_kernels.chain_of_orders(rng, start, THIN, *arrays, chain)
-    flat = orders.reshape(-1, scores.d)
-    graphs = np.zeros((len(flat), scores.d, scores.d), bool)
-    for i in range(scores.d):
-        part = slice(scores.offsets[i], scores.offsets[i + 1])
-        table, sums = scores.log_scores[part], scores.log_sums[part]
-        candidates = scores.candidate_list(i)
-        if i not in ranked or ranked[i][0] != candidates:
-            ranked[i] = candidates, np.argsort(-table).astype(np.int32)
-        tables = scores.candidates, ranked[i][1], table, sums
-        draw_kernels.draw_parents(rng, i, flat, scores.slots, *tables, graphs)
-    return flat, graphs
+    return replace(scores, outside=np.where(constraints.allowed.T & (scores.slots.T < 0), added, np.nan))
 
 
 def outside_probabilities(
@@ -140,7 +121,7 @@ def outside_probabilities(
     place = np.argsort(orders, axis=1)
     added, swapped = np.zeros((2, scores.d, scores.d))
     for child in range(scores.d):
-        outside = [j for j in bits_of(constraints.allowed[child]) if scores.slots[child, j] < 0]
+        outside = np.flatnonzero(constraints.allowed[child] & (scores.slots[child] < 0)).tolist()
         if not outside:
             continue
         rows = np.packbits(graphs[:, :, child], axis=1)
@@ -153,7 +134,7 @@ def outside_probabilities(
             now = scores.log_scores[scores.offsets[child] + index]
             draws = np.flatnonzero(which == s)
             before = (place[np.ix_(draws, outside)] < place[draws, child][:, None]).sum(axis=0)
-            bases = [[j for j in parents if j != p] for p in parents if not constraints.required[child] >> p & 1]
+            bases = [[j for j in parents if j != p] for p in parents if not constraints.required[child, p]]
             with_each = [with_others(child, base, outside) for base in (parents, *bases)]
             against = np.exp(np.minimum(now - np.array(with_each), 700.0))
             added[outside, child] += before / (1.0 + against[0])
@@ -178,9 +159,10 @@ def _next_candidates(
     value = np.maximum(np.where(is_inside, inside, again), inside.T)
     found = []
     for child in range(scores.d):
-        held, now = bits_of(constraints.required[child]), scores.candidate_list(child)
-        least = {j: HARDLY if j in now else MATTERS for j in bits_of(constraints.allowed[child]) if j not in held}
-        wanted = sorted((j for j, bound in least.items() if value[j, child] >= bound), key=lambda j: -value[j, child])
+        held = np.flatnonzero(constraints.required[child]).tolist()
+        matters = value[:, child] >= np.where(is_inside[:, child], HARDLY, MATTERS)
+        possible = np.flatnonzero(matters & constraints.allowed[child] & ~constraints.required[child]).tolist()
+        wanted = sorted(possible, key=lambda j: -value[j, child])
         probable = sum(inside[j, child] >= LIKELY or outside[j, child] >= LIKELY for j in wanted)
         most = max(MOST, min(len(held) + probable, LARGEST), len(held) + 1)
         found.append(sorted([*held, *wanted][:most]))

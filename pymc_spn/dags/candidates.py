@@ -36,12 +36,12 @@ def choose_candidates(
     """
     chosen = []
     for child, (allowed, most) in enumerate(zip(constraints.allowed, limits, strict=True)):
-        required = bits_of(constraints.required[child])
+        required = np.flatnonzero(constraints.required[child]).tolist()
         if len(required) > most:
             raise ValueError(
                 f"max_candidates = {most} leaves no room for the {len(required)} required parents of {names[child]!r}"
             )
-        possible = bits_of(allowed)
+        possible = np.flatnonzero(allowed).tolist()
         if len(possible) > most:
             possible = _greedy(scorer, child, required, possible, most, by_size, by_edge)
         chosen.append(sorted(possible))
@@ -89,8 +89,8 @@ def subset_prior(
     return by_size[sizes] + edges
 
 
-def require(table: np.ndarray, candidates: Sequence[int], required: int) -> None:
+def require(table: np.ndarray, candidates: Sequence[int], required: np.ndarray) -> None:
     """Rule out the sets that lack a required parent."""
     for k, j in enumerate(candidates):
-        if required >> j & 1:
+        if required[j]:
             table.reshape(-1, 2, 1 << k)[:, 0] = -np.inf

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import effect_kernels
-from pymc_spn.dags.drawing import draw
+from pymc_spn.dags.order_sample import draw
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
 
@@ -31,20 +31,11 @@ def mean_effects(max_gigabytes: float) -> Callable[[Any], np.ndarray]:
         answer, out = np.empty((scores.d, scores.d)), np.empty((lattice.n_prefixes, scores.d))
         for cause in each(range(scores.d)):
             effect_kernels.effects_of(
-                cause,
-                lattice.ptr,
-                lattice.source,
-                lattice.variable,
-                passes.index,
-                passes.from_source,
-                passes.prefix,
-                scores.offsets,
-                scores.candidates,
-                scores.n_candidates,
-                kept[post._leaf_tables],
-                out,
-            )
+                cause, lattice.ptr, lattice.source, lattice.variable, passes.places, passes.from_source, passes.prefix,
+                scores.candidates, scores.n_candidates, kept[post._leaf_tables], out,
+            )  # fmt: skip
             answer[cause] = out[-1]
+            answer[cause, cause] = 1.0  # shares of a prefix add up to one but for rounding
         return answer
 
     return means_of
@@ -67,7 +58,8 @@ def mean_coefficients(post: Any, max_gigabytes: float) -> np.ndarray:
         table = post._leaf_tables.log_scores(i)
         own = np.empty((table.size, len(rows) - 1))
         matrix = np.ascontiguousarray(moments.matrices[i][np.ix_(rows, rows)])
-        effect_kernels.regression_means(matrix, table, np.empty(table.size), own)
+        effect_kernels.regression_means(matrix, own)
+        effect_kernels.average_inside(table.copy(), own)
         means[part, : len(rows) - 1] = own
     return means
 

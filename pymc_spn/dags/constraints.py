@@ -1,30 +1,33 @@
-"""What the user knows of the graph: required and forbidden edges, tiers. Sets are the bits of an int."""
+"""What the user knows of the graph: required and forbidden edges, tiers, cells that an experimenter set."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.tables import Table
 from pymc_spn.tables.column import as_name
+from pymc_spn.tables.frame_kinds import frame_kind, pandas_frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constraints:
     """Edges and orders that knowledge allows.
 
     Parameters
     ----------
-    allowed, required : tuple of int
-        By child: parents that are possible, and parents that it must have; bit j stands for variable j.
-    must_precede : tuple of int
-        By variable: variables that stand before it in every order, transitively closed.
+    allowed, required : (d, d) bool
+        Row i: parents of variable i that are possible, and those that it must have.
+    must_precede : (d, d) bool
+        Row i: variables that stand before it in every order, transitively closed.
     """
 
-    allowed: tuple[int, ...]
-    required: tuple[int, ...]
-    must_precede: tuple[int, ...]
+    allowed: np.ndarray
+    required: np.ndarray
+    must_precede: np.ndarray
 
 
 def position_of(names: Sequence[str], name: Any, place: str) -> int:
@@ -52,68 +55,46 @@ def edge_list(names: Sequence[str], edges: Any, argument: str) -> list[tuple[int
     return found
 
 
-def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers: Any, n_given: int = 0) -> Constraints:
-    """Check and join the user's knowledge. The first `n_given` variables stand first, as they are, without parents.
+def read_constraints(names: Sequence[str], required: Any, forbidden: Any, tiers: Any) -> Constraints:
+    """Check and join the user's knowledge.
 
     Raises
     ------
     ValueError
-        If a name is unknown, the tiers hold a variable twice, or the order of a given variable is asked for. If an edge
-        is required and forbidden at once, or required edges form a cycle or run against the tiers.
+        If a name is unknown, the tiers hold a variable twice, or an edge is required and forbidden at once. If required
+        edges form a cycle or run against the tiers.
     """
-    d = len(names)
-    everything = (1 << d) - 1
-    allowed = [everything & ~(1 << i) for i in range(d)]
-    must, precede = [0] * d, [0] * d
-    level = _tier_numbers(names, tiers)
-    for i in range(d):
-        for j in range(d):
-            if min(level[i], level[j]) < 0:
-                continue
-            if level[j] > level[i]:
-                allowed[i] &= ~(1 << j)
-            elif level[j] < level[i]:
-                precede[i] |= 1 << j
-    for i in range(d):
-        precede[i] |= (1 << min(i, n_given)) - 1
-        if i < n_given:
-            allowed[i] = 0
-            if level[i] >= 0:
-                raise ValueError(f"tiers must hold only variables of the present, got {names[i]!r}")
+    d, level = len(names), _tier_numbers(names, tiers)
+    both = np.minimum.outer(level, level) >= 0
+    precede = both & np.greater.outer(level, level)
+    allowed = ~np.eye(d, dtype=bool) & ~(both & np.less.outer(level, level))
     banned = set(edge_list(names, forbidden, "forbidden"))
     for parent, child in banned:
-        allowed[child] &= ~(1 << parent)
+        allowed[child, parent] = False
+    must = np.zeros((d, d), bool)
     for parent, child in edge_list(names, required, "required"):
         words = f"{names[parent]!r} -> {names[child]!r}"
         if (parent, child) in banned:
             raise ValueError(f"{words} is required and forbidden at once")
-        if child < n_given:
-            raise ValueError(f"required {words}: nothing causes {names[child]!r}, which is earlier than the present")
         if level[parent] > level[child] >= 0:
             raise ValueError(
                 f"required {words} runs against the tiers: {names[parent]!r} is in tier {level[parent]}, "
                 f"{names[child]!r} in tier {level[child]}"
             )
-        must[child] |= 1 << parent
-    before = _closure(names, must, precede)
-    for i in range(d):  # a variable that i must precede cannot be its parent
-        for j in range(d):
-            if before[j] >> i & 1:
-                allowed[i] &= ~(1 << j)
-    return Constraints(tuple(allowed), tuple(must), tuple(before))
-
-
-def _closure(names: Sequence[str], must: list[int], precede: list[int]) -> list[int]:
-    d = len(names)
-    before = [a | b for a, b in zip(must, precede, strict=True)]
-    for k in range(d):
-        for i in range(d):
-            if before[i] >> k & 1:
-                before[i] |= before[k]
-    on_cycle = [names[i] for i in range(d) if before[i] >> i & 1]
-    if on_cycle:
+        must[child, parent] = True
+    before = closure(must | precede)
+    if before.diagonal().any():
+        on_cycle = [names[i] for i in np.flatnonzero(before.diagonal()).tolist()]
         raise ValueError(f"required edges, with the tiers, form a cycle through {on_cycle}")
-    return before
+    return Constraints(allowed & ~before.T, must, before)  # a variable that another must precede is no parent of it
+
+
+def closure(before: np.ndarray) -> np.ndarray:
+    """(d, d) bool: what stands before each variable (row) directly or through others."""
+    found = before.copy()
+    for k in range(len(found)):
+        found[found[:, k]] |= found[k]
+    return found
 
 
 def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
@@ -137,3 +118,27 @@ def _tier_numbers(names: Sequence[str], tiers: Any) -> np.ndarray:
             place[name] = number
             level[i] = number
     return level
+
+
+def intervened_cells(mask: Any, table: Table) -> np.ndarray:
+    """(N, d) bool: cells that the experimenter set."""
+    shape = table.values.shape
+    if mask is None:
+        return np.zeros(shape, bool)
+    own, mask = frame_kind(mask), pandas_frame(mask, "interventions")
+    if isinstance(mask, pd.DataFrame):
+        unknown = sorted(set(map(str, mask.columns)) ^ set(table.names))
+        if unknown:
+            raise ValueError(f"interventions: its columns must be those of the data; {unknown[0]!r} is in one only")
+        if own is None and not mask.index.equals(table.index):
+            raise ValueError("interventions: its rows must be those of the data, with the same index in the same order")
+        mask = mask.set_axis(mask.columns.map(str), axis=1)[list(table.names)]
+        if not mask.isna().any(axis=None):  # nullable truth values as their base
+            mask = mask.astype({c: bool for c, dtype in mask.dtypes.items() if dtype == "boolean"})
+        mask = mask.to_numpy()
+    array = np.asarray(mask)
+    if array.dtype != bool or array.shape != shape:
+        raise ValueError(
+            f"interventions must be bool of shape {shape} (rows, variables), got {array.dtype} of shape {array.shape}"
+        )
+    return array

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 MOST_VARIABLES = 64  # of which a set is one 64-bit word
-MOST_IDEALS = 10_000_000
 
 
 def refuse_wide(what: str, n_variables: int) -> None:
@@ -286,12 +285,10 @@ class DAG(NamedGraph):
         >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).parents
         array([0, 1])
         """
-        from pymc_spn.dags.graph_kernels import parent_masks
+        from pymc_spn.dags.prefix_lattice import sets_of_rows
 
         refuse_wide("parents as bits", len(self.names))
-        out = np.empty(len(self.names), np.int64)
-        parent_masks(self.adjacency, out)
-        return out
+        return sets_of_rows(self.adjacency.T)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -330,7 +327,7 @@ class DAG(NamedGraph):
         Raises
         ------
         ValueError
-            If it has more than 64 variables, or a connected part of it more than ten million order ideals.
+            If it has more than 64 variables, or a connected part of it more than two million order ideals.
 
         Examples
         --------
@@ -338,12 +335,10 @@ class DAG(NamedGraph):
         >>> round(np.exp(dag.log_linear_extensions()))
         3
         """
-        from pymc_spn.dags.graph_kernels import log_linear_extensions
+        from pymc_spn.dags.prefix_lattice import log_linear_extensions
 
-        value = log_linear_extensions(self.parents, MOST_IDEALS)
-        if np.isnan(value):
-            raise ValueError(f"the graph has more than {MOST_IDEALS:,} order ideals: its orders are not counted")
-        return float(value)
+        refuse_wide("numbers of orders", len(self.names))
+        return log_linear_extensions(self.adjacency.T, "the graph")
 
     def cpdag(self) -> "CPDAG":
         """Return the equivalence class of the graph.

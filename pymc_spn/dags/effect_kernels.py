@@ -4,25 +4,22 @@ import math
 
 import numpy as np
 
+from pymc_spn.dags.bge_kernels import eliminate
 from pymc_spn.dags.bit_kernels import lowest_bit
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 
 
 @kernel
-def regression_means(matrix, log_scores, log_sums, out):
-    """Posterior mean coefficients of one variable on its candidates, averaged over all parent sets inside each set.
+def regression_means(matrix, out):
+    """Posterior mean coefficients of one variable on its candidates, for all parent sets.
 
     Parameters
     ----------
     matrix : (k + 1, k + 1) float64
         Posterior scale matrix; row 0 belongs to the child.
-    log_scores : (2^k,) float64
-        -inf for sets that are ruled out.
-    log_sums : (2^k,) float64
-        Scratch and out: logs of the sums over subsets.
     out : (2^k, k) float64
-        Out. Averages are convex combinations in the order of the subset transform, so nothing cancels.
+        Out: zero for those that are not in the set.
     """
     n = matrix.shape[0]
     k = n - 1
@@ -38,11 +35,9 @@ def regression_means(matrix, log_scores, log_sums, out):
         b = lowest_bit(m) + 1
         source = held[b + 1]
         above = schur[source]
-        inverse = 1.0 / above[b, b]
+        inverse = eliminate(above, b, schur[b])
         for r in range(b):
             f = above[b, r] * inverse
-            for c in range(r + 1):
-                schur[b, r, c] = above[r, c] - f * above[b, c]
             for c in range(b + 1, n):
                 slope[b, r, c] = slope[source, r, c] - f * slope[source, b, c]
             slope[b, r, b] = f
@@ -52,40 +47,45 @@ def regression_means(matrix, log_scores, log_sums, out):
             held[level] = b
         for c in range(k):
             out[m, c] = slope[b, 0, c + 1]
-    log_sums[:] = log_scores
+
+
+@kernel
+def average_inside(logs, values):
+    """In place: values (2^k, k) of all sets become means over the sets inside each, weighted by the exp of their logs.
+
+    Means are convex combinations in the order of the subset transform, so nothing cancels. The logs are lost.
+    """
+    unchecked = np.zeros(1, np.int64)
     half = 1
-    while half < log_sums.size:
-        for low in range(0, log_sums.size, 2 * half):
-            if must_stop_after((20 + k) * half, unchecked):
+    while half < logs.size:
+        for low in range(0, logs.size, 2 * half):
+            if must_stop_after((20 + values.shape[1]) * half, unchecked):
                 return
             for m in range(low, low + half):
-                x = log_sums[m]
-                y = log_sums[m + half]
-                if x == -math.inf:
+                if logs[m] == -math.inf:
                     continue
-                top = max(x, y)
-                wx = math.exp(x - top)
-                wy = math.exp(y - top)
-                share = wx / (wx + wy)
-                for c in range(k):
-                    out[m + half, c] += share * (out[m, c] - out[m + half, c])
-                log_sums[m + half] = top + math.log(wx + wy)
+                top = max(logs[m], logs[m + half])
+                less, more = math.exp(logs[m] - top), math.exp(logs[m + half] - top)
+                share = less / (less + more)
+                for c in range(values.shape[1]):
+                    values[m + half, c] += share * (values[m, c] - values[m + half, c])
+                logs[m + half] = top + math.log(less + more)
         half *= 2
 
 
 @kernel
-def effects_of(cause, ptr, source, variable, index, from_source, prefix, offsets, candidates, n_candidates, means, out):
+def effects_of(cause, ptr, source, variable, places, from_source, prefix, candidates, n_candidates, means, out):
     """Posterior mean total effect of one variable on every other.
 
     Parameters
     ----------
     cause : int
     ptr, source, variable : arrays of `PrefixLattice`
-    index : (e,) int32
-        Subset index of every edge.
+    places : (e,) int64
+        Row of `means` that belongs to each edge.
     from_source, prefix : (e,), (n,) float64
         Shares from `lattice_kernels`.
-    offsets, candidates, n_candidates : arrays of `LocalScores`
+    candidates, n_candidates : arrays of `LocalScores`
     means : (offsets[-1], K) float64
         Rows of `regression_means` of all variables, padded to the widest.
     out : (n, d) float64
@@ -114,9 +114,8 @@ def effects_of(cause, ptr, source, variable, index, from_source, prefix, offsets
             if i == cause:
                 effect = 1.0
             else:
-                row = offsets[i] + index[e]
                 for c in range(n_candidates[i]):
-                    effect += means[row, c] * out[s, candidates[i, c]]
+                    effect += means[places[e], c] * out[s, candidates[i, c]]
             for j in range(out.shape[1]):
                 out[t, j] += share * out[s, j]
             out[t, i] += share * effect

@@ -8,189 +8,33 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
-from pymc_spn.dags.graph_kernels import find_slot
-from pymc_spn.dags.zeta_kernels import TINY, log_add, smallest
+from pymc_spn.dags.zeta_kernels import log_add
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
 
 
 @kernel
-def connect(masks, ptr, source, variable):
-    """Edges between prefixes that differ by one variable; the number of edges is returned.
-
-    Parameters
-    ----------
-    masks : (n,) int64
-        Distinct, sorted as unsigned numbers, the first 0.
-    ptr : (n + 1,) int64
-        Out: edges into prefix t are ``ptr[t]:ptr[t + 1]``.
-    source : (e,) int32
-        Out; with no entries, edges are only counted.
-    variable : (e,) int16
-        Out.
-    """
-    n = masks.size
-    capacity = 16
-    while capacity < 2 * n:
-        capacity *= 2
-    keys = np.zeros(capacity, np.int64)
-    place = np.zeros(capacity, np.int32)
-    for t in range(1, n):
-        slot = find_slot(keys, masks[t])
-        keys[slot] = masks[t]
-        place[slot] = t
-    n_edges = 0
-    ptr[0] = 0
-    unchecked = np.zeros(1, np.int64)
-    for t in range(n):
-        if must_stop_after(500, unchecked):
-            return n_edges
-        rest = masks[t]
-        while rest:
-            i = lowest_bit(rest)
-            rest &= rest - 1
-            before = masks[t] ^ (1 << i)
-            found = -1
-            if before == 0:
-                found = 0
-            else:
-                slot = find_slot(keys, before)
-                if keys[slot] == before:
-                    found = place[slot]
-            if found >= 0:
-                if source.size:
-                    source[n_edges] = found
-                    variable[n_edges] = i
-                n_edges += 1
-        ptr[t + 1] = n_edges
-    return n_edges
-
-
-@kernel
-def connect_all(d, ptr, source, variable):
-    """As `connect`, for all 2^d prefixes."""
-    e = 0
-    ptr[0] = 0
-    unchecked = np.zeros(1, np.int64)
-    for t in range(1 << d):
-        if must_stop_after(5 * d, unchecked):
-            return
-        for i in range(d):
-            if (t >> i) & 1:
-                source[e] = t ^ (1 << i)
-                variable[e] = i
-                e += 1
-        ptr[t + 1] = e
-
-
-@kernel
-def edge_indices(masks, ptr, source, variable, lookup, out):
-    """Subset index of every edge's prefix among its variable's candidates."""
+def places(masks, source, variable, lookup, offsets, out):
+    """Place in the flat tables of the set that all candidates before the variable of each edge are, (e,) out."""
     unchecked = np.zeros(1, np.int64)
     for e in range(source.size):
         if must_stop_after(20, unchecked):
             return
-        out[e] = subset_index(lookup, variable[e], masks[source[e]])
-
-
-@kernel
-def gather(offsets, tables, factors, variable, index, out):
-    """Entry of a flat table for every edge, times a factor by variable."""
-    for e in range(variable.size):
-        out[e] = tables[offsets[variable[e]] + index[e]] * factors[variable[e]]
-
-
-@kernel
-def gather_one(i, table, factor, variable, index, out):
-    """Entry of one variable's table, times a factor, for each of its edges; other edges stay."""
-    for e in range(variable.size):
-        if variable[e] == i:
-            out[e] = table[index[e]] * factor
-
-
-@kernel
-def forward(ptr, source, weights, out):
-    """Sum over the chains to each prefix, linear; the last entry is the total."""
-    out[0] = 1.0
-    for t in range(1, out.size):
-        total = 0.0
-        for e in range(ptr[t], ptr[t + 1]):
-            total += out[source[e]] * weights[e]
-        out[t] = total
-
-
-@kernel
-def completions(ptr, source, weights, out):
-    """Sum over the chains from each prefix to the last, linear."""
-    n = out.size
-    out[:] = 0.0
-    out[n - 1] = 1.0
-    for back in range(n):
-        t = n - 1 - back
-        for e in range(ptr[t], ptr[t + 1]):
-            out[source[e]] += out[t] * weights[e]
-
-
-@kernel
-def nothing_lost(sums, rest, total):
-    """Whether linear sums to and from all prefixes are exact to rounding although some may have underflowed.
-
-    What is lost at a prefix whose sum underflowed is at most the smallest number times the sum of its completions, and
-    the other way round.
-    """
-    if not (total > TINY and total < math.inf):
-        return False
-    if min(smallest(sums), smallest(rest)) >= TINY:
-        return True
-    lost = 0.0
-    for t in range(sums.size):
-        if sums[t] < TINY:
-            lost += rest[t]
-        if rest[t] < TINY:
-            lost += sums[t]
-    return lost * TINY <= 1e-14 * total
-
-
-@kernel
-def greedy_factors(slots, offsets, sums, precede, out):
-    """Inverse sums along an order that takes next the variable that loses least against all its candidates.
-
-    Parameters
-    ----------
-    slots, offsets : arrays of `LocalScores`
-    sums : (offsets[-1],) float64
-        In any unit by variable.
-    precede : (d, d) bool
-        `LocalScores.must_precede`.
-    out : (d,) float64
-        Out.
-    """
-    d = out.size
-    inside, missing = np.zeros(d, np.int64), np.zeros(d, np.int64)
-    for i in range(d):
-        for j in range(d):
-            missing[i] += precede[i, j]
-    for _ in range(d):
-        best = -1.0
-        chosen = -1
-        for i in range(d):
-            if missing[i] == 0:
-                share = sums[offsets[i] + inside[i]] / sums[offsets[i + 1] - 1]
-                if share > best:
-                    best = share
-                    chosen = i
-        out[chosen] = 1.0 / (max(best, 1e-250) * sums[offsets[chosen + 1] - 1])
-        missing[chosen] = -1  # placed
-        for i in range(d):
-            if precede[i, chosen]:
-                missing[i] -= 1
-            if slots[i, chosen] >= 0:
-                inside[i] |= 1 << slots[i, chosen]
+        out[e] = offsets[variable[e]] + subset_index(lookup, variable[e], masks[source[e]])
 
 
 @kernel
 def log_forward(ptr, source, log_weights, out):
-    """As `forward`, in logs."""
+    """Log of the sum over the chains to each prefix; the last entry is the total.
+
+    Parameters
+    ----------
+    ptr, source : arrays of `PrefixLattice`
+    log_weights : (e,) float64
+        Of its edges.
+    out : (n,) float64
+        Out.
+    """
     out[0] = 0.0
     unchecked = np.zeros(1, np.int64)
     for t in range(1, out.size):
@@ -209,21 +53,8 @@ def log_forward(ptr, source, log_weights, out):
 
 
 @kernel
-def shares(ptr, source, weights, sums, from_source):
-    """Probability of every edge given the prefix that it leads to; zero where the prefix has no weight."""
-    for t in range(1, sums.size):
-        if sums[t] > 0.0:
-            inverse = 1.0 / sums[t]
-            for e in range(ptr[t], ptr[t + 1]):
-                from_source[e] = sums[source[e]] * weights[e] * inverse
-        else:
-            for e in range(ptr[t], ptr[t + 1]):
-                from_source[e] = 0.0
-
-
-@kernel
 def log_shares(ptr, source, log_weights, sums, from_source):
-    """As `shares`, from logs."""
+    """Probability of every edge given the prefix that it leads to; zero where the prefix has no weight."""
     unchecked = np.zeros(1, np.int64)
     for t in range(1, sums.size):
         if must_stop_after(20 * (ptr[t + 1] - ptr[t]), unchecked):
@@ -242,9 +73,9 @@ def backward(ptr, source, from_source, prefix, edge):
     Parameters
     ----------
     ptr, source
-        As in `connect`.
+        As in `log_forward`.
     from_source : (e,) float64
-        From `shares`.
+        From `log_shares`.
     prefix : (n,) float64
         Out.
     edge : (e,) float64
@@ -266,25 +97,24 @@ def backward(ptr, source, from_source, prefix, edge):
 
 
 @kernel
-def spread(offsets, variable, index, edge, weights, out):
-    """Sum of edge probability over weight for every subset index: the start of the parent-set posterior."""
-    out[:] = 0.0
-    for e in range(variable.size):
-        if edge[e] > 0.0:
-            out[offsets[variable[e]] + index[e]] += edge[e] / weights[e]
+def log_spread(places, edge, log_weights, out):
+    """Log of the sum of edge probability over weight for every parent set: the start of the posterior of these.
 
-
-@kernel
-def log_spread(offsets, variable, index, edge, log_weights, out):
-    """As `spread`, in logs."""
+    Parameters
+    ----------
+    places : (e,) int64
+        Of the parent set that each edge has before it.
+    edge, log_weights : (e,) float64
+    out : (offsets[-1],) float64
+        Out.
+    """
     out[:] = -math.inf
     unchecked = np.zeros(1, np.int64)
-    for e in range(variable.size):
+    for e in range(places.size):
         if must_stop_after(20, unchecked):
             return
         if edge[e] > 0.0:
-            at = offsets[variable[e]] + index[e]
-            out[at] = log_add(out[at], math.log(edge[e]) - log_weights[e])
+            out[places[e]] = log_add(out[places[e]], math.log(edge[e]) - log_weights[e])
 
 
 @kernel

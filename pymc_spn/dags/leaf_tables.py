@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymc_spn.dags import draw_kernels, lattice_kernels, zeta_kernels
+from pymc_spn.dags import subset_kernels, zeta_kernels
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -23,10 +23,10 @@ def descending(log_scores: np.ndarray) -> np.ndarray:
 class BaseTables:
     """Tables without evidence, shared by an order posterior and all its conditions."""
 
-    def __init__(self, scores: ParentSetScores):
+    def __init__(self, scores: ParentSetScores, ranked: dict[int, np.ndarray] | None = None):
         self.scores = scores
         self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
-        self.ranked: dict[int, np.ndarray] = {}
+        self.ranked = {} if ranked is None else ranked  # parent sets by descending score, of variables asked about
         self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
 
     @cached_property
@@ -60,9 +60,8 @@ class BaseTables:
     @cached_property
     def factors(self) -> np.ndarray:
         """(d,) by which the scaled sums are multiplied, so that a good order has weight one."""
-        scores = self.scores
-        out = np.empty(scores.d)
-        lattice_kernels.greedy_factors(scores.slots, scores.offsets, self.sums, scores.must_precede, out)
+        scores, out = self.scores, np.empty(self.scores.d)
+        subset_kernels.greedy_factors(scores.slots, scores.offsets, self.sums, scores.must_precede, out)
         return out
 
     def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
@@ -101,16 +100,12 @@ class MaskedLeaf:
     @classmethod
     def of(cls, scores: ParentSetScores, i: int, present: int, absent: int) -> "MaskedLeaf":
         part = scores.log_scores[scores.offsets[i] : scores.offsets[i + 1]]
-        must = scores.index_of_parents(i, present)
-        known = scores.candidate_sets[i]
-        table = part.copy()
-        if must < 0:  # a parent that is no candidate
-            table[:] = -np.inf
-        else:
-            zeta_kernels.keep_sets(must, scores.index_of_parents(i, absent & known), table)
+        must = scores.index_of_parents(i, present)  # -1, which no set holds, with a parent that is no candidate
+        gone, index = scores.index_of_parents(i, absent & scores.candidate_sets[i]), np.arange(part.size)
+        table = np.where((index & must == must) & (index & gone == 0), part, -np.inf)
         table.flags.writeable = False
         sums = np.empty(table.size)
-        top = zeta_kernels.largest(table)
+        top = float(table.max())
         return cls(table, sums, top, zeta_kernels.linear_subset_sums(table, top, sums))
 
     @cached_property
@@ -180,7 +175,9 @@ class LeafTables:
         for i in range(self.scores.d):
             part = out[self.scores.offsets[i] : self.scores.offsets[i + 1]]
             part[:] = self.log_scores(i)
-            draw_kernels.subset_maxima(part)
+            for k in range(self.scores.n_candidates[i]):
+                halves = part.reshape(-1, 2, 1 << k)
+                np.maximum(halves[:, 0], halves[:, 1], out=halves[:, 1])
         return read_only_view(out)
 
     def log_scores(self, i: int) -> np.ndarray:

@@ -1,6 +1,7 @@
-"""Counts of a table with levels: what a BDeu score and effects between levels are made from."""
+"""Rows of a table with levels, perhaps with numbers: what scores and effects of such tables are made from."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,3 +72,102 @@ def distinct_rows(codes: np.ndarray, intervened: np.ndarray) -> tuple[np.ndarray
     which = which.reshape(-1)
     weights = np.stack([np.bincount(which[~cells], minlength=len(found)) for cells in intervened.T])
     return found, weights, which
+
+
+@dataclass(frozen=True, eq=False)
+class MixedRows(LevelCounts):
+    """Counts of the levels, and the numbers of every row. In the counts a numeric column has one level.
+
+    Parameters
+    ----------
+    cell : (rows,) int64
+        Which of `codes` each row has.
+    numeric : (k,) int64
+        The numeric variables, ascending.
+    numbers : (rows, k) float64
+        Their values less `centres`, in `units`.
+    is_set : (rows, k) bool
+        Values that an experimenter set.
+    centres, units : (k,) float64
+        ``centres + units * numbers`` are the data.
+    alpha_mu, alpha_w, prior_scale : float
+        Constants of the BGe score of each configuration, `prior_scale` in squared `units`; 1 if nothing is numeric.
+    """
+
+    cell: np.ndarray
+    numeric: np.ndarray
+    numbers: np.ndarray
+    is_set: np.ndarray
+    centres: np.ndarray
+    units: np.ndarray
+    alpha_mu: float = 1.0
+    alpha_w: float = 1.0
+    prior_scale: float = 1.0
+
+    @classmethod
+    def of_rows(
+        cls, table: Table, intervened: np.ndarray, numeric: list[int], ess: float, constants: tuple[float, ...]
+    ) -> "MixedRows":
+        """Read a table.
+
+        Parameters
+        ----------
+        table : Table
+            No gaps.
+        intervened : (rows, d) bool
+            Cells that an experimenter set.
+        numeric : list of int
+            Numbers of the numeric columns.
+        ess : float
+            Equivalent sample size of the other columns.
+        constants : tuple of float
+            ``alpha_mu``, ``alpha_w`` and ``prior_scale``.
+        """
+        is_number = np.isin(np.arange(len(table.columns)), numeric)
+        found = distinct_rows(np.where(is_number, 0.0, table.values).astype(np.int64), intervened)
+        levels = tuple(
+            (None,) if number else c.levels or (None,) for c, number in zip(table.columns, is_number, strict=True)
+        )
+        x = table.values[:, numeric]
+        centres = x.mean(axis=0) if x.size else np.zeros(len(numeric))
+        own = np.array(numeric, np.int64), x - centres, intervened[:, numeric], centres, np.ones(len(numeric))
+        return cls(found[0], found[1], levels, ess, found[2], *own, *constants)
+
+    def times(self, units: np.ndarray) -> "MixedRows":
+        """The same rows in other units: each column times its number, (d,)."""
+        own = units[self.numeric]
+        return replace(self, units=self.units * own, centres=self.centres * own)
+
+    def places(self, variables: tuple[int, ...]) -> list[int]:
+        """Columns of numeric variables in `numbers`."""
+        return np.searchsorted(self.numeric, variables).tolist()
+
+    def configurations(self, child: int, levels: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+        """Configurations of variables with levels, and the numbers of their rows, without rows that set the child.
+
+        Parameters
+        ----------
+        child : int
+            A numeric variable.
+        levels : tuple of int
+            Variables with levels.
+
+        Yields
+        ------
+        configuration : tuple of int
+            Codes of `levels`. Each that occurs comes once.
+        rows : (n, k) float64
+            Some of `numbers`.
+        """
+        free = ~self.is_set[:, self.places((child,))[0]]
+        rows = self.numbers[free]
+        if not levels:
+            yield (), rows
+            return
+        found, group = np.unique(self.codes[:, list(levels)], axis=0, return_inverse=True)
+        group = group.reshape(-1)[self.cell[free]]
+        order = np.argsort(group, kind="stable")
+        ends = np.cumsum(np.bincount(group, minlength=len(found)))
+        for configuration, part in zip(found.tolist(), np.split(order, ends[:-1]), strict=True):
+            if part.size:
+                yield tuple(configuration), rows[part]

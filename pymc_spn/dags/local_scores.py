@@ -1,24 +1,93 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
 
-from pymc_spn.dags.candidates import FIRST, MOST, bits_of, choose_candidates, require, subset_prior
-from pymc_spn.dags.constraints import Constraints, read_constraints
-from pymc_spn.dags.lagged_columns import intervened_cells, with_lags
-from pymc_spn.dags.learned_penalty import is_learned, learned_penalty, refuse_unlearnable
-from pymc_spn.dags.mixed_score import ConditionalGaussian
+from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, subset_prior
+from pymc_spn.dags.constraints import Constraints, intervened_cells, read_constraints
 from pymc_spn.dags.parent_set_scores import ParentSetScores
-from pymc_spn.dags.score_sizes import check_table, n_columns, refuse_many, refuse_table
-from pymc_spn.dags.scores import BDeu, BGe, choose_score
-from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
+from pymc_spn.dags.scores import BDeu, BGe, ConditionalGaussian, choose_score
+from pymc_spn.dags.structure_prior import (
+    EdgeLogOdds,
+    EdgePenalty,
+    is_learned,
+    learned_penalty,
+    prior_terms,
+    refuse_unlearnable,
+)
+from pymc_spn.numerics.asked_numbers import checked_count
+from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.tables import read_table
+from pymc_spn.numerics.trust_warnings import OWN_FILES
+from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.table import kind_of_columns
+
+MOST_SCORED = 1_000  # variables that can be scored
+
+
+def n_columns(data: Any) -> int:
+    """Columns of data that have not been read; 0 where only reading tells."""
+    if isinstance(data, Mapping):
+        return len(data)
+    shape = data.values.shape if isinstance(data, Table) else getattr(data, "shape", ())
+    return int(shape[1]) if len(shape) == 2 and isinstance(shape[1], int | np.integer) else 0
+
+
+def refuse_many(n_variables: int) -> None:
+    """Refuse more variables than can be scored.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `MOST_SCORED`.
+    """
+    if n_variables > MOST_SCORED:
+        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {n_variables:,}; choose some columns")
+
+
+def check_table(table: Table) -> None:
+    """Refuse missing and infinite cells; warn of few rows."""
+    names = table.names
+    if not names:
+        raise ValueError("there must be at least one variable")
+    refuse_many(len(names))
+    bad = np.argwhere(np.isnan(table.values))
+    if bad.size:
+        row, column = bad[0]
+        raise ValueError(
+            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
+            "complete the table first, for instance with post.impute(df) of a ps.SPN posterior. To average over "
+            "several completed tables use ps.dags.ImputedDagPosterior.from_data(df, post.impute(df, n=20))"
+        )
+    if not np.isfinite(table.values).all():
+        row, column = np.argwhere(~np.isfinite(table.values))[0]
+        raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
+    if len(table.index) < len(names):
+        warnings.warn(
+            f"data: there are fewer rows ({len(table.index)}) than variables ({len(names)}), so answers depend on the "
+            "prior",
+            UserWarning,
+            skip_file_prefixes=OWN_FILES,
+        )
+
+
+def refuse_table(n_allowed: np.ndarray, limits: Sequence[int], max_gigabytes: float) -> None:
+    """Refuse a table of all parent sets that needs more memory than it may take, by allowed parents and candidates.
+
+    Raises
+    ------
+    ValueError
+        It says how much.
+    """
+    entries = sum(1 << min(n, most) for n, most in zip(n_allowed.tolist(), limits, strict=True))
+    advice = "fewer candidates or required parents, tiers or forbidden edges make it smaller"
+    refuse_memory(f"up to {max(limits)} candidate parents: the score table", 8 * entries, advice, max_gigabytes)
+
 
 ALL_CANDIDATES = 18  # other variables, up to which all are candidate parents by default
 MEMORY_LIMIT = 8.0  # gigabytes that the score table may take
@@ -40,7 +109,6 @@ class Knowledge(TypedDict, total=False):
     interventions: TableLike | None
     kinds: Mapping[str, str] | None
     standardize: bool
-    regular: bool
     max_gigabytes: float
 
 
@@ -48,7 +116,6 @@ class Scoring(Knowledge, total=False):
     """The same, with what `DagPosterior.from_data` has as arguments of its own."""
 
     max_candidates: int | None
-    lags: int
     progressbar: bool
 
 
@@ -107,8 +174,6 @@ class LocalScores(ParentSetScores):
         interventions: TableLike | None = None,
         kinds: Mapping[str, str] | None = None,
         standardize: bool = False,
-        lags: int = 0,
-        regular: bool = True,
         max_gigabytes: float = MEMORY_LIMIT,
         progressbar: bool = True,
     ) -> "LocalScores":
@@ -143,13 +208,6 @@ class LocalScores(ParentSetScores):
             Overrides of column kinds, as in `Table.from_frame`.
         standardize : bool
             Score numeric columns in units of their standard deviations. Effects stay in the units of the data.
-        lags : int
-            For a time series, with rows in the order of time at equal distances: how many earlier rows may be causes.
-            Column ``x`` of the row before is the variable ``x[t-1]``. Earlier variables stand first, and nothing causes
-            them. `tiers` are about the present ones.
-        regular : bool
-            Whether labels of rows that are times or numbers must be at equal distances for `lags` (months and working
-            days are). They must be in order in any case.
         max_gigabytes : float
             A larger table is refused.
         progressbar : bool
@@ -159,7 +217,7 @@ class LocalScores(ParentSetScores):
         ------
         ValueError
             If cells are missing, columns do not fit the score, knowledge contradicts itself, there are more than 1,000
-            variables, or the table would not fit; with `lags` if by their labels rows are not in order, or there twice.
+            variables, or the table would not fit.
 
         Warns
         -----
@@ -176,29 +234,28 @@ class LocalScores(ParentSetScores):
         table = read_table(data, kinds)
         kind = kind_of_columns(table.columns)
         check_table(table)
-        limit = None if max_candidates is None else _whole("max_candidates", max_candidates, 0)
-        most = None if max_indegree is None else _whole("max_indegree", max_indegree, 0)
+        limit = None if max_candidates is None else checked_count("max_candidates", max_candidates, 0)
+        most = None if max_indegree is None else checked_count("max_indegree", max_indegree, 0)
         set_cells = intervened_cells(interventions, table)
-        table, set_cells, n_earlier = with_lags(table, set_cells, _whole("lags", lags, 0), _flag("regular", regular))
         names = table.names
-        constraints = read_constraints(names, required, forbidden, tiers, n_earlier)
+        constraints = read_constraints(names, required, forbidden, tiers)
+        held, n_allowed = constraints.required.sum(axis=1).tolist(), constraints.allowed.sum(axis=1)
         learns = is_learned(prior)
         if learns:
-            refuse_unlearnable(_rows(constraints.must_precede))
+            refuse_unlearnable(constraints.must_precede)
         by_size, by_edge, prior_name = prior_terms("fair" if learns else prior, names)
         if most is not None:
             by_size[most + 1 :] = -np.inf
-            for i, mask in enumerate(constraints.required):
-                if mask.bit_count() > most:
-                    raise ValueError(f"max_indegree = {most}, but {names[i]!r} has {mask.bit_count()} required parents")
-        widest = max(mask.bit_count() for mask in constraints.allowed)
+            for name, n in zip(names, held, strict=True):
+                if n > most:
+                    raise ValueError(f"max_indegree = {most}, but {name!r} has {n} required parents")
+        widest = int(n_allowed.max())
         grows = limit is None and widest > ALL_CANDIDATES
-        held = [mask.bit_count() for mask in constraints.required]
         first = [max(FIRST, n) for n in held] if grows else [widest if limit is None else limit] * len(names)
-        refuse_table(constraints, [max(MOST, n + 1) for n in held] if grows else first, max_gigabytes)
+        refuse_table(n_allowed, [max(MOST, n + 1) for n in held] if grows else first, max_gigabytes)
         scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
         if hasattr(score, "scorer"):  # a function may rule out one parent alone, and allow it with others
-            for parent, child in ((j, i) for i, mask in enumerate(constraints.required) for j in bits_of(mask)):
+            for child, parent in np.argwhere(constraints.required).tolist():
                 if np.isneginf(scorer.table(child, [], [parent])[1]):
                     raise ValueError(
                         f"required {names[parent]!r} -> {names[child]!r}: the score {score_name} rules this edge out. "
@@ -209,8 +266,8 @@ class LocalScores(ParentSetScores):
 
             def made(chosen: list[list[int]], known: "LocalScores | None" = None) -> "LocalScores":
                 tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar, known)  # a bar that is full stays so
-                out = (len(c) < mask.bit_count() for c, mask in zip(chosen, constraints.allowed, strict=True))
-                restricted = tuple(name for name, left in zip(names, out, strict=True) if left)
+                fewer = np.array([len(c) for c in chosen]) < n_allowed
+                restricted = tuple(names[i] for i in np.flatnonzero(fewer))
                 words = restricted, score_name, prior_name
                 return cls._of_tables(names, chosen, tables, constraints, *words, *rows, None, kind)
 
@@ -248,14 +305,8 @@ class LocalScores(ParentSetScores):
         candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
         for i, c in enumerate(chosen):
             candidates[i, : len(c)] = c
-        precede = _rows(constraints.must_precede)
         flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
-        return cls(tuple(names), candidates, n, flat, precede, restricted, score, prior, *known)
-
-
-def _rows(sets: Sequence[int]) -> np.ndarray:
-    """(d, d) bool: sets of variables as rows."""
-    return np.array([[held >> j & 1 for j in range(len(sets))] for held in sets], bool)
+        return cls(tuple(names), candidates, n, flat, constraints.must_precede, restricted, score, prior, *known)
 
 
 def _fill(
@@ -299,9 +350,3 @@ def _flag(argument: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{argument} must be a bool, got {quoted(value)}")
     return bool(value)
-
-
-def _whole(argument: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{argument} must be an integer of at least {least}, got {quoted(value)}")
-    return int(value)

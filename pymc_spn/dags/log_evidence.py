@@ -1,13 +1,18 @@
 """How well a table is explained by graphs at given hyperparameters: log evidence that NUTS can follow."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from pymc_spn.dags.learned_penalty import is_learned
-from pymc_spn.dags.local_scores import LocalScores, Scoring
-from pymc_spn.dags.scores import LEVELS, BDeu, BGe, is_number
-from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, prior_terms
+from pymc_spn.dags import bge_kernels, lattice_kernels
+from pymc_spn.dags.candidates import subset_prior
+from pymc_spn.dags.local_scores import MEMORY_LIMIT, LocalScores, Scoring
+from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
+from pymc_spn.dags.scores import LEVELS, BDeu, BDeuScorer, BGe, bge_terms, is_number
+from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, is_learned, prior_terms, sizes_of_sets
+from pymc_spn.dags.zeta_kernels import log_sums_inside
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.inputs import TableLike
@@ -67,9 +72,8 @@ def dag_log_evidence(
 
     if is_learned(prior):
         raise ValueError("dag_log_evidence: give prior=ps.dags.EdgePenalty(kappa), with kappa a variable of the model")
-    for argument in ("standardize", "lags"):
-        if options.get(argument):
-            raise ValueError(f"dag_log_evidence takes no {argument}: prepare the table first")
+    if options.get("standardize"):
+        raise ValueError("dag_log_evidence takes no standardize: prepare the table first")
     table = read_table(data, options.pop("kinds", None))
     d = len(table.columns)
     if d > MOST_VARIABLES:
@@ -88,63 +92,128 @@ def dag_log_evidence(
         prior_terms(prior, table.names)  # refuses what is not finite
     numbers = _plain(score, d), "uniform" if learned else prior
     at_default = LocalScores.from_data(table, *numbers, **Scoring(progressbar=False) | options)
-    log_prior = _prior_of(at_default, numbers[1])
-    sizes = np.concatenate(
-        [np.bitwise_count(np.arange(1 << int(k), dtype=np.uint64)).astype(float) for k in at_default.n_candidates]
-    )
-    arrays = (
-        at_default.candidates,
-        at_default.n_candidates,
-        at_default.lookup,
-        at_default.offsets,
-        at_default.precede_sets,
-    )
-    normaliser = np.nan
-    if not (learned and _is_tensor(penalty)):
-        from pymc_spn.dags.evidence_kernels import log_partition
-
-        fixed = log_prior - float(penalty) * sizes
-        normaliser = log_partition(arrays[2], arrays[3], arrays[4], fixed, np.empty(fixed.size))
-    own = _gaussian_constants(at_default, score, d) if isinstance(score, BGe) else _level_constants(at_default)
+    parts = _bge_parts(at_default, score, numbers[0]) if isinstance(score, BGe) else _bdeu_parts(at_default)
+    evidence = GraphEvidence.of(at_default, _prior_of(at_default, numbers[1]), parts)
+    if not learned or is_number(penalty):
+        fixed = evidence.log_prior - float(penalty) * evidence.sizes
+        with np.errstate(invalid="ignore"):
+            evidence = replace(evidence, normaliser=evidence.sums(fixed)[0])
     parameters = pt.stack([pt.as_tensor(own_parameter[1], dtype="float64"), pt.as_tensor(penalty, dtype="float64")])
-    constants = [np.asarray(x) for x in (*own, *arrays, log_prior, sizes, normaliser)]
-    log_evidence, _ = DagLogEvidence(score.name)(parameters, *constants)  # type: ignore[misc]
+    log_evidence, _ = DagLogEvidence(evidence)(parameters)  # type: ignore[misc]
     return log_evidence  # type: ignore[return-value]
 
 
-def _is_tensor(value: Any) -> bool:
-    return not is_number(value)
+type ScoredWithSlope = Callable[[int, float], tuple[np.ndarray, np.ndarray]]
+"""Scores (2^k,) of a variable's parent sets at a hyperparameter, and their derivatives in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphEvidence:
+    """Log evidence and its gradient as a function of (score parameter, edge penalty).
+
+    Parameters
+    ----------
+    lattice : PrefixLattice
+        All orders that knowledge allows.
+    places : (e,) int64
+        Of the lattice.
+    offsets : (d + 1,) int64
+        From `LocalScores`.
+    log_prior, sizes : (offsets[-1],) float64
+        What does not depend on the penalty, -inf for impossible sets, and the number of parents.
+    scored : callable
+        By the number of a variable and the score parameter.
+    normaliser : float
+        Log of the sum of the prior over all pairs of order and graph; NaN where it depends on the penalty.
+    """
+
+    lattice: PrefixLattice
+    places: np.ndarray
+    offsets: np.ndarray
+    log_prior: np.ndarray
+    sizes: np.ndarray
+    scored: ScoredWithSlope
+    normaliser: float = np.nan
+
+    @classmethod
+    def of(cls, scores: LocalScores, log_prior: np.ndarray, scored: ScoredWithSlope) -> "GraphEvidence":
+        """The evidence with the candidates and the knowledge of `scores`."""
+        lattice = exact_lattice(scores, MEMORY_LIMIT) or PrefixLattice.all_prefixes(scores.d)
+        return cls(
+            lattice, lattice.places(scores), scores.offsets, log_prior, sizes_of_sets(scores.n_candidates), scored
+        )
+
+    def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        own, penalty = parameters
+        with np.errstate(all="ignore"):  # hyperparameters may be anywhere
+            return self._at(float(own), float(penalty))
+
+    def _at(self, own: float, penalty: float) -> tuple[float, np.ndarray]:
+        tables = [self.scored(i, own) for i in range(self.lattice.d)]
+        logs, slopes = map(np.concatenate, zip(*tables, strict=True))
+        prior = self.log_prior - penalty * self.sizes
+        value, posterior = self.sums(logs + prior)
+        held = posterior > 0.0
+        gradient = np.array([posterior[held] @ slopes[held], -posterior @ self.sizes])
+        if not np.isnan(self.normaliser):
+            return value - self.normaliser, gradient
+        normaliser, of_prior = self.sums(prior)
+        gradient[1] += of_prior @ self.sizes
+        return value - normaliser, gradient
+
+    def sums(self, log_scores: np.ndarray) -> tuple[float, np.ndarray]:
+        """Log of the sum over all pairs of order and graph, and the posterior of every parent set.
+
+        The derivative of the first in the score of a set is the second. Sums run in logs: the hyperparameters may be
+        anywhere.
+        """
+        arrays, parts = (self.lattice.ptr, self.lattice.source), list(map(slice, self.offsets[:-1], self.offsets[1:]))
+        sums, posterior = log_scores.copy(), np.empty(log_scores.size)
+        for part in parts:
+            log_sums_inside(sums[part], False)
+        weights, ahead, prefix = sums[self.places], *np.empty((2, self.lattice.n_prefixes))
+        shares, edge = np.empty((2, weights.size))
+        lattice_kernels.log_forward(*arrays, weights, ahead)
+        lattice_kernels.log_shares(*arrays, weights, ahead, shares)
+        lattice_kernels.backward(*arrays, shares, prefix, edge)
+        lattice_kernels.log_spread(self.places, edge, weights, posterior)
+        for part in parts:
+            log_sums_inside(posterior[part], True)
+        return float(ahead[-1]), np.where(np.isneginf(log_scores), 0.0, np.exp(posterior + log_scores))
 
 
 def _plain(score: Any, d: int) -> Any:
     """The score with a number in place of a tensor."""
     if isinstance(score, BDeu):
-        return BDeu() if _is_tensor(score.ess) else score
-    t = score.resolve(d)[2]
-    return BGe(score.alpha_mu, score.alpha_w) if _is_tensor(t) else score
+        return score if is_number(score.ess) else BDeu()
+    return score if is_number(score.resolve(d)[2]) else BGe(score.alpha_mu, score.alpha_w)
 
 
 def _prior_of(scores: LocalScores, prior: Any) -> np.ndarray:
     """Flat log prior over parent sets: what a score of zero gives, with the same candidates."""
-    from pymc_spn.dags.candidates import subset_prior
-
     by_size, by_edge, _ = prior_terms(prior, scores.names)
-    parts = [
-        subset_prior(i, [], list(scores.candidates[i, : scores.n_candidates[i]]), by_size, by_edge)
-        for i in range(scores.d)
-    ]
+    parts = [subset_prior(i, [], scores.candidate_list(i), by_size, by_edge) for i in range(scores.d)]
     return np.where(np.isneginf(scores.log_scores), -np.inf, np.concatenate(parts))
 
 
-def _gaussian_constants(scores: LocalScores, score: BGe, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    moments = scores.gaussian
+def _bge_parts(scores: LocalScores, score: BGe, plain: BGe) -> ScoredWithSlope:
+    moments, d = scores.gaussian, scores.d
     assert moments is not None
     alpha_mu, alpha_w, _ = score.resolve(d)
-    t = _plain(score, d).resolve(d)[2]
-    return moments.matrices - t * np.eye(d), moments.n_rows.astype(np.int64), np.array([alpha_mu, alpha_w])
+    scatter = moments.matrices - plain.resolve(d)[2] * np.eye(d)
+
+    def scored(i: int, t: float) -> tuple[np.ndarray, np.ndarray]:
+        rows, step = [i, *scores.candidate_list(i)], 1e-20 * t
+        out = np.empty(1 << len(rows) - 1, complex)
+        matrix = scatter[i][np.ix_(rows, rows)] + complex(t, step) * np.eye(len(rows))
+        bge_kernels.family_table(matrix, *bge_terms(int(moments.n_rows[i]), d, alpha_mu, alpha_w, t), out)
+        sizes = np.bitwise_count(np.arange(out.size))
+        return out.real, out.imag / step + (alpha_w - d + 2.0 * sizes + 1.0) / (2.0 * t)  # the power of t in its terms
+
+    return scored
 
 
-def _level_constants(scores: LocalScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _bdeu_parts(scores: LocalScores) -> ScoredWithSlope:
     counts = scores.counts
     assert counts is not None
-    return np.ascontiguousarray(counts.codes.T), counts.weights, counts.n_levels
+    return lambda i, ess: BDeuScorer(replace(counts, ess=ess)).table_and_slope(i, [], scores.candidate_list(i))

@@ -6,12 +6,13 @@ import numpy as np
 
 from pymc_spn.dags import order_gibbs_kernels, order_mcmc_kernels, partition_mcmc_graphs, partition_mcmc_kernels
 from pymc_spn.dags.leaf_tables import descending
-from pymc_spn.dags.local_scores import LocalScores
+from pymc_spn.dags.parent_set_scores import ParentSetScores
 
+ALONE = np.ones(1)  # powers of a chain without replicas
 _TRIALS = 100  # sweeps in search of a state with positive weight
 
 
-def ranked_sets(scores: LocalScores) -> np.ndarray:
+def ranked_sets(scores: ParentSetScores) -> np.ndarray:
     """Flat like `log_scores`: subset indices of each variable by descending score."""
     out = np.empty(scores.log_scores.size, np.int32)
     for i in range(scores.d):
@@ -21,15 +22,29 @@ def ranked_sets(scores: LocalScores) -> np.ndarray:
     return out
 
 
+def short_chains(
+    scores: ParentSetScores, rng: np.random.Generator, n_chains: int, settle: int, n_states: int, thin: int
+) -> np.ndarray:
+    """(chain, state, d) orders of chains from random starts: so many sweeps until they count, and between states."""
+    arrays, d = (scores.slots, scores.offsets, scores.log_sums[None], scores.must_precede), scores.d
+    starts, orders = np.empty((n_chains, 1, d), np.int64), np.empty((n_chains, n_states, d), np.int64)
+    for start in starts:
+        order_gibbs_kernels.random_order(rng, np.arange(d), scores.must_precede, start[0])
+        order_gibbs_kernels.chain_of_orders(rng, start, ALONE, settle, *arrays, np.empty((1, d), np.int64))
+    for chain, start in zip(orders, starts, strict=True):
+        order_gibbs_kernels.chain_of_orders(rng, start, ALONE, thin, *arrays, chain)
+    return orders
+
+
 class OrderChain:
     """Relocation Gibbs over orders.
 
     Parameters
     ----------
-    scores : LocalScores
+    scores : ParentSetScores
     """
 
-    def __init__(self, scores: LocalScores):
+    def __init__(self, scores: ParentSetScores):
         self.scores = scores
         self.ranked = ranked_sets(scores)
         self._arrays = scores.slots, scores.offsets, scores.log_sums, scores.must_precede
@@ -44,9 +59,9 @@ class OrderChain:
         ValueError
             If none is found.
         """
-        order_gibbs_kernels.random_order(rng, self.scores.must_precede, self.order)
+        order_gibbs_kernels.random_order(rng, np.arange(self.scores.d), self.scores.must_precede, self.order)
         for _ in range(_TRIALS):
-            if self.log_score > -np.inf:
+            if self._weight_of_order() > -np.inf:
                 return
             order_gibbs_kernels.sweep_from(rng, self.order, *self._arrays)
         raise ValueError("scores: no order was found in which every variable has a possible parent set")
@@ -60,8 +75,10 @@ class OrderChain:
     @property
     def log_score(self) -> float:
         """Log weight of the order, parent sets summed out."""
-        s = self.scores
-        return float(order_mcmc_kernels.order_log_weight(self.order, s.lookup, s.offsets, s.log_sums, s.precede_sets))
+        return self._weight_of_order()
+
+    def _weight_of_order(self) -> float:
+        return float(order_mcmc_kernels.positions_log_weight(np.argsort(self.order), *self._arrays))
 
     def draw_graph(self, rng: np.random.Generator) -> float:
         """Fill `parents` given the order; the graph's log score."""
@@ -85,23 +102,19 @@ class OrderChain:
         return self.state
 
 
-class PartitionChain:
+class PartitionChain(OrderChain):
     """Relocation Gibbs and exchanges over ordered partitions, and reversals of edges in a graph given the partition.
 
     Parameters
     ----------
-    scores : LocalScores
+    scores : ParentSetScores
     """
 
-    def __init__(self, scores: LocalScores):
-        self.scores = scores
-        self.orders = OrderChain(scores)
-        self.ranked = self.orders.ranked
+    def __init__(self, scores: ParentSetScores):
+        super().__init__(scores)
         self.arrays = scores.lookup, scores.offsets, scores.log_sums, self.ranked, scores.log_scores
         self.parts = np.zeros(scores.d + 1, np.int64)
         self.n_parts = 0
-        self.parents = np.zeros(scores.d, np.int64)
-        self.log_score = -np.inf
         self._members = np.arange(scores.d)
         self._scratch = np.empty((6, scores.d + 2))
 
@@ -113,26 +126,24 @@ class PartitionChain:
         ValueError
             If no graph of positive weight is found.
         """
-        self.orders.start(rng)
-        self.orders.draw_graph(rng)
-        self.n_parts = partition_mcmc_graphs.levels(self.orders.parents, self.orders.order, self.parts)
-        self._weigh()
+        super().start(rng)
+        super().draw_graph(rng)
+        self.n_parts = partition_mcmc_graphs.levels(self.parents, self.order, self.parts)
 
-    def _weigh(self) -> None:
-        value, _ = partition_mcmc_kernels.partition_log_weight(self.parts, self.n_parts, 0, True, *self.arrays)
-        self.log_score = float(value)
+    @property
+    def log_score(self) -> float:
+        """Log weight of the partition, graphs summed out."""
+        return float(partition_mcmc_kernels.partition_log_weight(self.parts, self.n_parts, 0, True, *self.arrays)[0])
 
     def sweep(self, rng: np.random.Generator) -> float:
         """d relocations, exchanges and reversals of edges; the share of variables whose block changed."""
         before = self.state
-        self.n_parts, self.log_score, _ = partition_mcmc_kernels.sweep(
-            rng, self.parts, self.n_parts, self._members, 0, *self.arrays, self._scratch
-        )
+        place = self.parts, self.n_parts, self._members, 0
+        self.n_parts, _, _ = partition_mcmc_kernels.sweep(rng, *place, *self.arrays, self._scratch)
         self.draw_graph(rng)
         arrays = self.scores.candidates, *self.arrays
         if partition_mcmc_graphs.reverse_edges(rng, self.scores.d, self.parents, *arrays):
             self.n_parts = partition_mcmc_graphs.levels(self.parents, self._members, self.parts)
-            self._weigh()
         return float(np.mean(before != self.state))
 
     def draw_graph(self, rng: np.random.Generator) -> float:
@@ -155,9 +166,3 @@ class PartitionChain:
         self.n_parts = partition_mcmc_graphs.parts_of_blocks(np.asarray(blocks, np.int64), self.parts)
         if self.n_parts == 0:
             raise ValueError(f"block numbers of a partition must be 0, 1, ... without a gap; got {blocks}")
-        self._weigh()
-
-    def resting_state(self) -> np.ndarray:
-        """A state of positive weight, always the same."""
-        self.start(np.random.default_rng(0))
-        return self.state

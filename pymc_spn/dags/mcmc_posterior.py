@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
+from pymc_spn.dags.labelled_answers import consensus_of_edges, table_of_edges
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
 from pymc_spn.dags.schema import PARENTS, SCHEMA, DagSchema, summary_of_scores

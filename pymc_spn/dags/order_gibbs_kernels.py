@@ -188,25 +188,24 @@ def sweep_from(rng, order, slots, offsets, log_sums, precede):
 
 
 @kernel
-def random_order(rng, precede, out):
-    """A random order that keeps what must precede; not uniform among them."""
-    d = out.size
-    missing = np.zeros(d, np.int64)
-    for i in range(d):
-        for j in range(d):
+def random_order(rng, members, precede, out):
+    """A random order of some variables, given ascending, that keeps what must precede; not uniform among them."""
+    missing = np.zeros(precede.shape[0], np.int64)
+    for i in members:
+        for j in members:
             missing[i] += precede[i, j]
-    for p in range(d):
+    for p in range(members.size):
         n = 0
-        for i in range(d):
+        for i in members:
             if missing[i] == 0:
                 n += 1
         k = rng.integers(0, n)
-        for i in range(d):
+        for i in members:
             if missing[i] == 0:
                 if k == 0:
                     out[p] = i
                     missing[i] = -1  # placed
-                    for j in range(d):
+                    for j in members:
                         if precede[j, i]:
                             missing[j] -= 1
                     break
@@ -214,62 +213,11 @@ def random_order(rng, precede, out):
 
 
 @kernel
-def independent_orders(rng, n_sweeps, slots, offsets, log_sums, precede, out):
-    """Orders from chains of their own, each from a random start.
+def chain_of_orders(rng, states, powers, thin, slots, offsets, log_sums, precede, out):
+    """States of a chain, every `thin` rounds: of the first of replicas whose weights are powers of the orders'.
 
-    Parameters
-    ----------
-    n_sweeps : int
-        Sweeps of d relocations for each order.
-    out : (n, d) int64
-        Out.
-    """
-    d = out.shape[1]
-    log_place, inside = np.empty(d), np.empty(d, np.int64)
-    unchecked = np.zeros(1, np.int64)
-    for s in range(out.shape[0]):
-        if must_stop_after(100 * n_sweeps * d**2, unchecked):
-            return
-        random_order(rng, precede, out[s])
-        inside[:] = 0
-        add_before(out[s], slots, inside)
-        for _ in range(n_sweeps):
-            sweep(rng, out[s], slots, offsets, log_sums, precede, log_place, inside)
-
-
-@kernel
-def climbed_order(rng, n, maxima, slots, offsets, precede, out):
-    """The best order of those that `climb` reaches from `n` random ones."""
-    order = np.empty(out.size, np.int64)
-    best = -math.inf
-    for s in range(n):
-        random_order(rng, precede, order)
-        value = climb(order, slots, offsets, maxima, precede)
-        if s == 0 or value > best:
-            out[:] = order
-            best = value
-
-
-@kernel
-def chain_of_orders(rng, start, thin, slots, offsets, log_sums, precede, out):
-    """States of one chain, every `thin` sweeps."""
-    d = out.shape[1]
-    log_place, inside = np.empty(d), np.zeros(d, np.int64)
-    add_before(start, slots, inside)
-    unchecked = np.zeros(1, np.int64)
-    for s in range(out.shape[0]):
-        if must_stop_after(100 * thin * d**2, unchecked):
-            return
-        for _ in range(thin):
-            sweep(rng, start, slots, offsets, log_sums, precede, log_place, inside)
-        out[s] = start
-
-
-@kernel
-def tempered_orders(rng, states, powers, thin, slots, offsets, log_sums, precede, out):
-    """States of the first of several replicas, whose weights are powers of the orders', every `thin` rounds.
-
-    In a round each replica is swept once, and neighbours exchange their orders by Metropolis' rule.
+    In a round each replica is swept once, and neighbours exchange their orders by Metropolis' rule. A chain without
+    replicas has one power.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Orders as positions of variables: their log weight, and graphs and edge probabilities given an order."""
+"""Orders: their log weight, draws of them, and graphs and edge probabilities given an order."""
 
 import math
 
@@ -26,43 +26,34 @@ def order_of_positions(positions, order):
     return True
 
 
-@kernel
-def order_log_weight(order, lookup, offsets, log_sums, must_precede):
-    """Log weight of an order with parent sets summed out; -inf where it breaks what must precede.
+@register_jitable
+def positions_log_weight(positions, slots, offsets, log_sums, precede):
+    """Log weight of an order with parent sets summed out, from the position of each variable.
+
+    It is -inf if positions are no order, or break what must precede.
 
     Parameters
     ----------
-    order : (d,) int64
-    lookup, offsets, log_sums, must_precede : arrays of `LocalScores`
+    positions : (d,) int64
+    slots, offsets, log_sums, precede : arrays of `LocalScores`
+        The last is its `must_precede`.
     """
-    before = 0
-    total = 0.0
-    for i in order:
-        if must_precede[i] & ~before:
-            return -math.inf
-        total += log_sums[offsets[i] + subset_index(lookup, i, before)]
-        before |= 1 << i
-    return total
-
-
-@register_jitable
-def positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
-    """As `order_log_weight` for the position of each variable; -inf if positions are no order."""
-    return _positions_log_weight(
-        positions,
-        read_only_view(lookup),
-        read_only_view(offsets),
-        read_only_view(log_sums),
-        read_only_view(must_precede),
-    )
+    arrays = read_only_view(slots), read_only_view(offsets), read_only_view(log_sums), read_only_view(precede)
+    return _positions_log_weight(positions, *arrays)
 
 
 @kernel
-def _positions_log_weight(positions, lookup, offsets, log_sums, must_precede):
-    order = np.empty(positions.size, np.int64)
+def _positions_log_weight(positions, slots, offsets, log_sums, precede):
+    d = positions.size
+    order, inside = np.empty(d, np.int64), np.zeros(d, np.int64)
     if not order_of_positions(positions, order):
         return -math.inf
-    return order_log_weight(order, lookup, offsets, log_sums, must_precede)
+    for i in range(d):
+        for j in range(d):
+            if precede[i, j] and positions[j] > positions[i]:
+                return -math.inf
+    add_before(order, slots, inside)
+    return weight_inside(order, inside, offsets, log_sums)
 
 
 @inner_kernel
@@ -178,19 +169,6 @@ def edges_given_order(orders, candidates, slots, offsets, log_sums, out):
 
 
 @kernel
-def order_log_weights(orders, slots, offsets, log_sums, out):
-    """Log weight of each order: the sum of its variables' log sums behind their prefixes."""
-    inside = np.empty(orders.shape[1], np.int64)
-    unchecked = np.zeros(1, np.int64)
-    for s in range(orders.shape[0]):
-        if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
-            return
-        inside[:] = 0
-        add_before(orders[s], slots, inside)
-        out[s] = weight_inside(orders[s], inside, offsets, log_sums)
-
-
-@kernel
 def indices_of_orders(orders, slots, out):
     """(n, d) int32 out: subset index of what stands before the variable at each place of each order."""
     inside = np.empty(orders.shape[1], np.int64)
@@ -215,3 +193,85 @@ def before_in_orders(orders, shares, out):
         for p in range(orders.shape[1]):
             for q in range(p):
                 out[orders[s, q], orders[s, p]] += shares[s]
+
+
+@inner_kernel
+def draw_inside(rng, ranked, log_scores, log_sum, inside):
+    """Parent set drawn in proportion to exp(score) among the subsets of a prefix.
+
+    Parameters
+    ----------
+    log_sum : float
+        Log of the sum over these subsets.
+    """
+    left = rng.random()
+    last = -1
+    for r in range(ranked.size):
+        m = ranked[r]
+        if log_scores[m] == -math.inf:
+            break
+        if m & ~inside == 0:
+            last = m
+            left -= math.exp(log_scores[m] - log_sum)
+            if left < 0.0:
+                break
+    return last
+
+
+@kernel
+def draw_parents(rng, i, orders, slots, candidates, ranked, log_scores, log_sums, graphs):
+    """Parents of one variable in every draw, given the draw's order.
+
+    Parameters
+    ----------
+    i : int
+    orders : (n, d) int64
+    slots, candidates : arrays of `LocalScores`
+    ranked, log_scores, log_sums : (2^k,)
+        Tables of variable i.
+    graphs : (n, d, d) bool
+        In and out: column i is filled.
+    """
+    unchecked = np.zeros(1, np.int64)
+    for s in range(orders.shape[0]):
+        if must_stop_after(ranked.size, unchecked):
+            return
+        inside = 0
+        for j in orders[s]:
+            if j == i:
+                break
+            if slots[i, j] >= 0:
+                inside |= 1 << slots[i, j]
+        m = draw_inside(rng, ranked, log_scores, log_sums[inside], inside)
+        for k in range(candidates.shape[1]):
+            if candidates[i, k] >= 0:
+                graphs[s, candidates[i, k], i] = (m >> k) & 1
+
+
+@kernel
+def draw_orders(rng, ptr, source, variable, from_source, out):
+    """Independent orders from the posterior, last variable first.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    out : (n, d) int64
+        Out.
+    """
+    d = out.shape[1]
+    unchecked = np.zeros(1, np.int64)
+    for s in range(out.shape[0]):
+        if must_stop_after(10 * d * d, unchecked):
+            return
+        t = ptr.size - 2
+        for back in range(d):
+            left = rng.random()
+            chosen = -1
+            for e in range(ptr[t], ptr[t + 1]):
+                if from_source[e] > 0.0:
+                    chosen = e
+                    left -= from_source[e]
+                    if left < 0.0:
+                        break
+            out[s, d - 1 - back] = variable[chosen]
+            t = source[chosen]

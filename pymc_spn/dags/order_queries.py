@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,8 +12,6 @@ import numpy as np
 from pymc_spn.dags.candidates import bits_of
 from pymc_spn.dags.causal_effects import draw_effects, mean_effects
 from pymc_spn.dags.dag import DAG, to_cpdags
-from pymc_spn.dags.drawing import draw
-from pymc_spn.dags.edge_summaries import consensus_of_edges, table_of_edges
 from pymc_spn.dags.labelled_answers import (
     Edges,
     Evidence,
@@ -19,18 +19,19 @@ from pymc_spn.dags.labelled_answers import (
     Level,
     Seed,
     clashes,
+    consensus_of_edges,
     count,
     in_words,
     joined,
     labelled,
-    most_probable_first,
     read_evidence,
     read_given,
+    table_of_edges,
 )
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.order_sample import must_stand_before
-from pymc_spn.dags.set_values import read_setting
-from pymc_spn.dags.weighted_parts import WeightedParts
+from pymc_spn.dags.order_sample import draw, must_stand_before
+from pymc_spn.dags.set_effects import read_setting
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import Listed
 from pymc_spn.numerics.marks import SIMULATION
@@ -40,6 +41,96 @@ from pymc_spn.records.posterior_of_draws import StoredPosterior
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedParts:
+    """Posteriors of which another is the mean: stretches of chains over orders, or one for each imputed table.
+
+    Parameters
+    ----------
+    posteriors : sequence of OrderSPN
+        None of a sum over orders, whose answers have no Monte Carlo error.
+    log_shares : (n,) float64
+        Log of what each counts for, not normalised.
+    are_tables : bool
+        Whether they are all that there is. Then an answer is the mean of theirs; else they say its error alone.
+    """
+
+    posteriors: Sequence[Any]
+    log_shares: np.ndarray
+    are_tables: bool = False
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """(n,) what each counts for; zeros if none does."""
+        top = self.log_shares.max(initial=-np.inf)
+        weights = np.exp(self.log_shares - top) if top > -np.inf else np.zeros(self.log_shares.size)
+        return weights / max(weights.sum(), 1.0)
+
+    @property
+    def n_effective(self) -> float:
+        """Effective number of parts."""
+        return float(1.0 / np.square(self.shares).sum())
+
+    @property
+    def that_count(self) -> np.ndarray:
+        """Numbers of the parts with a share."""
+        return np.flatnonzero(self.shares)
+
+    def n_of_each(self, draws: int) -> int:
+        """How many of so many draws each part has, at least one."""
+        return max(1, draws // max(1, self.that_count.size))
+
+    def ask(self, question: Callable[[Any], Any]) -> list[Any]:
+        """Answers of the parts that count."""
+        return [question(self.posteriors[m]) for m in each(self.that_count)]
+
+    def mean(self, values: Sequence[Any]) -> np.ndarray:
+        """Of the answers of the parts that count."""
+        shares = self.shares[self.that_count]
+        return np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
+
+    def errors(self, values: Sequence[Any], mean: Any, log_weights: Any = 0.0) -> dict[str, Any]:
+        """Standard error of a ratio of means over parts; of tables also the standard deviation between them.
+
+        Parameters
+        ----------
+        values : sequence of float64 arrays
+            Answers of the parts that count.
+        mean : float64 array
+            The answer to which they belong.
+        log_weights : (n,) float64, optional
+            Log of what multiplies the share of each of them.
+
+        Returns
+        -------
+        dict
+            Arrays of the shape of `mean`, NaN if fewer than two parts count; empty if there are no parts.
+        """
+        n = len(self.posteriors)
+        if not n:
+            return {}
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares[self.that_count]) + log_weights
+        shares = np.exp(logs - np.logaddexp.reduce(logs, initial=-np.inf)) if logs.size > 1 else np.full(1, np.nan)
+        squares = [np.square(np.asarray(value) - mean) for value in values]
+        error = np.asarray(sum(share**2 * square for share, square in zip(shares, squares, strict=False)))
+        found = {"mcse": np.sqrt(error * n / max(n - 1, 1))}
+        if self.are_tables:
+            between = np.asarray(sum(share * square for share, square in zip(shares, squares, strict=False)))
+            found["sd_between_tables"] = np.sqrt(between / (1.0 - np.square(shares).sum()))
+        return found
+
+    def draw(
+        self, n: int, rng: np.random.Generator, ask: Callable[[Any, int], tuple[np.ndarray, ...]]
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """What ``ask(part, how many)`` draws of all parts by their shares, in random order, and the part of each."""
+        which = rng.choice(len(self.posteriors), n, p=self.shares)
+        found = [ask(self.posteriors[m], int((which == m).sum())) for m in each(np.unique(which))]
+        place = np.argsort(np.argsort(which, kind="stable"))
+        return [np.concatenate(arrays)[place] for arrays in zip(*found, strict=True)], which
+
 
 ASKING = "Asking the posterior over graphs"  # what its bar says
 MOST_FOR_PICTURE = 1 << 24  # parent sets: a second of edge probabilities, for an object that is only shown
@@ -291,7 +382,7 @@ class OrderQueries(StoredPosterior):
                 )
             table = asked._value(lambda post: post._passes.parent_sets(i))
             shown = table.size if most is None else min(count("most", most), table.size)
-            best = most_probable_first(table, shown)
+            best = np.argsort(-table, kind="stable")[:shown]
             labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
             marks: dict[str, Any] = {"child": self.names[i], "shown": float(table[best].sum())}
             of_best = {"parents": labels}
@@ -583,9 +674,8 @@ class OrderQueries(StoredPosterior):
         >>> mixed.probabilities_when_set("job", "old", draws=50, random_seed=1).dims
         ('set_to', 'level')
         """
-        return self._mean_when_set(
-            "probability_when_set", effect, cause, versus, draws, given, random_seed, at, progressbar
-        )
+        setting = effect, cause, versus, at, "probability_when_set"
+        return self._mean_when_set(setting, draws, given, random_seed, progressbar)
 
     def mean_when_set(
         self,
@@ -634,7 +724,8 @@ class OrderQueries(StoredPosterior):
         >>> post.mean_when_set("pain", "drug", versus=0, random_seed=1).values.round()
         array([ 0., -2.])
         """
-        return self._mean_when_set("mean_when_set", effect, cause, versus, draws, given, random_seed, at, progressbar)
+        setting = effect, cause, versus, at, "mean_when_set"
+        return self._mean_when_set(setting, draws, given, random_seed, progressbar)
 
     def sample_when_set(
         self,
@@ -678,7 +769,7 @@ class OrderQueries(StoredPosterior):
             n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
 
             def ask(post: Any, m: int) -> tuple[np.ndarray]:
-                own = read_setting(post.scores, effect, cause, versus, at)
+                own = read_setting(post.scores, effect, cause, versus, at)  # of its own counts
                 return (own.answers(post.sample(m, None, rng).values, rng),)
 
             (drawn,), coords = asked._drawn(n, rng, ask)
@@ -686,26 +777,16 @@ class OrderQueries(StoredPosterior):
             return asked._answer(setting.name, drawn, labels, SIMULATION, **setting.marks).assign_coords(coords)
 
     def _mean_when_set(
-        self,
-        name: str,
-        effect: str,
-        cause: str,
-        versus: Level | None,
-        draws: int,
-        given: Given | None,
-        random_seed: Seed,
-        at: Sequence[float] | None,
-        progressbar: bool = True,
+        self, words: tuple[Any, ...], draws: int, given: Given | None, random_seed: Seed, progressbar: bool
     ) -> "xr.DataArray":
         """Average over graphs of what is exact in each; imputed tables share the draws."""
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
-            setting = read_setting(self.scores, effect, cause, versus, at, name)
+            setting = read_setting(self.scores, *words)
             n = count("draws", draws, 2)
 
             def of_graphs(post: Any, m: int) -> np.ndarray:
-                own = read_setting(post.scores, effect, cause, versus, at, name)
-                return own.answers(post.sample(m, None, rng).values, None)
+                return read_setting(post.scores, *words).answers(post.sample(m, None, rng).values, None)
 
             parts, of_each = asked._parts, asked._parts.n_of_each(n)
             if parts.are_tables:
@@ -717,7 +798,7 @@ class OrderQueries(StoredPosterior):
                     "mcse": drawn.std(axis=0, ddof=1) / np.sqrt(n)
                 }
             return asked._answer(
-                name, mean, setting.coords, "monte-carlo", given_graph="exact", **mcse, **setting.marks
+                setting.name, mean, setting.coords, "monte-carlo", given_graph="exact", **mcse, **setting.marks
             )
 
     # ---- below the surface

@@ -1,21 +1,23 @@
-"""Orders drawn by Markov chains until the edges of all chains agree, and drawn again where a condition leaves few."""
+"""Orders drawn by Markov chains until the edges of all chains agree; draws of graphs, and the most probable one."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_spn.dags import order_gibbs_kernels
+from pymc_spn.dags import lattice_kernels, order_gibbs_kernels, order_mcmc_kernels
 from pymc_spn.dags.candidates import bits_of
+from pymc_spn.dags.constraints import closure
 from pymc_spn.dags.labelled_answers import Evidence, joined
 from pymc_spn.dags.leaf_tables import LeafTables
-from pymc_spn.dags.order_mcmc_kernels import order_log_weights
-from pymc_spn.dags.order_paths import OrderPaths
 from pymc_spn.dags.parent_set_scores import edges_given_orders
-from pymc_spn.numerics.answer_steps import Counter
+from pymc_spn.dags.prefix_lattice import OrderPaths, places_of_orders
+from pymc_spn.numerics.answer_steps import Counter, each
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.cluster_clients import worked_out
 from pymc_spn.numerics.progress_bars import counted
+from pymc_spn.numerics.read_only_views import read_only_view
 
 STARTS = 10  # random orders, of which each chain takes the one from which the best graph is climbed to
 SETTLE = 64  # sweeps of each chain from there
@@ -32,8 +34,7 @@ def must_stand_before(tables: LeafTables) -> np.ndarray | None:
     before = tables.scores.must_precede.copy()
     for i, present in enumerate(tables.present):
         before[i, bits_of(present)] = True
-    for k in range(len(before)):
-        before |= np.outer(before[:, k], before[k])
+    before = closure(before)
     return None if before.diagonal().any() else before
 
 
@@ -42,7 +43,7 @@ class SharedByOrders(NamedTuple):
 
     slots: np.ndarray
     offsets: np.ndarray
-    sums: np.ndarray  # log sums of leaves; (P, .) of each power where there are replicas
+    sums: np.ndarray  # (P, .) log sums of leaves, times the power of each replica
     maxima: np.ndarray
     before: np.ndarray
 
@@ -57,21 +58,34 @@ class RelocationChain(NamedTuple):
 
 def settled(chain: RelocationChain, tables: SharedByOrders) -> RelocationChain:
     """The chain after its first sweeps, from a start of its own."""
-    states, nowhere = chain.states.copy(), np.empty((1, chain.states.shape[1]), np.int64)
-    where = tables.slots, tables.offsets
-    order_gibbs_kernels.climbed_order(chain.rng, STARTS, tables.maxima, *where, tables.before, states[0])
-    order_gibbs_kernels.chain_of_orders(chain.rng, states[0], SETTLE, *where, tables.sums, tables.before, nowhere)
-    return chain._replace(states=states)
+    starts = (random_start(chain.rng, tables.before) for _ in range(STARTS))
+    states = best_climbed(starts, tables.slots, tables.offsets, tables.maxima, tables.before)[0][None]
+    after, _ = drawn_on(chain._replace(states=states, n_draws=1), tables, SETTLE)
+    return after._replace(n_draws=chain.n_draws)
+
+
+def random_start(rng: np.random.Generator, before: np.ndarray) -> np.ndarray:
+    """(d,) a random order that keeps what stands before each variable."""
+    order = np.empty(len(before), np.int64)
+    order_gibbs_kernels.random_order(rng, np.arange(order.size), before, order)
+    return order
+
+
+def best_climbed(
+    starts: Iterable[np.ndarray], slots: np.ndarray, offsets: np.ndarray, maxima: np.ndarray, before: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The best order that moves of single variables lead to from some orders, which are lost, and its log weight."""
+    found = [(order_gibbs_kernels.climb(order, slots, offsets, maxima, before), order) for order in starts]
+    weight, order = max(found, key=lambda pair: pair[0])
+    return order, weight
 
 
 def drawn_on(chain: RelocationChain, tables: SharedByOrders, thin: int) -> tuple[RelocationChain, np.ndarray]:
     """The chain after its draws, and these (n, d); with its replicas if the tables have sums for them."""
     states, orders = chain.states.copy(), np.empty((chain.n_draws, chain.states.shape[1]), np.int64)
     arrays = tables.slots, tables.offsets, tables.sums, tables.before
-    if tables.sums.ndim == 1:
-        order_gibbs_kernels.chain_of_orders(chain.rng, states[0], thin, *arrays, orders)
-    else:
-        order_gibbs_kernels.tempered_orders(chain.rng, states, POWERS, thin, *arrays, orders)
+    powers = POWERS[: len(tables.sums)]
+    order_gibbs_kernels.chain_of_orders(chain.rng, states, powers, thin, *arrays, orders)
     return chain._replace(states=states), orders
 
 
@@ -99,17 +113,16 @@ def draw_orders(
     nothing = "scores: no order was found in which every variable has a possible parent set"
     if before is None:
         raise ValueError(nothing)
-    tables = SharedByOrders(scores.slots, scores.offsets, leaves.flat_log_sums(), leaves.flat_maxima(), before)
-    states = np.empty((POWERS.size, scores.d), np.int64)
-    chains = [RelocationChain(own, states, n_draws) for own in rng.spawn(n_chains)]
+    tables = SharedByOrders(scores.slots, scores.offsets, leaves.flat_log_sums()[None], leaves.flat_maxima(), before)
+    chains = [RelocationChain(own, np.empty((1, scores.d), np.int64), n_draws) for own in rng.spawn(n_chains)]
     left = n_chains * sum(thin * (POWERS.size if tempered else 1) for tempered, thin in ROUNDS)
     with counted("Drawing orders", progressbar) as bar:
         bar.expect(left)
         chains = list(worked_out(client, settled, chains, tables, advance=lambda _: None))
         for tempered, thin in ROUNDS:
-            if tempered and tables.sums.ndim == 1:
-                tables = tables._replace(sums=POWERS[:, None] * tables.sums)
-                chains = [c._replace(states=np.repeat(c.states[:1], POWERS.size, axis=0)) for c in chains]
+            if tempered and len(tables.sums) == 1:
+                tables = tables._replace(sums=read_only_view(POWERS[:, None] * tables.sums))
+                chains = [c._replace(states=np.repeat(c.states, POWERS.size, axis=0)) for c in chains]
             steps = thin * (POWERS.size if tempered else 1)
             advance = partial(_advance, bar, steps)
             found = list(worked_out(client, drawn_on, chains, tables, thin, advance=advance))
@@ -135,11 +148,9 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
     number of orders by their log weights.
     """
     n_chains, n_draws, d = orders.shape
-    log_weights = np.empty(n_chains * n_draws)
-    scores = tables.scores
-    sums = tables.flat_log_sums()
-    order_log_weights(orders.reshape(-1, d), scores.slots, scores.offsets, sums, log_weights)
-    edges = edges_given_orders(scores, sums, orders.reshape(-1, d)).reshape(n_chains, n_draws, -1)
+    scores, sums, flat = tables.scores, tables.flat_log_sums(), orders.reshape(-1, d)
+    log_weights = sums[places_of_orders(scores, flat)].sum(axis=1)
+    edges = edges_given_orders(scores, sums, flat).reshape(n_chains, n_draws, -1)
     mean = edges.mean(axis=(0, 1))
     r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)], sized=False)
     (own,), (size,) = r_hat_and_size(log_weights.reshape(n_chains, n_draws, 1))
@@ -200,3 +211,54 @@ def items(evidence: Evidence, known: Evidence) -> list[Evidence]:
                     one[kind][child] = 1 << parent
                     found.append((tuple(one[0]), tuple(one[1])))
     return found
+
+
+BEST = 50  # best sampled orders from which the most probable graph is searched
+
+
+def draw(post: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(n, d) orders and (n, d, d) graphs."""
+    lattice, orders = post.lattice, np.empty((n, post.scores.d), np.int64)
+    from_source = post._lattice_passes.from_source
+    order_mcmc_kernels.draw_orders(rng, lattice.ptr, lattice.source, lattice.variable, from_source, orders)
+    return orders, graphs_given_orders(post._leaf_tables, orders, rng)
+
+
+def graphs_given_orders(tables: LeafTables, orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n, d, d) bool: a graph given each order."""
+    scores, flat = tables.scores, tables.flat_log_sums()
+    graphs = np.zeros((len(orders), scores.d, scores.d), bool)
+    for i in each(range(scores.d)):
+        own = tables.ranked(i), tables.log_scores(i), flat[scores.offsets[i] : scores.offsets[i + 1]]
+        order_mcmc_kernels.draw_parents(rng, i, orders, scores.slots, scores.candidates, *own, graphs)
+    return graphs
+
+
+def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """Order, graph and log weight of the most probable pair; of sampled orders, that of a search from the best ones."""
+    scores, lattice, tables = post.scores, post.lattice, post._leaf_tables
+    maxima = tables.flat_maxima()
+    if isinstance(lattice, OrderPaths):
+        order, log_weight = _climbed(tables, lattice.orders.reshape(-1, scores.d), maxima)
+    else:
+        weights, order = maxima[post._lattice_passes.places], np.empty(scores.d, np.int64)
+        log_weight = lattice_kernels.best_chain(lattice.ptr, lattice.source, lattice.variable, weights, order)
+    graph = np.zeros((scores.d, scores.d), bool)
+    prefix = 0
+    for i in order:
+        inside = scores.index_of_parents(i, prefix & scores.candidate_sets[i])
+        ranked = tables.ranked(i)
+        m = int(ranked[np.argmax(ranked & ~inside == 0)])  # the best that the prefix holds
+        for k in range(scores.n_candidates[i]):
+            graph[scores.candidates[i, k], i] = m >> k & 1
+        prefix |= 1 << int(i)
+    return order, graph, float(log_weight)
+
+
+def _climbed(tables: Any, orders: np.ndarray, maxima: np.ndarray) -> tuple[np.ndarray, float]:
+    """The best order that moves of single variables lead to from the best of some orders, and its log weight."""
+    scores, precede = tables.scores, must_stand_before(tables)
+    assert precede is not None  # orders were drawn
+    weights = maxima[places_of_orders(scores, orders)].sum(axis=1)
+    best = (orders[k].copy() for k in each(np.argsort(-weights, kind="stable")[:BEST].tolist()))
+    return best_climbed(best, scores.slots, scores.offsets, maxima, precede)

@@ -1,37 +1,50 @@
-"""Posterior over orders and graphs as a tractable object: built once, asked often."""
+"""Posterior over orders and graphs as a tractable object: built once, asked often, saved."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import warnings
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
-from pymc_spn.dags.dag import DAG, MOST_IDEALS, refuse_wide
-from pymc_spn.dags.drawing import most_probable
-from pymc_spn.dags.graph_kernels import log_linear_extensions, parent_masks
+from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, count, in_words, labelled
 from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
-from pymc_spn.dags.local_scores import LocalScores, check_scores
-from pymc_spn.dags.order_mcmc_kernels import order_log_weights
-from pymc_spn.dags.order_paths import OrderPaths
-from pymc_spn.dags.order_queries import OrderQueries
-from pymc_spn.dags.order_sample import LEAST_SHARE, drawn_anew
-from pymc_spn.dags.passes import SUMS_TO_AND_FROM, FullPasses, LatticePasses, passes_of
-from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
-from pymc_spn.dags.weighted_parts import WeightedParts
+from pymc_spn.dags.local_scores import Knowledge, LocalScores, Score, StructurePrior, check_scores
+from pymc_spn.dags.mcmc_posterior import DagDraws
+from pymc_spn.dags.order_queries import OrderQueries, WeightedParts
+from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of, most_probable
+from pymc_spn.dags.passes import SUMS_TO_AND_FROM, FullPasses, LatticePasses
+from pymc_spn.dags.prefix_lattice import (
+    OrderPaths,
+    PrefixLattice,
+    exact_lattice,
+    log_linear_extensions,
+    places_of_orders,
+    sums_soon,
+)
+from pymc_spn.dags.regular_tree import RegularTree, TreePaths
+from pymc_spn.dags.stored_scores import bit_sets, kept_scores, parts_of_scores, scores_of_parts
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.chain_mixing import Mixing
+from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_DRAWS, ON_SUPPORT, limited
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import ConvergenceWarning
 from pymc_spn.tables.column import as_name
-from pymc_spn.tables.inputs import TableLike
+from pymc_spn.tables.stored_arrays import checked, json_of, refuse
+from pymc_spn.tables.tree_files import reading
 
 if TYPE_CHECKING:
+    import distributed
     import xarray as xr
 
     from pymc_spn.dags.regular_tree import RegularTree
+    from pymc_spn.tables.inputs import TableLike
 
 SCOPES = {"exact": "", "regular": ON_SUPPORT, "orders": GIVEN_DRAWS}  # of marks, by the kind of support
 KEPT = 16  # samples drawn under evidence that are remembered
@@ -140,8 +153,6 @@ class OrderSPN(OrderQueries):
         expansion_factors: Sequence[int],
         oracle: str = "order_mcmc",
         random_seed: Seed = None,
-        data: TableLike | None = None,
-        dibs: Mapping[str, object] | None = None,
         progressbar: bool = True,
     ) -> "OrderSPN":
         """Grow the paper's network: a tree whose levels halve the variables.
@@ -153,15 +164,10 @@ class OrderSPN(OrderQueries):
         scores : LocalScores
         expansion_factors : sequence of int
             Splits of each sum, from the root down; ceil(log2 d) entries. A sum with fewer possible splits has them all.
-        oracle : {"order_mcmc", "partition_mcmc", "random", "dibs"}
+        oracle : {"order_mcmc", "partition_mcmc", "random"}
             Who proposes splits. Scopes of up to four variables are enumerated and their best splits kept, except by
-            "random". "dibs" needs the package ``dibs-lib``. It runs once, and deeper nodes are split by its orders
-            restricted to their scope. The paper would run it again.
+            "random".
         random_seed : int, Generator or None
-        data : DataFrame or array, optional
-            For "dibs": the rows that the scores were made from.
-        dibs : mapping, optional
-            For "dibs": ``n_particles`` (30) and ``steps`` (3000).
         progressbar : bool
             Show a bar if growing takes longer than a second. Each level of splits is an equal part of it.
 
@@ -185,11 +191,11 @@ class OrderSPN(OrderQueries):
         ----------
         Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
         """
-        from pymc_spn.dags.regular_growth import grow, measure
+        from pymc_spn.dags.regular_tree import grow, measure
 
         check_scores(scores)
         rng = np.random.default_rng(random_seed)
-        tree = grow(scores, expansion_factors, oracle, rng, data, None if dibs is None else dict(dibs), progressbar)
+        tree = grow(scores, expansion_factors, oracle, rng, progressbar)
         return measure(cls(scores, tree.paths, "regular"), rng)
 
     @property
@@ -209,7 +215,7 @@ class OrderSPN(OrderQueries):
 
     # ---- what it is
 
-    @cached_property
+    @property
     def lattice(self) -> PrefixLattice:
         """The support as an explicit lattice of prefixes.
 
@@ -218,9 +224,7 @@ class OrderSPN(OrderQueries):
         >>> dags.lattice
         PrefixLattice(3 variables, 8 prefixes, 12 edges)
         """
-        if self._unconditioned is not None:
-            return self._unconditioned.lattice
-        return PrefixLattice.all_prefixes(self.scores.d) if self._lattice is None else self._lattice
+        return self._paths_through[0]
 
     @property
     def log_mass(self) -> "xr.DataArray":
@@ -367,7 +371,7 @@ class OrderSPN(OrderQueries):
         Raises
         ------
         ValueError
-            If a connected part of a drawn graph has more than ten million order ideals.
+            If a connected part of a drawn graph has more than two million order ideals.
 
         Examples
         --------
@@ -379,18 +383,11 @@ class OrderSPN(OrderQueries):
         refuse_wide("structure_modular", self.scores.d)
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
-            parents = np.empty(self.scores.d, np.int64)
 
             def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
                 graphs, logs = post.sample(n, None, rng), np.empty(n)
                 for s, graph in enumerate(each(graphs.values)):
-                    parent_masks(graph, parents)
-                    logs[s] = -log_linear_extensions(parents | self.scores.precede_sets, MOST_IDEALS)
-                    if np.isnan(logs[s]):  # others take seconds each, for nothing
-                        raise ValueError(
-                            f"structure_modular: draw {s} has more than {MOST_IDEALS:,} order ideals, so its orders "
-                            "are not counted; ps.DagPartition samples this target directly"
-                        )
+                    logs[s] = -log_linear_extensions(graph.T | self.scores.must_precede, f"structure_modular: draw {s}")
                 weight = np.exp(logs - logs.max())
                 log_mean = logs.max() + np.log(weight.mean())
                 weight /= weight.sum()
@@ -446,37 +443,24 @@ class OrderSPN(OrderQueries):
 
         n = count("chains", chains) * count("draws", draws)
         drawn = self.sample(n, given, random_seed, progressbar)
-        shape = (chains, draws)
-        log_score = np.array([self.scores.log_score(graph) for graph in drawn.values])
-        numbers = {"chain": np.arange(chains), "draw": np.arange(draws)}
-        names = list(self.names)
-        posterior = xr.Dataset(
-            {
-                "log_score": (("chain", "draw"), log_score.reshape(shape)),
-                "n_edges": (("chain", "draw"), drawn.values.sum(axis=(1, 2)).reshape(shape)),
-            },
-            numbers,
+        d, dims, numbers = self.scores.d, ("chain", "draw"), {"chain": range(chains), "draw": range(draws)}
+        log_score = np.array([self.scores.log_score(graph) for graph in drawn.values]).reshape(chains, draws)
+        graph = drawn.values.reshape(chains, draws, d, d)
+        position = drawn.position.values.reshape(chains, draws, d)
+        posterior = {"log_score": (dims, log_score), "n_edges": (dims, graph.sum(axis=(2, 3)))}
+        graphs = {"graph": ((*dims, "parent", "child"), graph), "position": ((*dims, "variable"), position)}
+        labels = numbers | {dim: list(self.names) for dim in ("parent", "child", "variable")}
+        return xr.DataTree.from_dict(
+            {"posterior": xr.Dataset(posterior, numbers), "graphs": xr.Dataset(graphs, labels)}
         )
-        graphs = xr.Dataset(
-            {
-                "graph": (("chain", "draw", "parent", "child"), drawn.values.reshape(*shape, len(names), len(names))),
-                "position": (("chain", "draw", "variable"), drawn.position.values.reshape(*shape, len(names))),
-            },
-            numbers | {"parent": names, "child": names, "variable": names},
-        )
-        return xr.DataTree.from_dict({"posterior": posterior, "graphs": graphs})
 
     # ---- files
 
     def _saved(self) -> "xr.DataTree":
-        from pymc_spn.dags.storage import to_tree
-
         return to_tree(self)
 
     @classmethod
     def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Any:
-        from pymc_spn.dags.storage import from_tree
-
         return from_tree(tree)
 
     # ---- below the surface
@@ -533,10 +517,15 @@ class OrderSPN(OrderQueries):
 
     @cached_property
     def _lattice_passes(self) -> LatticePasses:
-        if self._unconditioned is None:
-            return passes_of(self.scores, self.lattice, self._leaf_tables)
-        first = self._unconditioned._lattice_passes
-        return LatticePasses(self.lattice, first.index, self._leaf_tables, first.weights)
+        return LatticePasses(*self._paths_through, self._leaf_tables)
+
+    @cached_property
+    def _paths_through(self) -> tuple[PrefixLattice, np.ndarray]:
+        """The explicit lattice, and the place of each of its edges in the tables of scores."""
+        if self._unconditioned is not None:
+            return self._unconditioned._paths_through
+        lattice = PrefixLattice.all_prefixes(self.scores.d) if self._lattice is None else self._lattice
+        return lattice, lattice.places(self.scores)
 
     @property
     def _log_total(self) -> float:
@@ -549,11 +538,10 @@ class OrderSPN(OrderQueries):
 
     def _log_weight(self, order: list[int]) -> float:
         """Log weight of one order with all its graphs; -inf off the support."""
-        orders, log_weight = np.array([order]), np.full(1, -np.inf)
-        if self._holds(orders)[0]:
-            sums = self._leaf_tables.flat_log_sums()
-            order_log_weights(orders, self.scores.slots, self.scores.offsets, sums, log_weight)
-        return float(log_weight[0])
+        orders = np.array([order])
+        if not self._holds(orders)[0]:
+            return -np.inf
+        return float(self._leaf_tables.flat_log_sums()[places_of_orders(self.scores, orders)].sum())
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -625,3 +613,352 @@ class OrderSPN(OrderQueries):
             "orders", "answers average over all of them, and their errors are too small (draws=2000 helps)"
         )
         return self
+
+
+ENGINES = "auto", "exact", "orders"
+
+
+class DagPosterior(OrderSPN):
+    """Posterior over graphs of a table, exact or an average over sampled orders.
+
+    Made by `from_data`, `from_scores` or `from_idata`. Whatever the engine, it is an `OrderSPN` and answers the same
+    questions. With sampled orders each answer is exact given each order and averaged over the orders. Its mark is then
+    "exact given the draws". ``attrs["mcse"]`` is its Monte Carlo standard error, from the spread between stretches of
+    the chains. A condition weights the orders. If fewer than a tenth of them would count, new ones are drawn.
+
+    The target is order-modular: each pair of an order and a graph that fits it counts once.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, pymc_spn as ps
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=200)
+    >>> df = pd.DataFrame({"a": a, "b": a + rng.normal(size=200), "c": rng.normal(size=200)})
+    >>> post = ps.DagPosterior.from_data(df)
+    >>> post.engine
+    'exact'
+    >>> edges = post.edge_probabilities()
+    >>> bool(edges.sel(parent="a", child="b") + edges.sel(parent="b", child="a") > 0.99)
+    True
+
+    References
+    ----------
+    Friedman and Koller (2003), doi:10.1023/A:1020249912095; Koivisto and Sood (2004), JMLR 5:549-573.
+    """
+
+    # ---- making
+
+    @classmethod
+    def from_data(
+        cls,
+        data: "TableLike",
+        score: Score | None = None,
+        prior: StructurePrior = "fair",
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 500,
+        random_seed: Seed = None,
+        max_candidates: int | None = None,
+        progressbar: bool = True,
+        client: "distributed.Client | None" = None,
+        **knowledge: Unpack[Knowledge],
+    ) -> Self:
+        """Score the parent sets of a table, and make the posterior.
+
+        Parameters
+        ----------
+        data : DataFrame of pandas, polars or pyarrow, mapping, array or Table
+            Rows are observations. No missing cells.
+        score, prior
+            As in `LocalScores.from_data`: by default BDeu if all columns have levels, else BGe.
+        engine : {"auto", "exact", "orders"}
+            "exact" sums over all orders, "orders" samples them. "auto" is exact up to 22 variables, or more if tiers
+            leave few orders. Beyond, it samples.
+        chains, draws, random_seed
+            As in `from_scores`.
+        max_candidates : int, optional
+            As in `LocalScores.from_data`: by default all others up to 19 variables, and those that matter beyond.
+        progressbar : bool
+            Show bars once something has taken a second.
+        client : distributed.Client, optional
+            As in `from_scores`.
+        **knowledge
+            ``required``, ``forbidden``, ``tiers``, ``interventions``, ``max_indegree``, ``kinds``, ``standardize``
+            and ``max_gigabytes`` of `LocalScores.from_data`.
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `LocalScores.from_data` and `from_scores`.
+
+        Warns
+        -----
+        ConvergenceWarning, CoverageWarning
+            As `from_scores` and `LocalScores.from_data`.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_data(numbers, forbidden=[("debt", "age")]).engine
+        'exact'
+        """
+        check_engine(engine)
+        check_client(client)
+        scores = LocalScores.from_data(data, score, prior, max_candidates, progressbar=progressbar, **knowledge)
+        return cls.from_scores(scores, engine, chains, draws, random_seed, progressbar, client)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: LocalScores,
+        engine: str = "auto",
+        chains: int = 4,
+        draws: int = 500,
+        random_seed: Seed = None,
+        progressbar: bool = True,
+        client: "distributed.Client | None" = None,
+    ) -> Self:
+        """Make the posterior of given local scores.
+
+        Parameters
+        ----------
+        scores : LocalScores
+        engine : {"auto", "exact", "orders"}
+            See `from_data`.
+        chains, draws : int
+            Markov chains over orders from random starts, and the orders that are kept of each. Rounds follow each other
+            until R-hat of the edges is at most 1.02, five at most. The third and later ones use replica exchange. The
+            orders are those of the last round.
+        random_seed : int, Generator or None
+            The same seed gives the same bits, on any number of threads.
+        progressbar : bool
+        client : distributed.Client, optional
+            The chains over orders run on the workers of this cluster, with the same bits. Nothing else does.
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as above, or no graph is possible; for "exact" if it would need more than 8 GB.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of an edge is above 1.1, with 100 draws of two chains or more: the chains have not converged. One
+            chain has no R-hat.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_scores(scores).engine
+        'exact'
+        """
+        check_engine(engine)
+        check_scores(scores)
+        check_client(client)
+        n_chains, n_draws = count("chains", chains), count("draws", draws, 4)
+        if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
+            post: Any = cls.exact(scores, progressbar=progressbar)
+            return post
+        rng, tables = np.random.default_rng(random_seed), BaseTables(scores)
+        none = (0,) * scores.d
+        found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar, client)
+        post = cls(scores, OrderPaths.of(*found), "orders", None, tables)
+        post._seed = int(rng.integers(2**63))
+        return post._warned()
+
+    @classmethod
+    def from_idata(
+        cls, idata: "xr.DataTree | str | PathLike[str]", scores: LocalScores | None = None, name: str | None = None
+    ) -> Self:
+        """Read the orders that ``pm.sample`` drew of a `DagOrder`.
+
+        Parameters
+        ----------
+        idata : DataTree or path
+            Result of ``pm.sample``.
+        scores : LocalScores, optional
+            Those of the model. Needed only if they hold more than 4,000,000 numbers, which results do not keep.
+        name : str, optional
+            The variable's name in the model, where there are several.
+
+        Returns
+        -------
+        DagPosterior
+
+        Raises
+        ------
+        ValueError
+            If the tree holds no orders, the scores are not those of the model, or must be given.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If R-hat of an edge is above 1.1.
+
+        Examples
+        --------
+        >>> ps.DagPosterior.from_idata(order_idata).engine
+        'orders'
+        """
+        with reading(idata) as tree:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # R-hat of the edges is warned of below
+                drawn = DagDraws.from_idata(tree, name)
+            scores = kept_scores(tree, drawn.schema.name) if scores is None else scores
+        drawn.check_scores(scores)
+        tables, none = BaseTables(scores), (0,) * scores.d
+        orders = np.argsort(drawn.state, axis=-1)
+        log_weights, mixing = mixing_of(LeafTables(tables, none, none), orders)
+        return cls(scores, OrderPaths.of(orders, log_weights, mixing), "orders", None, tables)._warned()
+
+    # ---- what it is
+
+    @property
+    def engine(self) -> str:
+        """Which engine answers: "exact", "orders" or "regular".
+
+        Examples
+        --------
+        >>> dags.engine
+        'exact'
+        """
+        return self.kind
+
+    @property
+    def effective_orders(self) -> float:
+        """Effective number of sampled orders.
+
+        That of their log weights along the chains, times the share that counts. Infinite for the other engines.
+
+        Examples
+        --------
+        >>> sampled = ps.DagPosterior.from_idata(order_idata)
+        >>> float(sampled.effective_orders) > 1
+        True
+        """
+        return self._n_effective
+
+    @property
+    def r_hat(self) -> float:
+        """Largest R-hat of edges and of the log weight; NaN for other engines.
+
+        Edges with a probability between .01 and .99 count.
+
+        Examples
+        --------
+        >>> sampled = ps.DagPosterior.from_idata(order_idata)
+        >>> float(sampled.r_hat) > 0.9
+        True
+        """
+        return np.nan if self._paths is None else self._paths.r_hat
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        return super()._limits | {"engine": self.engine}
+
+
+def check_engine(engine: Any) -> None:
+    """Check that this is the name of an engine."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {quoted(engine)}")
+
+
+SAVED = "order_spn"  # attribute that marks the file
+IMPUTED = "imputed_dag_posterior"  # that of a file of several, one for each imputed table
+KINDS = ("exact", "regular", "orders")
+MOST_GIGABYTES = 1_000.0  # it was made on some machine
+
+
+def to_tree(post: OrderSPN) -> "xr.DataTree":
+    """Scores, support and evidence."""
+    import xarray as xr
+
+    data, fields = parts_of_scores(post.scores)
+    if isinstance(post._lattice, TreePaths):
+        tree = post._lattice.tree
+        data["splits"], data["ptr"] = (("product",), tree.splits), (("node",), tree.ptr)
+    elif isinstance(post._lattice, OrderPaths):
+        paths = post._lattice
+        data["orders"] = (("chain", "draw", "place"), paths.orders)
+        data["log_starts"] = (("order",), paths.log_starts)
+        data["mixing"] = (("figure",), [paths.r_hat, paths.size, paths.log_unit_error])
+    fields |= {
+        "kind": post.kind,
+        "evidence": [list(masks) for masks in post.evidence],
+        "coverage": post._measured,
+        "class": type(post).__name__,
+        "seed": getattr(post, "_seed", 0),
+    }
+    return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
+
+
+def from_tree(tree: "xr.DataTree") -> OrderSPN:
+    """Read a saved posterior.
+
+    Raises
+    ------
+    ValueError
+        If the tree is none, or was written by a newer version.
+    """
+    if SAVED not in tree.attrs:
+        raise ValueError("this does not hold an OrderSPN")
+    fields = json_of(tree.attrs[SAVED], f"attribute {SAVED!r}")
+    arrays = {str(name): values.values for name, values in tree.dataset.data_vars.items()}
+    scores = scores_of_parts(arrays, fields)
+    names = scores.names
+    if fields["kind"] not in KINDS:
+        refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
+    lattice: PrefixLattice | None = None
+    if "splits" in arrays:
+        splits = bit_sets("splits", arrays["splits"], len(names))
+        ptr = checked("ptr", arrays["ptr"], (2 * splits.size + 2,), 0, splits.size, whole=True)
+        if (np.diff(ptr) < 0).any():
+            refuse("ptr", "rise", ptr.tolist())
+        lattice = RegularTree(names, splits, ptr).paths
+    elif "orders" in arrays:
+        lattice = _paths(arrays, len(names))
+    elif fields["kind"] == "exact":
+        lattice = exact_lattice(scores, MOST_GIGABYTES)
+    else:
+        refuse("the support", "be stored, unless it is exact", "none")
+    measured = fields.get("coverage")
+    if measured is not None:
+        checked("coverage", measured, (2,), 0.0)
+        measured = tuple(map(float, measured))
+    made_by = DagPosterior if fields.get("class") == "DagPosterior" else OrderSPN
+    post = made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+    if isinstance(post, DagPosterior):
+        post._seed = fields.get("seed", 0)
+        if type(post._seed) is not int or not 0 <= post._seed < 2**63:
+            refuse("the seed", "be a whole number from 0 to 2**63 - 1", post._seed)
+    return post
+
+
+def _paths(arrays: dict[str, np.ndarray], d: int) -> OrderPaths:
+    """Sampled orders, with the factors of their paths."""
+    orders = checked("orders", arrays["orders"], (None, None, d), 0, d - 1, whole=True)
+    if (np.sort(orders, axis=-1) != np.arange(d)).any() or not orders.size:
+        refuse("orders", f"hold each of {d} variables once", "others")
+    starts = checked("log_starts", arrays["log_starts"], (orders.shape[0] * orders.shape[1],))
+    r_hat, size, error = checked("mixing", arrays["mixing"], (3,), 0.0, gaps=True).tolist()
+    return OrderPaths.of(orders, -starts - np.log(starts.size), (r_hat, size), 0.0, error)
+
+
+def _evidence(stored: Any, d: int) -> Evidence:
+    """Present and absent parents of each child, as bits."""
+    if not isinstance(stored, list) or len(stored) != 2 or not all(isinstance(masks, list) for masks in stored):
+        refuse("the evidence", "be sets of present and of absent parents", stored)
+    present, absent = map(tuple, stored)
+    for masks in (present, absent):
+        if len(masks) != d:
+            refuse("the evidence", f"have a set of parents for each of {d} variables", len(masks))
+        for i, mask in enumerate(masks):
+            if type(mask) is not int or not 0 <= mask < 1 << d or mask >> i & 1:
+                refuse("the evidence", f"be sets of {d} variables without the child, as bits", mask)
+    return present, absent

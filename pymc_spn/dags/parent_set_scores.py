@@ -168,10 +168,11 @@ class ParentSetScores(NotebookRepr):
         >>> scores.log_sums.shape
         (12,)
         """
-        from pymc_spn.dags.zeta_kernels import all_log_sums
+        from pymc_spn.dags.zeta_kernels import log_sums_of
 
         out = np.empty(self.log_scores.size)
-        all_log_sums(self.offsets, self.log_scores, out)
+        for part in map(slice, self.offsets[:-1], self.offsets[1:]):
+            log_sums_of(self.log_scores[part], out[part])
         out.flags.writeable = False
         return out
 

@@ -1,64 +1,42 @@
 """What one pass through an order posterior yields: total weight, shares of prefixes and edges, parent-set posteriors.
 
-Sums run in linear space where their total shows that nothing of weight was lost, else in logs.
+Sums over all prefixes run in linear space where their total shows that nothing of weight was lost, else in logs.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
-from pymc_spn.dags.leaf_tables import THREADS_FROM, LeafTables
-from pymc_spn.dags.parent_set_scores import ParentSetScores
-from pymc_spn.dags.prefix_lattice import PrefixLattice
+from pymc_spn.dags.leaf_tables import THREADS_FROM, BaseTables, LeafTables
+from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
 from pymc_spn.numerics.threads import for_each
 
+LARGEST_TABLES = 8.0  # gigabytes of a lattice that is made for one sum
 SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
 KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
 
 
 class LatticePasses:
-    """Passes over an explicit lattice.
+    """Passes over an explicit lattice, in logs.
 
     Parameters
     ----------
     lattice : PrefixLattice
-    index : (e,) int32
-        Subset index of every edge, from `lattice_kernels.edge_indices`.
+    places : (e,) int64
+        Of the lattice and the scores.
     tables : LeafTables
-    base : (e,) float64 arrays, optional
-        Scaled weights of the edges without evidence.
     """
 
-    def __init__(self, lattice: PrefixLattice, index: np.ndarray, tables: LeafTables, base: np.ndarray | None = None):
-        self.lattice, self.index, self.tables = lattice, index, tables
-        self.base = base
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """(e,) scaled linear weights."""
-        lattice, tables = self.lattice, self.tables
-        if self.base is None:
-            out = np.empty(lattice.n_edges)
-            arguments = tables.scores.offsets, tables.flat_sums(), tables.base.factors
-            lattice_kernels.gather(*arguments, lattice.variable, self.index, out)
-            return out
-        if not tables.leaves:
-            return self.base
-        out = self.base.copy()
-        for i, leaf in tables.leaves.items():
-            lattice_kernels.gather_one(i, leaf.sums, tables.base.factors[i], lattice.variable, self.index, out)
-        return out
+    def __init__(self, lattice: PrefixLattice, places: np.ndarray, tables: LeafTables):
+        self.lattice, self.places, self.tables = lattice, places, tables
 
     @cached_property
     def log_weights(self) -> np.ndarray:
-        """(e,) log weights, not scaled."""
-        out = np.empty(self.lattice.n_edges)
-        flat = self.tables.flat_log_sums()
-        ones = np.ones(self.tables.scores.d)
-        lattice_kernels.gather(self.tables.scores.offsets, flat, ones, self.lattice.variable, self.index, out)
-        return out
+        """(e,) log weights, without factors of the lattice's own."""
+        return self.tables.flat_log_sums()[self.places]
 
     @cached_property
     def _log_steps(self) -> np.ndarray:
@@ -67,40 +45,21 @@ class LatticePasses:
         return self.log_weights if factors is None else self.log_weights + factors
 
     @cached_property
-    def _sums(self) -> tuple[np.ndarray, bool]:
-        lattice = self.lattice
-        out = np.empty(lattice.n_prefixes)
-        if self.tables.sound and lattice.log_factors is None:
-            rest = np.empty(lattice.n_prefixes)
-            lattice_kernels.forward(lattice.ptr, lattice.source, self.weights, out)
-            lattice_kernels.completions(lattice.ptr, lattice.source, self.weights, rest)
-            if lattice_kernels.nothing_lost(out, rest, out[-1]):
-                return out, True
-        lattice_kernels.log_forward(lattice.ptr, lattice.source, self._log_steps, out)
-        return out, False
+    def _sums(self) -> np.ndarray:
+        out = np.empty(self.lattice.n_prefixes)
+        lattice_kernels.log_forward(self.lattice.ptr, self.lattice.source, self._log_steps, out)
+        return out
 
     @property
-    def linear(self) -> bool:
-        """Whether the linear path was exact."""
-        return self._sums[1]
-
-    @cached_property
     def log_total(self) -> float:
         """Log of the summed weight of all orders."""
-        if not self.tables.possible:
-            return -np.inf
-        sums, linear = self._sums
-        return float(np.log(sums[-1]) + self.tables.log_unit) if linear else float(sums[-1])
+        return float(self._sums[-1])
 
     @cached_property
     def from_source(self) -> np.ndarray:
         """(e,) probability of an edge given the prefix that it leads to."""
         out = np.empty(self.lattice.n_edges)
-        sums, linear = self._sums
-        if linear:
-            lattice_kernels.shares(self.lattice.ptr, self.lattice.source, self.weights, sums, out)
-        else:
-            lattice_kernels.log_shares(self.lattice.ptr, self.lattice.source, self._log_steps, sums, out)
+        lattice_kernels.log_shares(self.lattice.ptr, self.lattice.source, self._log_steps, self._sums, out)
         return out
 
     @cached_property
@@ -121,25 +80,15 @@ class LatticePasses:
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        scores = self.tables.scores
-        out = np.empty(scores.log_scores.size)
-        if self.linear:
-            lattice_kernels.spread(scores.offsets, self.lattice.variable, self.index, self.edge, self.weights, out)
-        else:
-            lattice_kernels.log_spread(
-                scores.offsets, self.lattice.variable, self.index, self.edge, self.log_weights, out
-            )
+        out = np.empty(self.tables.scores.log_scores.size)
+        lattice_kernels.log_spread(self.places, self.edge, self.log_weights, out)
         return out
 
     def parent_sets(self, i: int) -> np.ndarray:
         """(2^k,) posterior of one variable's parent sets."""
-        scores = self.tables.scores
+        scores, logs = self.tables.scores, self.tables.log_scores(i)
         part = self._spread[scores.offsets[i] : scores.offsets[i + 1]].copy()
-        logs = self.tables.log_scores(i)
-        if self.linear:
-            zeta_kernels.superset_sums(part)
-            return part * np.exp(logs - self.tables.log_scale[i] + np.log(self.tables.base.factors[i]))
-        zeta_kernels.log_superset_sums(part)
+        zeta_kernels.log_sums_inside(part, True)
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(logs), 0.0, np.exp(part + logs))
 
@@ -148,9 +97,32 @@ class LatticePasses:
         return edge_matrix(self.tables.scores, self.parent_sets)
 
 
-def passes_of(scores: ParentSetScores, lattice: PrefixLattice, tables: LeafTables) -> LatticePasses:
-    """Passes over a lattice, with the subset index of every edge."""
-    return LatticePasses(lattice, lattice.indices(scores), tables)
+def nothing_lost(sums: np.ndarray, rest: np.ndarray, total: float) -> bool:
+    """Whether linear sums to and from all prefixes are exact to rounding although some may have underflowed.
+
+    What is lost at a prefix whose sum underflowed is at most the smallest number times the sum of its completions, and
+    the other way round.
+    """
+    tiny = zeta_kernels.TINY
+    if not tiny < total < np.inf:
+        return False
+    if min(sums.min(), rest.min()) >= tiny:
+        return True
+    lost = float(rest[sums < tiny].sum() + sums[rest < tiny].sum())
+    return lost * tiny <= 1e-14 * total
+
+
+def passes_over_all(scores: Any, log_scores: np.ndarray) -> "FullPasses | LatticePasses":
+    """Passes over all orders that knowledge allows, with other scores of the parent sets."""
+    none = (0,) * scores.d
+    tables = LeafTables(BaseTables(replace(scores, log_scores=log_scores)), none, none)
+    lattice = exact_lattice(scores, LARGEST_TABLES)
+    if lattice is None:
+        passes = FullPasses(tables)
+        if passes.exact:
+            return passes
+        lattice = PrefixLattice.all_prefixes(scores.d)
+    return LatticePasses(lattice, lattice.places(scores), tables)
 
 
 class FullPasses:
@@ -165,7 +137,7 @@ class FullPasses:
         self.tables = tables
         scores = tables.scores
         self.d = scores.d
-        self.unrestricted = bool(np.all(scores.n_candidates == scores.d - 1))
+        self.unrestricted = scores.d >= subset_kernels.LEAST and bool(np.all(scores.n_candidates == scores.d - 1))
         self._kept: np.ndarray | None = None
 
     @cached_property
@@ -177,10 +149,10 @@ class FullPasses:
 
         def work(k: int) -> None:
             if self.unrestricted:
-                (subset_kernels.forward, subset_kernels.backward)[k](flat.reshape(self.d, -1), factors, out[k])
+                subset_kernels.sums_over_orders(flat.reshape(self.d, -1), factors, out[k], bool(k))
             else:
-                kernels = subset_kernels.forward_restricted, subset_kernels.backward_restricted
-                kernels[k](scores.lookup, scores.offsets, flat, factors, out[k])
+                tables = scores.lookup, scores.offsets, flat, factors
+                subset_kernels.sums_over_orders_restricted(*tables, out[k], bool(k))
             self.tables.base.bar.advance(SUMS_TO_AND_FROM * self.d // 2)
 
         for_each(work, range(2), scores.log_scores.size >= THREADS_FROM)
@@ -192,7 +164,7 @@ class FullPasses:
         if not self.tables.sound:
             return False
         prefixes, completions = self._sums
-        return bool(lattice_kernels.nothing_lost(prefixes, completions, prefixes[-1]))
+        return nothing_lost(prefixes, completions, prefixes[-1])
 
     @property
     def log_total(self) -> float:

@@ -1,11 +1,13 @@
 """The support of an order posterior: the prefixes that its orders may run through."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_spn.dags import lattice_kernels
+from pymc_spn.dags import lattice_kernels, order_mcmc_kernels
+from pymc_spn.dags.constraints import closure
 from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
 from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.numerics.memory_limits import refuse_size
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
-_BYTES_AN_EDGE = 4 + 1 + 4 + 4 * 8  # lattice, index and shares of an explicit one
+_BYTES_AN_EDGE = 4 + 2 + 8 + 4 * 8  # lattice, places and shares of an explicit one
 MOST_VARIABLES = 30  # that the kernels over all subsets are written for
 LARGEST_LATTICE = 1 << 27
+MOST_IDEALS = 2_000_000  # of a graph whose orders are counted
 SOON = 22  # variables
 ADVICE = "use ps.DagPosterior, which samples orders"
 
@@ -65,10 +68,10 @@ class PrefixLattice:
         """Number of edges."""
         return self.source.size
 
-    def indices(self, scores: "ParentSetScores") -> np.ndarray:
-        """(e,) int32: subset index, among the candidates of the variable of each edge, of the prefix before it."""
-        out = np.empty(self.n_edges, np.int32)
-        lattice_kernels.edge_indices(self.masks, self.ptr, self.source, self.variable, scores.lookup, out)
+    def places(self, scores: "ParentSetScores") -> np.ndarray:
+        """(e,) int64: place in the flat tables of the set that all candidates before the variable of each edge are."""
+        out = np.empty(self.n_edges, np.int64)
+        lattice_kernels.places(self.masks, self.source, self.variable, scores.lookup, scores.offsets, out)
         return out
 
     def before(self, edge: np.ndarray) -> np.ndarray:
@@ -85,27 +88,28 @@ class PrefixLattice:
     @classmethod
     def all_prefixes(cls, d: int) -> "PrefixLattice":
         """All 2^d prefixes, hence all orders; prefix t has the number t."""
-        n_edges = d << (d - 1)
-        ptr, source, variable = (
-            np.empty((1 << d) + 1, np.int64),
-            np.empty(n_edges, np.int32),
-            np.empty(n_edges, np.int16),
-        )
-        lattice_kernels.connect_all(d, ptr, source, variable)
-        return cls(d, np.arange(1 << d, dtype=np.int64), ptr, source, variable)
+        return cls._connected(np.arange(1 << d, dtype=np.int64), np.zeros((d, d), bool))
 
     @classmethod
     def closed_under(cls, must_precede: np.ndarray, limit: int) -> "PrefixLattice | None":
-        """All prefixes that hold, with a variable, all that must precede it; None beyond `limit` prefixes."""
+        """All prefixes that hold, with a variable, all in its row of (d, d) bool; None beyond `limit` prefixes."""
         found = np.empty(limit, np.int64)
-        n, d = lattice_kernels.closed_sets(must_precede, limit, found), must_precede.size
-        if n < 0:
-            return None
-        masks, ptr = np.sort(found[:n].view(np.uint64)).view(np.int64), np.empty(n + 1, np.int64)
-        n_edges = lattice_kernels.connect(masks, ptr, np.empty(0, np.int32), np.empty(0, np.int16))
-        source, variable = np.empty(n_edges, np.int32), np.empty(n_edges, np.int16)
-        lattice_kernels.connect(masks, ptr, source, variable)
-        return cls(d, masks, ptr, source, variable)
+        n = lattice_kernels.closed_sets(sets_of_rows(must_precede), limit, found)
+        return None if n < 0 else cls._connected(np.sort(found[:n].view(np.uint64)).view(np.int64), must_precede)
+
+    @classmethod
+    def _connected(cls, masks: np.ndarray, must_precede: np.ndarray) -> "PrefixLattice":
+        """Edges take away the variables behind which no other of the prefix must stand."""
+        d, after = len(must_precede), sets_of_rows(must_precede.T)
+        is_last = np.empty((masks.size, d), bool)
+        for i in range(d):
+            is_last[:, i] = (masks >> i & 1 == 1) & (masks & after[i] == 0)
+        target, variable = np.nonzero(is_last)
+        source = masks[target] ^ (np.int64(1) << variable)
+        if masks.size < 1 << d:
+            source = np.searchsorted(masks.view(np.uint64), source.view(np.uint64))
+        ptr = np.concatenate([[0], np.cumsum(np.count_nonzero(is_last, axis=1))])
+        return cls(d, masks, ptr, source.astype(np.int32), variable.astype(np.int16))
 
     def __repr__(self) -> str:
         return f"PrefixLattice({self.d} variables, {self.n_prefixes:,} prefixes, {self.n_edges:,} edges)"
@@ -121,6 +125,36 @@ def sets_of_rows(matrix: np.ndarray) -> np.ndarray:
     bits = np.uint64(1) << np.arange(len(matrix), dtype=np.uint64)
     found: np.ndarray = (matrix * bits).sum(axis=1, dtype=np.uint64).view(np.int64)
     return found
+
+
+def log_linear_extensions(must_precede: np.ndarray, what: str) -> float:
+    """Log number of orders in which what must precede stands before each variable, (d, d) bool.
+
+    Parts that no edge joins are counted by themselves: their orders interleave in every way, and the prefixes of the
+    whole are as many as the products of theirs.
+
+    Raises
+    ------
+    ValueError
+        If a part has more than `MOST_IDEALS` prefixes (order ideals); `what` it is of.
+    """
+    d = len(must_precede)
+    part_of = closure(must_precede | must_precede.T | np.eye(d, dtype=bool)).argmax(axis=1)
+    total = math.lgamma(d + 1.0)
+    for part in np.unique(part_of):
+        own = np.flatnonzero(part_of == part)
+        if own.size == 1:
+            continue
+        lattice = PrefixLattice.closed_under(must_precede[np.ix_(own, own)], MOST_IDEALS)
+        if lattice is None:
+            raise ValueError(
+                f"{what} has more than {MOST_IDEALS:,} order ideals, so its orders are not counted; ps.DagPartition "
+                "needs no such counts"
+            )
+        sums = np.empty(lattice.n_prefixes)
+        lattice_kernels.log_forward(lattice.ptr, lattice.source, np.zeros(lattice.n_edges), sums)
+        total += float(sums[-1]) - math.lgamma(own.size + 1.0)
+    return total
 
 
 def exact_lattice(scores: "ParentSetScores", max_gigabytes: float) -> PrefixLattice | None:
@@ -141,7 +175,7 @@ def exact_lattice(scores: "ParentSetScores", max_gigabytes: float) -> PrefixLatt
         return None
     room = int(max(max_gigabytes * 1e9 - tables, 0) / (_BYTES_AN_EDGE * (d + 1) / 2))
     limit = min(LARGEST_LATTICE, room)
-    lattice = PrefixLattice.closed_under(scores.precede_sets, limit) if limit > d else None
+    lattice = PrefixLattice.closed_under(scores.must_precede, limit) if limit > d else None
     if lattice is None:
         what = f"the exact posterior has more than {limit:,} prefixes that keep the tiers and"
         refuse_size(what, tables + limit * _BYTES_AN_EDGE * (d + 1) / 2, ADVICE, max_gigabytes)
@@ -155,4 +189,109 @@ def sums_soon(must_precede: np.ndarray) -> bool:
         return False
     if not must_precede.any():
         return d <= SOON
-    return PrefixLattice.closed_under(sets_of_rows(must_precede), 1 << (SOON - 4)) is not None
+    return PrefixLattice.closed_under(must_precede, 1 << (SOON - 4)) is not None
+
+
+PARTS = 5  # of each chain, whose spread gives standard errors
+
+
+def places_of_orders(scores: "ParentSetScores", orders: np.ndarray) -> np.ndarray:
+    """(n, d) int64: place in the flat tables of the set that all candidates before each variable of each order are.
+
+    An order's log weight, its graphs summed out, is the sum of the log sums there.
+    """
+    found = np.empty(orders.shape, np.int32)
+    order_mcmc_kernels.indices_of_orders(orders, scores.slots, found)
+    return scores.offsets[orders] + found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrderPaths(PrefixLattice):
+    """Orders from Markov chains as a lattice in which each is a path of its own; the same prefix occurs often.
+
+    A path has the weight of its order under the evidence over that under the evidence that it was drawn with. The sums
+    of the lattice are then those of weighted draws, and given each order they are exact.
+
+    Parameters
+    ----------
+    orders : (chain, draw, d) int64
+        Variables from first to last.
+    log_starts : (chain * draw,) float64
+        Log of what each path is multiplied by.
+    r_hat : float
+        The largest of the edges.
+    size : float
+        Effective number of orders, by their log weights.
+    log_unit_error : float
+        Standard error of the log weight of all paths together, nats.
+    """
+
+    orders: np.ndarray  # (chain, draw, d) int64
+    log_starts: np.ndarray
+    r_hat: float
+    size: float
+    log_unit_error: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        orders: np.ndarray,
+        log_weights: np.ndarray,
+        mixing: tuple[float, float],
+        log_unit: float = 0.0,
+        log_unit_error: float = 0.0,
+    ) -> "OrderPaths":
+        """Paths of orders (chain, draw, d) with the log weights (chain * draw,) that they were drawn by.
+
+        All paths together have the log weight `log_unit`.
+        """
+        d = orders.shape[-1]
+        flat = orders.reshape(-1, d)
+        n, inner = len(flat), len(flat) * (d - 1)
+        places = np.arange(inner).reshape(n, d - 1)
+        source = np.where(np.arange(d - 1) > 0, places, 0)
+        ends = places[:, -1] + 1 if d > 1 else np.zeros(n, np.int64)
+        ptr = np.concatenate([[0], np.arange(inner + 1), [inner + n]]).astype(np.int64)
+        return cls(
+            d,
+            np.empty(0, np.int64),  # prefixes are known by their orders
+            ptr,
+            np.concatenate([source.ravel(), ends]).astype(np.int32),
+            np.concatenate([flat[:, :-1].ravel(), flat[:, -1]]).astype(np.int16),
+            orders,
+            log_unit - np.log(n) - log_weights,
+            *mixing,
+            log_unit_error,
+        )
+
+    def places(self, scores: "ParentSetScores") -> np.ndarray:
+        found = places_of_orders(scores, self.orders.reshape(-1, self.d))
+        return np.concatenate([found[:, :-1].ravel(), found[:, -1]])
+
+    def before(self, edge: np.ndarray) -> np.ndarray:
+        out = np.empty((self.d, self.d))
+        orders = self.orders.reshape(-1, self.d)
+        order_mcmc_kernels.before_in_orders(orders, np.ascontiguousarray(edge[-len(orders) :]), out)
+        return out
+
+    @property
+    def log_factors(self) -> np.ndarray:
+        """(e,) log of what each edge's weight is multiplied by: that of its path, at its last edge."""
+        out = np.zeros(self.n_edges)
+        out[-self.log_starts.size :] = self.log_starts
+        return out
+
+    def parts(self) -> "list[OrderPaths]":
+        """Stretches of the chains, each as the sample of a posterior."""
+        found = []
+        n_chains, n_draws, _ = self.orders.shape
+        starts = self.log_starts.reshape(n_chains, n_draws) + np.log(n_chains * n_draws)
+        for chain in range(n_chains):
+            for part in np.array_split(np.arange(n_draws), min(PARTS, n_draws)):
+                own = self.orders[chain : chain + 1, part]
+                found.append(self.of(own, -starts[chain, part], (self.r_hat, self.size)))
+        return found
+
+    def __repr__(self) -> str:
+        n_chains, n_draws, _ = self.orders.shape
+        return f"OrderPaths({n_chains} chains of {n_draws:,} orders of {self.d} variables)"

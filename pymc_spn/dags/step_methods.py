@@ -90,9 +90,10 @@ class DagOrderStep(StructureStep):
         moved = 0.0
         for _ in range(self.sweeps):
             moved = chain.sweep(self.rng)
-        numbers = {"graph_log_score": chain.draw_graph(self.rng), "log_score": chain.log_score, "moved": moved}
+        log_score = chain.log_score
+        numbers = {"graph_log_score": chain.draw_graph(self.rng), "log_score": log_score, "moved": moved}
         point[name] = chain.state
-        point[f"{name}_log_score"] = np.asarray(chain.log_score)
+        point[f"{name}_log_score"] = np.asarray(log_score)
         point[f"{name}_n_edges"] = np.asarray(np.bitwise_count(chain.parents.view(np.uint64)).sum(dtype=np.int64))
         return named(name, {"parents": chain.parents.copy()} | numbers)
 

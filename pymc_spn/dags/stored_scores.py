@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.level_counts import LevelCounts
-from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.mixed_rows import MixedRows
+from pymc_spn.dags.constraints import closure
+from pymc_spn.dags.level_counts import LevelCounts, MixedRows
+from pymc_spn.dags.local_scores import MOST_SCORED, LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
 from pymc_spn.dags.schema import SCORES
-from pymc_spn.dags.score_sizes import MOST_SCORED
 from pymc_spn.dags.scores import GaussianMoments
 from pymc_spn.records.stored_schema import bytes_of_text
 from pymc_spn.steps.kept_data import keep_data
@@ -133,20 +132,11 @@ def _tables(d: int, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarr
             )
     log_scores = np.asarray(arrays["log_scores"])
     size = sum(1 << int(k) for k in n)
-    if log_scores.dtype.kind != "f" or log_scores.shape != (size,):
-        refuse("log_scores", f"hold {size} floats", f"{log_scores.shape} of dtype {log_scores.dtype}")
-    if not (log_scores < np.inf).all():
-        refuse("log_scores", "be numbers or -inf", log_scores[np.argmin(log_scores < np.inf)])
-    stored = arrays["must_precede"]
-    if stored.ndim == 1:  # bits, as files had it that were written before there could be more than 64 variables
-        must = (bit_sets("must_precede", stored, d)[:, None] >> np.arange(d) & 1).astype(bool)
-    else:
-        must = checked("must_precede", stored, (d, d), 0, 1, whole=True).astype(bool)
-    if must.shape != (d, d):
-        refuse("must_precede", f"have {d} entries", len(must))
-    for i in range(d):
-        if must[i, i] or (must[must[i]] & ~must[i]).any():
-            refuse("must_precede", "be an order, transitively closed", f"{np.flatnonzero(must[i])} for variable {i}")
+    if log_scores.dtype.kind != "f" or log_scores.shape != (size,) or not (log_scores < np.inf).all():
+        refuse("log_scores", f"be {size} numbers or -inf", f"shape {log_scores.shape} of dtype {log_scores.dtype}")
+    must = checked("must_precede", arrays["must_precede"], (d, d), 0, 1, whole=True).astype(bool)
+    if must.diagonal().any() or (closure(must) != must).any():
+        refuse("must_precede", "be an order, transitively closed", "another matrix")
     return candidates, n, log_scores, must
 
 

@@ -1,4 +1,4 @@
-"""Modular priors over parent sets, in logs and not normalised."""
+"""Modular priors over parent sets, in logs and not normalised, and an edge penalty that the table itself decides."""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pymc_spn.dags.parent_set_scores import ParentSetScores
+from pymc_spn.dags.prefix_lattice import SOON, sums_soon
+from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
@@ -100,3 +103,85 @@ def _edge_terms(log_odds: Any, names: tuple[str, ...]) -> np.ndarray:
             "use forbidden= or required= for certainty"
         )
     return terms
+
+
+LEARNED = "learned"  # as `prior=`
+PLACES = 9  # of a grid from one end to the other
+PRECISION = 1e-3  # nats of the penalty
+_STEPS = PLACES + 15  # evaluations, about, for a progress bar
+
+
+def is_learned(prior: Any) -> bool:
+    """Whether the edge penalty is to be learned."""
+    return isinstance(prior, str) and prior == LEARNED
+
+
+def refuse_unlearnable(must_precede: np.ndarray) -> None:
+    """Refuse a penalty whose evidence cannot be summed over all orders in minutes.
+
+    Raises
+    ------
+    ValueError
+        It says what to do.
+    """
+    if not sums_soon(must_precede):
+        raise ValueError(
+            f"prior = {quoted(LEARNED)} sums over all orders for each of some {_STEPS} penalties: it takes at most "
+            f"{SOON} variables, or more with tiers that leave few orders, got {len(must_precede)}. Learn the penalty "
+            "from some of the columns, and give it to all as prior=ps.dags.EdgePenalty(nats)"
+        )
+
+
+def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
+    """The learned edge penalty, of scores that have no prior but what knowledge rules out.
+
+    Under a penalty of kappa nats each of the M pairs of variables is an edge with probability pi = 1 / (1 +
+    exp(kappa)), given the order. The penalty is the mode of its posterior if pi is uniform: the largest log evidence
+    plus log pi (1 - pi). Without knowledge, the expected number E of edges then fulfils pi = (E + 1) / (M + 2), so that
+    the penalty is at most log(M + 1) nats either way.
+
+    Parameters
+    ----------
+    scores : ParentSetScores
+    progressbar : bool
+        Show a bar once it has taken a second.
+    """
+    from scipy.optimize import minimize_scalar
+
+    sizes = sizes_of_sets(scores.n_candidates)
+    prior = np.where(np.isneginf(scores.log_scores), -np.inf, 0.0)
+    with ProgressBar("Learning the edge penalty", _STEPS, progressbar) as bar:
+
+        def loss(penalty: float) -> float:
+            bar.advance()
+            odds = np.logaddexp(0.0, penalty) + np.logaddexp(0.0, -penalty)  # -log pi (1 - pi)
+            return float(odds - log_evidence(scores, scores.log_scores, prior, penalty * sizes))
+
+        most = np.log(scores.d * (scores.d - 1) / 2 + 1)
+        grid = np.linspace(-most, most, PLACES)
+        best = grid[int(np.argmin([loss(penalty) for penalty in grid]))]
+        step = 2 * most / (PLACES - 1)
+        found = minimize_scalar(loss, bounds=(best - step, best + step), options={"xatol": PRECISION})
+    return float(found.x)
+
+
+def log_evidence(scores: ParentSetScores, log_likelihoods: np.ndarray, log_prior: np.ndarray, cost: np.ndarray) -> Any:
+    """Log p(data | penalty), nats: both sums run over all pairs of an order and a graph, the second without the data.
+
+    Parameters
+    ----------
+    scores : ParentSetScores
+        Whose candidates and knowledge are meant.
+    log_likelihoods, log_prior, cost : (n_sets,) float64
+        Of every parent set, flat. The prior is log_prior - cost.
+    """
+    from pymc_spn.dags.passes import passes_over_all
+
+    with_data = passes_over_all(scores, log_likelihoods + log_prior - cost).log_total
+    return with_data - passes_over_all(scores, log_prior - cost).log_total
+
+
+def sizes_of_sets(n_candidates: np.ndarray) -> np.ndarray:
+    """(n_sets,) float64, flat: how many parents each set has."""
+    parts = [np.bitwise_count(np.arange(1 << int(k), dtype=np.uint32)) for k in n_candidates]
+    return np.concatenate(parts).astype(np.float64)

@@ -10,43 +10,20 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.dags.zeta_kernels import FIRST_LEVEL, SECOND_LEVEL, SMALL, first_level, fold, higher_bits, superset_sums
+from pymc_spn.dags.zeta_kernels import FIRST_LEVEL, SECOND_LEVEL, first_level, fold, higher_bits, superset_sums
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import LANES, add, flip, lane_sum, load, mul, multiply_add, narrow, splat, store, widen
 
 _LANE_BITS = 3  # bits inside a group of eight prefixes
 _BLOCK = 64  # groups: 4 kilobytes of prefixes, whose sums stay in the first-level cache while the tables stream by
-_LEAST = 5  # variables from which on prefixes are worked on in pairs of groups
+LEAST = 7  # variables from which on prefixes are worked on in groups of groups
 
 
 @inner_kernel
 def _without(number, bit):
     """A number without one of its bits (given by its place), those above it moved down."""
     return (number & ((1 << bit) - 1)) | ((number >> (bit + 1)) << bit)
-
-
-@inner_kernel
-def _small_forward(weights, factors, out):
-    out[0] = 1.0
-    for s in range(1, out.size):
-        total = 0.0
-        for i in range(factors.size):
-            if (s >> i) & 1:
-                total += factors[i] * weights[i, _without(s, i)] * out[s ^ (1 << i)]
-        out[s] = total
-
-
-@inner_kernel
-def _small_backward(weights, factors, out):
-    out[out.size - 1] = 1.0
-    for back in range(1, out.size):
-        s = out.size - 1 - back
-        total = 0.0
-        for i in range(factors.size):
-            if not (s >> i) & 1:
-                total += factors[i] * weights[i, _without(s, i)] * out[s | (1 << i)]
-        out[s] = total
 
 
 @inner_kernel
@@ -59,110 +36,92 @@ def _add_products(out, at, source, row, index, factor, n):
 
 
 @inner_kernel
-def _inner_terms(value, w0, w1, w2):
-    """One round of the sums over the three bits inside a group; after three rounds every lane is complete."""
-    terms = multiply_add(w2, flip(value, 2), mul(w1, flip(value, 1)))
-    return multiply_add(w0, flip(value, 0), terms)
+def _complete(value, w0, w1, w2):
+    """Sums over the three bits inside a group: after three rounds every lane is complete."""
+    total = value
+    for _ in range(3):
+        terms = multiply_add(w2, flip(total, 2), mul(w1, flip(total, 1)))
+        total = add(value, multiply_add(w0, flip(total, 0), terms))
+    return total
 
 
 @kernel
-def forward(weights, factors, out):
-    """Sum over the orders of each prefix; every variable has all others as candidates.
+def greedy_factors(slots, offsets, sums, precede, out):
+    """Inverse sums along an order that takes next the variable that loses least against all its candidates.
+
+    Parameters
+    ----------
+    slots, offsets : arrays of `LocalScores`
+    sums : (offsets[-1],) float64
+        In any unit by variable.
+    precede : (d, d) bool
+        `LocalScores.must_precede`.
+    out : (d,) float64
+        Out.
+    """
+    d = out.size
+    inside, missing = np.zeros(d, np.int64), np.zeros(d, np.int64)
+    for i in range(d):
+        for j in range(d):
+            missing[i] += precede[i, j]
+    for _ in range(d):
+        best = -1.0
+        chosen = -1
+        for i in range(d):
+            if missing[i] == 0:
+                share = sums[offsets[i] + inside[i]] / sums[offsets[i + 1] - 1]
+                if share > best:
+                    best = share
+                    chosen = i
+        out[chosen] = 1.0 / (max(best, 1e-250) * sums[offsets[chosen + 1] - 1])
+        missing[chosen] = -1  # placed
+        for i in range(d):
+            if precede[i, chosen]:
+                missing[i] -= 1
+            if slots[i, chosen] >= 0:
+                inside[i] |= 1 << slots[i, chosen]
+
+
+@kernel
+def sums_over_orders(weights, factors, out, backward):
+    """Sum over the orders of each prefix, or over the ways to complete each; all others are candidates of a variable.
 
     Parameters
     ----------
     weights : (d, 2^(d-1)) float64
-        Sums over parent sets inside a prefix, indexed by the prefix without the variable.
+        Sums over parent sets inside a prefix, indexed by the prefix without the variable; d is at least `LEAST`.
     factors : (d,) float64
         Multiply the weights of each variable.
     out : (2^d,) float64
-        Out; entry 0 is 1.
+        Out; entry 0 is 1, or backward the last.
+    backward : bool
 
     References
     ----------
     Koivisto and Sood (2004), JMLR 5:549-573, section 4.
     """
     d = factors.size
-    if d < _LEAST:
-        _small_forward(weights, factors, out)
-        return
     n = out.size // LANES
     block = min(n, _BLOCK)
-    f0, f1, f2 = splat(factors[0]), splat(factors[1]), splat(factors[2])
-    for start in range(0, n, block):
+    f0, f1, f2, f3 = splat(factors[0]), splat(factors[1]), splat(factors[2]), splat(factors[_LANE_BITS])
+    for place in range(0, n, block):
+        start = n - block - place if backward else place
         out[start * LANES : (start + block) * LANES] = 0.0
-        if start == 0:
-            out[0] = 1.0
+        if place == 0:
+            out[out.size - 1 if backward else 0] = 1.0
         for b in range(d - _LANE_BITS):
             bit = 1 << b  # in groups
-            if bit >= block and start & bit:
-                source, i = start ^ bit, b + _LANE_BITS
-                _add_products(out, start, source, weights[i], _without(source, b), factors[i], block)
-        for pair in range(start, start + block, 2):
-            low, high = load(out, pair), load(out, pair + 1)
-            for b in range(1, d - _LANE_BITS):
-                bit = 1 << b
-                if bit >= block:
-                    break
-                if pair & bit:
-                    source, i = pair ^ bit, b + _LANE_BITS
-                    row, index, f = weights[i], _without(source, b), splat(factors[i])
-                    low = multiply_add(mul(load(row, index), f), load(out, source), low)
-                    high = multiply_add(mul(load(row, index + 1), f), load(out, source + 1), high)
-            half = pair // 2
-            w0, w1, w2 = (
-                mul(load(weights[0], half), f0),
-                mul(load(weights[1], half), f1),
-                mul(load(weights[2], half), f2),
-            )
-            a0, a1, a2 = widen(w0, 0, 0, 1), widen(w1, 0, 1, 1), widen(w2, 0, 2, 1)
-            value = add(low, _inner_terms(low, a0, a1, a2))
-            value = add(low, _inner_terms(value, a0, a1, a2))
-            low = add(low, _inner_terms(value, a0, a1, a2))
-            store(out, pair, low)
-            weight = mul(load(weights[_LANE_BITS], half), splat(factors[_LANE_BITS]))
-            high = multiply_add(weight, low, high)
-            a0, a1, a2 = widen(w0, 1, 0, 1), widen(w1, 1, 1, 1), widen(w2, 1, 2, 1)
-            value = add(high, _inner_terms(high, a0, a1, a2))
-            value = add(high, _inner_terms(value, a0, a1, a2))
-            store(out, pair + 1, add(high, _inner_terms(value, a0, a1, a2)))
-
-
-@kernel
-def backward(weights, factors, out):
-    """Sum over the ways to complete each prefix.
-
-    Parameters
-    ----------
-    weights, factors : (d, 2^(d-1)), (d,) float64
-    out : (2^d,) float64
-        Out; the last entry is 1.
-    """
-    d = factors.size
-    if d < _LEAST:
-        _small_backward(weights, factors, out)
-        return
-    n = out.size // LANES
-    block = min(n, _BLOCK)
-    f0, f1, f2 = splat(factors[0]), splat(factors[1]), splat(factors[2])
-    for back in range(0, n, block):
-        start = n - block - back
-        out[start * LANES : (start + block) * LANES] = 0.0
-        if back == 0:
-            out[out.size - 1] = 1.0
-        for b in range(d - _LANE_BITS):
-            bit = 1 << b
-            if bit >= block and not start & bit:
+            if bit >= block and (start & bit != 0) != backward:
                 i = b + _LANE_BITS
                 _add_products(out, start, start ^ bit, weights[i], _without(start, b), factors[i], block)
         for step in range(0, block, 2):
-            pair = start + block - 2 - step
+            pair = start + (block - 2 - step if backward else step)
             low, high = load(out, pair), load(out, pair + 1)
             for b in range(1, d - _LANE_BITS):
                 bit = 1 << b
                 if bit >= block:
                     break
-                if not pair & bit:
+                if (pair & bit != 0) != backward:
                     source, i = pair ^ bit, b + _LANE_BITS
                     row, index, f = weights[i], _without(pair, b), splat(factors[i])
                     low = multiply_add(mul(load(row, index), f), load(out, source), low)
@@ -173,17 +132,17 @@ def backward(weights, factors, out):
                 mul(load(weights[1], half), f1),
                 mul(load(weights[2], half), f2),
             )
-            a0, a1, a2 = widen(w0, 1, 0, 0), widen(w1, 1, 1, 0), widen(w2, 1, 2, 0)
-            value = add(high, _inner_terms(high, a0, a1, a2))
-            value = add(high, _inner_terms(value, a0, a1, a2))
-            high = add(high, _inner_terms(value, a0, a1, a2))
+            weight = mul(load(weights[_LANE_BITS], half), f3)
+            if backward:
+                high = _complete(high, widen(w0, 1, 0, 0), widen(w1, 1, 1, 0), widen(w2, 1, 2, 0))
+                low = multiply_add(weight, high, low)
+                low = _complete(low, widen(w0, 0, 0, 0), widen(w1, 0, 1, 0), widen(w2, 0, 2, 0))
+            else:
+                low = _complete(low, widen(w0, 0, 0, 1), widen(w1, 0, 1, 1), widen(w2, 0, 2, 1))
+                high = multiply_add(weight, low, high)
+                high = _complete(high, widen(w0, 1, 0, 1), widen(w1, 1, 1, 1), widen(w2, 1, 2, 1))
+            store(out, pair, low)
             store(out, pair + 1, high)
-            weight = mul(load(weights[_LANE_BITS], half), splat(factors[_LANE_BITS]))
-            low = multiply_add(weight, high, low)
-            a0, a1, a2 = widen(w0, 0, 0, 0), widen(w1, 0, 1, 0), widen(w2, 0, 2, 0)
-            value = add(low, _inner_terms(low, a0, a1, a2))
-            value = add(low, _inner_terms(value, a0, a1, a2))
-            store(out, pair, add(low, _inner_terms(value, a0, a1, a2)))
 
 
 @kernel
@@ -194,35 +153,22 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_unit, out):
     ----------
     i : int
     prefixes, completions : (2^d,) float64
-        From `forward` and `backward`.
+        From `sums_over_orders`.
     log_scores : (2^(d-1),) float64
     log_unit : float
         Log of what one unit of `prefixes` times `completions` stands for, without the variable's own score.
     out : (2^(d-1),) float64
         Out: probabilities.
     """
-    if out.size < SMALL:
-        _products(i, prefixes, completions, out)
-        superset_sums(out)
-    else:
-        _product_sums(i, prefixes, completions, out)
+    _product_sums(i, prefixes, completions, out)
     for m in range(out.size):
         x = log_scores[m] - log_unit
         out[m] = out[m] * fast_exp(x) if x > -708.0 else 0.0
 
 
 @inner_kernel
-def _products(i, prefixes, completions, out):
-    """Sums to each prefix without variable i, times those from the prefix with it."""
-    bit = 1 << i
-    for start in range(0, out.size, bit):
-        for s in range(bit):
-            out[start + s] = prefixes[2 * start + s] * completions[2 * start + bit + s]
-
-
-@inner_kernel
 def _grouped_products(i, prefixes, completions, out, start, stop):
-    """`_products` for the groups from `start` to `stop`."""
+    """Sums to each prefix without variable i, times those from the prefix with it; groups from `start` to `stop`."""
     if i >= _LANE_BITS:
         b = i - _LANE_BITS
         bit = 1 << b
@@ -243,7 +189,7 @@ def _grouped_products(i, prefixes, completions, out, start, stop):
 
 @inner_kernel
 def _product_sums(i, prefixes, completions, out):
-    """Sums over supersets of `_products`, which are taken block by block."""
+    """Sums over supersets of `_grouped_products`, which are taken block by block."""
     n = out.size // LANES
     first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
     for start in range(0, n, second):
@@ -291,8 +237,8 @@ def inclusion(probabilities, out):
 
 
 @kernel
-def forward_restricted(lookup, offsets, weights, factors, out):
-    """As `forward`, where variables have few candidates.
+def sums_over_orders_restricted(lookup, offsets, weights, factors, out, backward):
+    """As `sums_over_orders`, where variables have few candidates, or there are few variables.
 
     Parameters
     ----------
@@ -301,31 +247,18 @@ def forward_restricted(lookup, offsets, weights, factors, out):
     weights, factors : (offsets[-1],), (d,) float64
     out : (2^d,) float64
         Out.
+    backward : bool
     """
-    d = offsets.size - 1
-    out[0] = 1.0
-    for s in range(1, out.size):
-        total = 0.0
-        for i in range(d):
-            if (s >> i) & 1:
-                source = s ^ (1 << i)
-                total += factors[i] * out[source] * weights[offsets[i] + subset_index(lookup, i, source)]
-        out[s] = total
-
-
-@kernel
-def backward_restricted(lookup, offsets, weights, factors, out):
-    """As `backward`, where variables have few candidates."""
-    d = offsets.size - 1
     full = out.size - 1
-    out[full] = 1.0
-    for back in range(1, out.size):
-        s = full - back
-        value = 0.0
-        for i in range(d):
-            if not (s >> i) & 1:
-                value += factors[i] * out[s | (1 << i)] * weights[offsets[i] + subset_index(lookup, i, s)]
-        out[s] = value
+    out[full if backward else 0] = 1.0
+    for step in range(1, out.size):
+        s = full - step if backward else step
+        total = 0.0
+        for i in range(factors.size):
+            bit = 1 << i
+            if (s & bit != 0) != backward:
+                total += factors[i] * out[s ^ bit] * weights[offsets[i] + subset_index(lookup, i, s)]
+        out[s] = total
 
 
 @kernel

@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 
 from pymc_spn.numerics.elementary import fast_exp, fast_log
-from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.lanes import LANES, add, load, store, subset_sums_inside, superset_sums_inside
 
@@ -20,24 +19,6 @@ SECOND_LEVEL = 4096  # groups, 256 kilobytes
 
 # Reductions over a table vectorise only if they may be regrouped; there is no NaN in one.
 _reduction = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "nnan", "contract"})
-
-
-@_reduction
-def largest(a):
-    """Largest entry, -inf if all are."""
-    top = -math.inf
-    for x in a:
-        top = max(top, x)
-    return top
-
-
-@_reduction
-def smallest(a):
-    """Smallest entry."""
-    bottom = math.inf
-    for x in a:
-        bottom = min(bottom, x)
-    return bottom
 
 
 @_reduction
@@ -62,35 +43,6 @@ def _small_sums(a, upward):
                 else:
                     a[m + half] += a[m]
         half *= 2
-
-
-@inner_kernel
-def _six_bits(a, g, upward):
-    """Sums over the six lowest bits of 64 entries, eight groups of eight from group `g`."""
-    if upward:
-        v0, v1 = superset_sums_inside(load(a, g)), superset_sums_inside(load(a, g + 1))
-        v2, v3 = superset_sums_inside(load(a, g + 2)), superset_sums_inside(load(a, g + 3))
-        v4, v5 = superset_sums_inside(load(a, g + 4)), superset_sums_inside(load(a, g + 5))
-        v6, v7 = superset_sums_inside(load(a, g + 6)), superset_sums_inside(load(a, g + 7))
-        v0, v2, v4, v6 = add(v0, v1), add(v2, v3), add(v4, v5), add(v6, v7)
-        v0, v1, v4, v5 = add(v0, v2), add(v1, v3), add(v4, v6), add(v5, v7)
-        v0, v1, v2, v3 = add(v0, v4), add(v1, v5), add(v2, v6), add(v3, v7)
-    else:
-        v0, v1 = subset_sums_inside(load(a, g)), subset_sums_inside(load(a, g + 1))
-        v2, v3 = subset_sums_inside(load(a, g + 2)), subset_sums_inside(load(a, g + 3))
-        v4, v5 = subset_sums_inside(load(a, g + 4)), subset_sums_inside(load(a, g + 5))
-        v6, v7 = subset_sums_inside(load(a, g + 6)), subset_sums_inside(load(a, g + 7))
-        v1, v3, v5, v7 = add(v1, v0), add(v3, v2), add(v5, v4), add(v7, v6)
-        v2, v3, v6, v7 = add(v2, v0), add(v3, v1), add(v6, v4), add(v7, v5)
-        v4, v5, v6, v7 = add(v4, v0), add(v5, v1), add(v6, v2), add(v7, v3)
-    store(a, g, v0)
-    store(a, g + 1, v1)
-    store(a, g + 2, v2)
-    store(a, g + 3, v3)
-    store(a, g + 4, v4)
-    store(a, g + 5, v5)
-    store(a, g + 6, v6)
-    store(a, g + 7, v7)
 
 
 @inner_kernel
@@ -119,22 +71,6 @@ def _three_bits(a, low, half, upward):
 
 
 @inner_kernel
-def _two_bits(a, low, half, upward):
-    for g in range(low, low + half):
-        v0, v1, v2, v3 = load(a, g), load(a, g + half), load(a, g + 2 * half), load(a, g + 3 * half)
-        if upward:
-            v0, v2 = add(v0, v1), add(v2, v3)
-            v0, v1 = add(v0, v2), add(v1, v3)
-        else:
-            v1, v3 = add(v1, v0), add(v3, v2)
-            v2, v3 = add(v2, v0), add(v3, v1)
-        store(a, g, v0)
-        store(a, g + half, v1)
-        store(a, g + 2 * half, v2)
-        store(a, g + 3 * half, v3)
-
-
-@inner_kernel
 def _one_bit(a, low, half, upward):
     for g in range(low, low + half):
         v0, v1 = load(a, g), load(a, g + half)
@@ -152,18 +88,21 @@ def higher_bits(a, start, stop, half, upward):
         for low in range(start, stop, 8 * half):
             _three_bits(a, low, half, upward)
         half *= 8
-    if 4 * half <= size:
-        _two_bits(a, start, half, upward)
-    elif 2 * half <= size:
-        _one_bit(a, start, half, upward)
+    while 2 * half <= size:
+        for low in range(start, stop, 2 * half):
+            _one_bit(a, low, half, upward)
+        half *= 2
 
 
 @inner_kernel
 def first_level(a, start, stop, upward):
     """All bits of the groups from `start` to `stop`, a power of two of at least 8 that the first-level cache holds."""
-    for g in range(start, stop, 8):
-        _six_bits(a, g, upward)
-    higher_bits(a, start, stop, 8, upward)
+    for g in range(start, stop):
+        if upward:
+            store(a, g, superset_sums_inside(load(a, g)))
+        else:
+            store(a, g, subset_sums_inside(load(a, g)))
+    higher_bits(a, start, stop, 1, upward)
 
 
 @kernel
@@ -195,44 +134,17 @@ def log_add(x, y):
 
 
 @kernel
-def log_subset_sums(a):
-    """In place: entry m of a table of logs becomes the log of the sum over all subsets of m."""
+def log_sums_inside(a, upward):
+    """In place: entry m of a table of logs becomes the log of the sum over all subsets of m, or supersets."""
     half = 1
     while half < a.size:
         for low in range(0, a.size, 2 * half):
             for m in range(low, low + half):
-                a[m + half] = log_add(a[m + half], a[m])
+                if upward:
+                    a[m] = log_add(a[m], a[m + half])
+                else:
+                    a[m + half] = log_add(a[m + half], a[m])
         half *= 2
-
-
-@kernel
-def log_superset_sums(a):
-    """In place: entry m of a table of logs becomes the log of the sum over all supersets of m."""
-    half = 1
-    while half < a.size:
-        for low in range(0, a.size, 2 * half):
-            for m in range(low, low + half):
-                a[m] = log_add(a[m], a[m + half])
-        half *= 2
-
-
-@kernel
-def fits_linear(log_scores):
-    """Whether sums of exp(score) over subsets are exact to rounding in linear space.
-
-    What underflows is then smaller than the last digit of every sum that holds the empty set; where the empty set
-    has score -inf, no finite score may underflow.
-    """
-    top = -math.inf
-    bottom = math.inf
-    for x in log_scores:
-        if x > top:
-            top = x
-        if x != -math.inf and x < bottom:
-            bottom = x
-    if log_scores[0] != -math.inf:
-        bottom = log_scores[0]
-    return top - bottom < LINEAR_RANGE
 
 
 @inner_kernel
@@ -290,35 +202,23 @@ def linear_subset_sums(log_scores, top, out):
 
 
 @kernel
+def logs_of_linear_sums(log_scores, offset, out):
+    """Logs of the sums over subsets of exp(score), taken in units of exp(offset)."""
+    _exponential_sums(log_scores, offset, out)
+    for m in range(out.size):
+        out[m] = offset + fast_log(out[m]) if out[m] > 0.0 else -math.inf
+
+
 def log_sums_of(log_scores, out):
-    """Logs of the sums over subsets of exp(score), by the linear path where it is exact."""
-    if fits_linear(log_scores):
-        top = largest(log_scores)
-        if top == -math.inf:
-            out[:] = top
-            return
-        offset = top - HEADROOM
-        _exponential_sums(log_scores, offset, out)
-        for m in range(out.size):
-            out[m] = offset + fast_log(out[m]) if out[m] > 0.0 else -math.inf
-    else:
-        out[:] = log_scores
-        log_subset_sums(out)
+    """Logs of the sums over subsets of exp(score): in linear space where that is exact to rounding, else in logs.
 
-
-@kernel
-def all_log_sums(offsets, log_scores, out):
-    """`log_sums_of` for every variable of a flat table."""
-    unchecked = np.zeros(1, np.int64)
-    for i in range(offsets.size - 1):
-        if must_stop_after(50 * (offsets[i + 1] - offsets[i]), unchecked):
-            return
-        log_sums_of(log_scores[offsets[i] : offsets[i + 1]], out[offsets[i] : offsets[i + 1]])
-
-
-@kernel
-def keep_sets(present, absent, table):
-    """Rule out the subsets that lack a member of `present` or hold one of `absent` (bits of the index)."""
-    for m in range(table.size):
-        if m & present != present or m & absent:
-            table[m] = -math.inf
+    What underflows must be smaller than the last digit of every sum that holds the empty set; where the empty set
+    has score -inf, no finite score may underflow.
+    """
+    top, first = log_scores.max(), log_scores[0]
+    bottom = first if first > -np.inf else log_scores.min(where=log_scores > -np.inf, initial=np.inf)
+    if top > -np.inf and top - bottom < LINEAR_RANGE:
+        logs_of_linear_sums(log_scores, top - HEADROOM, out)
+        return
+    out[:] = log_scores
+    log_sums_inside(out, False)

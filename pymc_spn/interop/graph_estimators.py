@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from pymc_spn.dags.dag_posterior import ENGINES, DagPosterior
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.mixed_score import ConditionalGaussian
-from pymc_spn.dags.scores import BDeu, BGe
+from pymc_spn.dags.order_spn import ENGINES, DagPosterior
+from pymc_spn.dags.scores import BDeu, BGe, ConditionalGaussian
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty
 from pymc_spn.interop.estimator_inputs import PosteriorEstimator, one_of, read_training_rows, seed_of, training_table
 from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from pymc_spn.dags.dag_posterior import DagPosterior
 from pymc_spn.dags.local_scores import LocalScores
-from pymc_spn.dags.order_spn import OrderSPN
+from pymc_spn.dags.order_spn import DagPosterior, OrderSPN
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.indian_chefs.belief_network_posterior import NLGBNPosterior
 from pymc_spn.indian_chefs.distributions import IndianChefsProcess

@@ -4,8 +4,8 @@ from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from pymc_spn.dags.storage import IMPUTED
-from pymc_spn.dags.storage import SAVED as ORDER_SPN
+from pymc_spn.dags.order_spn import IMPUTED
+from pymc_spn.dags.order_spn import SAVED as ORDER_SPN
 from pymc_spn.indian_chefs.belief_network_posterior import SAVED as BELIEF_NETWORK
 from pymc_spn.interop.sampled_structures import NOTHING, sampled_structures, whole_structures
 from pymc_spn.networks.records.fitted_states import QUERY as VARIATIONAL_POSTERIOR

@@ -7,5 +7,5 @@ It is imported from here, because of what must come before: see `numerics.numba_
 from pymc_spn.numerics.numba_start import begin_numba
 
 begin_numba()
-from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
+from pytensor.link.numba.dispatch.basic import numba_funcify, numba_njit, register_funcify_default_op_cache_key
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify

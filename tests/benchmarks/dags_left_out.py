@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_spn as ps
-from pymc_spn.dags.drawing import draw
+from pymc_spn.dags.order_sample import draw
 from pymc_spn.dags.scores import bge_terms
 from pymc_spn.dags.structure_prior import prior_terms
 from tests.benchmarks.dags_problem import area, log_loss, simulated

@@ -17,7 +17,6 @@ import pandas as pd
 import pymc as pm
 
 import pymc_spn as ps
-from pymc_spn.dags.mcmc_chain import PartitionChain
 from tests.benchmarks.dags_problem import discrete, simulated
 from tests.benchmarks.report import machine, markdown_table
 
@@ -69,16 +68,8 @@ def exact_edges(scores, kind):
     if kind == "DagOrder":
         found = ps.DagPosterior.from_scores(scores, "exact").edge_probabilities().values
         return found, np.zeros_like(found)
-    with pm.Model():
-        ps.DagPartition("dag", scores)
-        prior = pm.sample_prior_predictive(EXACT_DRAWS, random_seed=1)
-    rng, chain, parents = np.random.default_rng(2), PartitionChain(scores), []
-    for blocks in prior.prior["dag"].values.reshape(-1, scores.d):
-        chain.state = blocks
-        chain.draw_graph(rng)
-        parents.append(chain.parents.copy())
-    found = (np.array(parents)[:, None] >> np.arange(scores.d)[:, None] & 1).mean(axis=0)
-    return found, np.sqrt(found * (1.0 - found) / EXACT_DRAWS)
+    edges = ps.OrderSPN.exact(scores).structure_modular(EXACT_DRAWS, random_seed=1).edge_probability
+    return edges.values, edges.attrs["mcse"]
 
 
 def sampled(scores, kind, draws, **options):

@@ -68,7 +68,7 @@ def test_graph_refusals_and_views(monkeypatch):
     with pytest.raises(ValueError, match=r"graphs\[1\] has a cycle"):
         to_cpdags(np.array([[[0, 1], [0, 0]], [[0, 1], [1, 0]]]))
     assert repr(ps.DAG.from_edges("abc", [("a", "b")])) == "DAG(3 variables, 1 edges)"
-    monkeypatch.setattr("pymc_spn.dags.dag.MOST_IDEALS", 10_000)
+    monkeypatch.setattr("pymc_spn.dags.prefix_lattice.MOST_IDEALS", 10_000)
     with pytest.raises(ValueError, match="more than 10,000 order ideals"):
         star = np.zeros((40, 40), bool)
         star[7] = np.arange(40) != 7

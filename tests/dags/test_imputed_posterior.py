@@ -157,7 +157,7 @@ def test_sampled_orders_answer_as_all_orders(df, post):
     )
 
 
-def test_interventions_lags_and_imputers_reach_every_table(df):
+def test_interventions_and_imputers_reach_every_table(df):
     mask = np.zeros(df.shape, bool)
     mask[:7, 1] = True
     tables = completed(df, 3)
@@ -167,7 +167,7 @@ def test_interventions_lags_and_imputers_reach_every_table(df):
             assert n == 20 and isinstance(random_seed, np.random.Generator)
             return completed(table, n, random_seed)
 
-    for options in ({"interventions": mask}, {"lags": 1}, {"prior": "learned", "max_indegree": 1}):
+    for options in ({"interventions": mask}, {"prior": "learned", "max_indegree": 1}):
         post = ps.dags.ImputedDagPosterior.from_data(df, tables, **options)
         own = [ps.DagPosterior.from_data(table, **options).edge_probabilities().values for table in tables]
         np.testing.assert_allclose(post.edge_probabilities(), np.mean(own, axis=0), atol=TOLERANCE)

@@ -8,7 +8,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
-from pymc_spn.dags.level_effects import laws_when_set
+from pymc_spn.dags.set_effects import laws_when_set
 
 NAMES = list("abcd")
 LEVELS = {"a": ["low", "mid", "high"], "b": ["no", "yes"], "c": [False, True], "d": ["u", "v", "w"]}

@@ -9,8 +9,7 @@ import reference_dags as brute
 from scipy.stats import wishart
 
 import pymc_spn as ps
-from pymc_spn.dags.level_effects import laws_when_set
-from pymc_spn.dags.mixed_effects import intercept_and_slopes, means_when_set, posterior_of
+from pymc_spn.dags.set_effects import intercept_and_slopes, laws_when_set, means_when_set, posterior_of
 
 NAMES = ["x", "s", "y", "g"]
 LEVELS = {1: ["f", "m"], 3: [1, 2, 3]}

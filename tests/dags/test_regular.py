@@ -1,6 +1,5 @@
 """The paper's regular network: determinism, closed-form weights, number of orders, oracles, other forms."""
 
-import importlib.util
 from itertools import permutations
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 import reference_dags as brute
 
 import pymc_spn as ps
-from pymc_spn.dags.regular_growth import measure
-from pymc_spn.dags.regular_tree import RegularTree
+from pymc_spn.dags.regular_tree import RegularTree, measure
 from tests.dags.score_tables import gaussian_table, rough_scores
 
 ORACLES = ["random", "order_mcmc", "partition_mcmc"]
@@ -54,7 +52,6 @@ def test_mass_weights_and_orders_against_enumeration(six):
     assert len(set(orders)) == len(orders) == post.tree.n_orders()
     weights = np.array([order_weight(scores, o) for o in orders])
     total = np.logaddexp.reduce(weights)
-    assert post.tree.log_mass(scores) == pytest.approx(total, abs=1e-10)
     assert float(post.log_mass) == pytest.approx(total, abs=1e-10)
     names = scores.names
     for order, weight in list(zip(orders, weights, strict=True))[::17]:
@@ -119,7 +116,7 @@ def tree_of(names, splits_of_root, halves):
             else:
                 ptr.append(ptr[-1])
         waiting = following
-    return RegularTree.from_splits(names, splits, ptr)
+    return RegularTree(names, splits, ptr)
 
 
 def lowest(scope):
@@ -150,22 +147,19 @@ def test_the_planted_mistake_would_over_count(six, monkeypatch):
     nested = tree_of(scores.names, [0b000001, 0b000011, 0b111000], lowest)
     orders = set(orders_of_tree(nested))
     true = np.logaddexp.reduce([order_weight(scores, o) for o in orders])
-    assert nested.log_mass(scores) > true + 1e-6
+    assert float(ps.OrderSPN(scores, nested.paths, "regular").log_mass) > true + 1e-6
     assert len(orders) < nested.n_orders()
 
 
 def test_arrays_that_are_no_tree_are_refused():
     good = tree_of(NAMES, [0b000111], lowest)
-    with pytest.raises(ValueError, match=r"the root must order all variables"):
-        RegularTree(tuple(NAMES[:5]), good.before, good.scope, good.ptr)
-    with pytest.raises(ValueError, match=r"with n = 2 products \+ 1"):
-        RegularTree(tuple(NAMES), good.before[:-1], good.scope, good.ptr)
-    scope = good.scope.copy()
-    scope[1], scope[2] = 0b000011, 0b111100
-    with pytest.raises(ValueError, match=r"product .* must split|orders .* and has"):
-        RegularTree(tuple(NAMES), good.before, scope, good.ptr)
-    with pytest.raises(ValueError, match=r"scores must be of the tree's variables"):
-        good.log_mass(rough_scores(4))
+    with pytest.raises(ValueError, match=r"node \d+ orders .* and has 0 splits"):
+        RegularTree((*NAMES, "v6"), good.splits, good.ptr)
+    with pytest.raises(ValueError, match=r"ptr must rise from 0 to 5, the number of splits, in 12 entries"):
+        RegularTree(tuple(NAMES), good.splits, good.ptr[:-1])
+    for wrong in (0, 0b111111, 0b1000000):
+        with pytest.raises(ValueError, match=r"split \d must be a part of what its node orders, got"):
+            RegularTree(tuple(NAMES), [wrong, *good.splits[1:]], good.ptr)
 
 
 # ---- sizes
@@ -250,29 +244,6 @@ def test_knowledge_is_kept(oracle):
     assert float(post.log_mass) == pytest.approx(float(exact.log_mass), abs=1e-10)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("dibs") is not None, reason="dibs-lib is installed")
-def test_dibs_says_what_it_needs():
-    scores = ps.LocalScores.from_data(gaussian_table(4))
-    with pytest.raises(ImportError, match='oracle="dibs" needs the package dibs-lib: pip install dibs-lib'):
-        ps.OrderSPN.regular(scores, [3, 2], "dibs", data=gaussian_table(4))
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_dibs_orders_make_a_tree():
-    pytest.importorskip("dibs", reason="the optional package dibs-lib is not installed")
-    table = gaussian_table(8, seed=2)
-    scores = ps.LocalScores.from_data(table)
-    options = {"n_particles": 8, "steps": 1500}
-    post = ps.OrderSPN.regular(scores, [12, 6, 2], "dibs", 1, data=table, dibs=options)
-    assert post.tree.n_orders() == 12 * 6**2 * 2**4
-    chance = [float(ps.OrderSPN.regular(scores, [12, 6, 2], "random", s).log_mass) for s in range(5)]
-    assert float(post.log_mass) > np.mean(chance)
-    with pytest.raises(ValueError, match="needs data="):
-        ps.OrderSPN.regular(scores, [12, 6, 2], "dibs", 1)
-    with pytest.raises(ValueError, match="n_particles and steps only"):
-        ps.OrderSPN.regular(scores, [12, 6, 2], "dibs", 1, data=table, dibs={"epochs": 3})
-
-
 def test_saved_and_loaded(six, tmp_path):
     _, post = six
     post.save(tmp_path / "post.nc")
@@ -324,7 +295,6 @@ def test_supports_know_their_coverage(tmp_path, monkeypatch):
         ({"expansion_factors": [3, 1.5]}, ValueError, r"expansion_factors\[1\] must be an integer of at least 1"),
         ({"expansion_factors": "3, 2"}, TypeError, "must be a sequence of integers"),
         ({"expansion_factors": [10**4, 10**4]}, ValueError, "nodes, more than 50,000,000; use smaller factors"),
-        ({"data": [1]}, ValueError, 'data and dibs belong to oracle="dibs"'),
     ],
 )
 def test_bad_arguments_are_refused(change, error, sentence):

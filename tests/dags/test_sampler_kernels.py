@@ -110,7 +110,7 @@ def test_exchanges_of_replicas():
 
     def step(pair, powers=powers):
         states = np.array(pair)
-        orders_of.tempered_orders(rng, states, powers, 1, *where, sums, scores.must_precede, out)
+        orders_of.chain_of_orders(rng, states, powers, 1, *where, sums, scores.must_precede, out)
         return tuple(map(tuple, states.tolist()))
 
     assert_kept(law, step, 10_000)
