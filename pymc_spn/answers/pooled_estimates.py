@@ -60,8 +60,8 @@ def pool_estimates(
     Raises
     ------
     TypeError, ValueError
-        If there are fewer than two tables, if `estimate` returns other names in another table, numbers that are not
-        finite or variances that are not positive.
+        If there are fewer than two tables or one has missing cells. If `estimate` returns other names in another table,
+        numbers that are not finite, variances that are not positive, or a matrix that is no covariance.
 
     References
     ----------
@@ -81,13 +81,21 @@ def pool_estimates(
     import xarray as xr
 
     if isinstance(tables, str | Mapping) or not isinstance(tables, Sequence) or len(tables) < 2:
-        got = len(tables) if isinstance(tables, list | tuple) else type(tables).__name__
-        raise ValueError(f"tables must be a list of at least two completed tables, as impute(df, n=20) has, got {got}")
+        got = len(tables) if isinstance(tables, list | tuple) else f"one {type(tables).__name__}"
+        raise ValueError(
+            "tables must be a list of at least two completed tables, such as "
+            f"[one.impute(df) for one in post.draw_circuits(20)]; got {got}"
+        )
+    for k, table in enumerate(tables):
+        if isinstance(table, pd.DataFrame) and (gaps := table.isna().any()).any():
+            named = quoted(str(gaps.idxmax()))
+            raise ValueError(f"tables must be completed: tables[{k}] has missing cells in column {named}")
     if not is_real(complete_dof) or not complete_dof > 0:
         raise ValueError(f"complete_dof must be a positive number, got {quoted(complete_dof)}")
     check_prob(prob)
     found = [_numbers(f"tables[{k}]", estimate(table)) for k, table in enumerate(tables)]
     names, m = found[0][0], len(found)
+    labels = [str(name) if isinstance(name, tuple) else name for name in names]  # of a MultiIndex
     for k, (others, _, spread) in enumerate(found):
         if others != names or spread.shape != found[0][2].shape:
             raise ValueError(
@@ -119,21 +127,26 @@ def pool_estimates(
     error = mark | {"mcse": np.sqrt(between / m)}
     answer = xr.Dataset(
         {"estimate": ("parameter", mean, error), **{k: ("parameter", v, mark) for k, v in pooled.items()}},
-        {"parameter": names},
+        {"parameter": labels},
         mark | {"n_tables": m, "prob": prob},
     )
     if u.ndim == 1:
         return answer
     both = ("parameter", "parameter_other"), u + (1.0 + 1.0 / m) * covariance, mark
-    return answer.assign_coords(parameter_other=names).assign(covariance=both)
+    return answer.assign_coords(parameter_other=labels).assign(covariance=both)
 
 
 def _numbers(place: str, returned: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
     """Names, estimates (K,) and variances (K,) or covariance matrix (K, K) that were estimated in one table."""
     if not isinstance(returned, tuple) or len(returned) != 2:
-        raise TypeError(f"{RULE}, as a pair; for {place} it returned {type(returned).__name__}")
+        got = (
+            f"{type(returned).__name__} of {len(returned)}" if isinstance(returned, list | tuple) else quoted(returned)
+        )
+        raise TypeError(f"{RULE}, as a pair (tuple of two); for {place} it returned {got}")
     q, u = (pd.Series(x) if isinstance(x, Mapping) else x for x in returned)
     names = list(q.index) if isinstance(q, pd.Series) else list(range(np.size(q)))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"{RULE}, at least one and with distinct names; for {place} got {quoted(names)}")
     for labelled in (u.axes if isinstance(u, pd.Series | pd.DataFrame) else []) if isinstance(q, pd.Series) else []:
         if list(labelled) != names:
             raise ValueError(f"{RULE} in the same order; for {place} {quoted(names)} and {quoted(list(labelled))}")
@@ -145,6 +158,10 @@ def _numbers(place: str, returned: Any) -> tuple[list[Any], np.ndarray, np.ndarr
     if spread.shape not in ((len(names),), (len(names), len(names))):
         raise ValueError(f"{RULE}; for {place} shapes are {estimates.shape} and {spread.shape}")
     variances = spread if spread.ndim == 1 else np.diag(spread)
+    if spread.ndim == 2 and np.isfinite(spread).all():
+        rounding = 1e-8 * np.abs(spread).max()  # of matrices that other libraries inverted
+        if np.abs(spread - spread.T).max() > rounding or np.linalg.eigvalsh(spread)[0] < -rounding:
+            raise ValueError(f"{RULE}; for {place} the matrix is no covariance: not symmetric or not positive")
     bad = ~(np.isfinite(estimates) & np.isfinite(variances) & (variances > 0))
     if bad.any():
         k = int(np.argmax(bad))

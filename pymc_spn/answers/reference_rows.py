@@ -92,11 +92,13 @@ def on_grid_rows(law: Law, rows: np.ndarray, drawn: np.ndarray | bool = True) ->
     bring a positive value to 0.
     """
     for d, width in enumerate(law.resolution):
-        if width == 0.0 or not law.is_density[d]:
+        if width == 0.0 or not law.has_density[d]:
             continue
         moved = rows.copy()
         with np.errstate(over="ignore", invalid="ignore"):
             moved[:, d] = np.round((rows[:, d] - law.grid_points[d]) / width) * width + law.grid_points[d] + 0.0
+        if law.columns[d].kind == "count":  # all that is below 1/2
+            moved[:, d] = np.maximum(moved[:, d], 0.0)
         moved = np.where(drawn, moved, rows)
         allowed = np.isfinite(moved[:, d]) & law.possible(moved)
         if any(part.grows_at_zero[d] for part in law.parts):

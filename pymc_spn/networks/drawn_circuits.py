@@ -17,6 +17,7 @@ from pymc_spn.networks.records.column_leaves import leaves_at
 from pymc_spn.networks.records.joint_predictives import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.gamma_draws import log_dirichlet
+from pymc_spn.tables.column import WHOLE_KINDS
 
 MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy of every node
 
@@ -25,6 +26,7 @@ MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy o
 class DrawnCircuit(LabelledCircuit):
     """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
 
+    Cells that it fills in and rows that it draws for p-values are on the grid of the training table, `impute` says how.
     Averaged over many draws, `log_density` is the collapsed predictive, of columns in cells that of exact values
     (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
     In an infinite network, and in a large finite one, the unoccupied children of a sum node become one new child, drawn
@@ -71,6 +73,10 @@ class _Drawing:
 
     def __init__(self, states: RecordedStates, s: int) -> None:
         self.states, self.s = states, s
+        columns, widths = states.schema.columns, states.schema.resolution
+        points = states.schema.grid_points or (0.0,) * len(columns)
+        own = [(1.0, 0.0) if c.kind in WHOLE_KINDS else grid for c, *grid in zip(columns, widths, points, strict=True)]
+        self.grid = {c.name: tuple(grid) for c, grid in zip(columns, own, strict=True)}
         self.net = states.network(s)
         tree, schema = states.structure, states.schema
         self.palettes = [[e.family for e in entries] for entries in schema.palette]
@@ -240,6 +246,7 @@ class _Drawing:
             self.unoccupied_mass(log_weights),
             record.chains[chain],
             record.draws[draw],
+            grid=self.grid,
         )
 
     def draw_parameters(self, name: str, rng: np.random.Generator) -> np.ndarray:

@@ -27,7 +27,7 @@ from pymc_spn.numerics.draw_averages import fewer_draws
 from pymc_spn.numerics.marks import scope_of
 
 if TYPE_CHECKING:
-    pass
+    from pymc_spn.circuits.laws.circuit_law import CircuitLaw
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +41,8 @@ class LabelledCircuit(ParameterisedCircuit):
     leaf_parameters : dict of str to (n_leaves_of_family, p) float64
     attrs : dict
         Marks of its answers, ``exactness`` and ``learner``.
+    grid : dict
+        Width and a point of the grid on which the training table records a column, by its name.
 
     Examples
     --------
@@ -50,13 +52,20 @@ class LabelledCircuit(ParameterisedCircuit):
     """
 
     attrs: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    grid: dict[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def _law(self) -> "CircuitLaw":
+        law = super()._law
+        law.resolution, law.grid_points = np.array([self.grid.get(c.name, (0.0, 0.0)) for c in law.columns]).T
+        return law
 
     @property
     def _marks(self) -> Marks:
         return Marks(scope_of(self.attrs.get("exactness", "")), self.attrs.get("learner"))
 
     def _made(self, part: Part) -> "LabelledCircuit":
-        return LabelledCircuit(*part, attrs=self.attrs)
+        return LabelledCircuit(*part, attrs=self.attrs, grid=self.grid)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

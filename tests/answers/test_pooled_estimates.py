@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 from scipy.stats import t as student
 
 import pymc_spn as ps
 
 N, SLOPE, TABLES = 40, 0.6, 5
+GAPPY = pd.DataFrame({"a": [1.0], "b": [np.nan]})
 
 
 def regression(table):
@@ -90,6 +92,28 @@ def test_tables_that_agree_give_the_usual_interval():
     assert np.all(pooled["fraction_missing"] == 0.0) and np.all(np.isinf(pooled["dof"]))
 
 
+def test_circuits_fill_in_values_that_the_table_could_hold():
+    rng = np.random.default_rng(2)
+    numbers = {"visits": rng.poisson(1.0, 60), "year": rng.integers(1950, 2000, 60), "dose": rng.integers(2, 9, 60) / 2}
+    df = pd.DataFrame(numbers).astype({"visits": "Int64", "year": "Int64"})
+    df = df.mask(rng.random(df.shape) < 0.3)
+    with pm.Model():
+        ps.SPN("t", observed=df, kinds={"visits": "count", "dose": "real"}, rounded=["dose"], joint_leaves=None)
+        idata = pm.sample(1, tune=2, chains=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
+    (circuit,) = ps.SPNPosterior.from_idata(idata).draw_circuits(1, random_seed=1)
+    table = circuit.impute(df, random_seed=1)
+    assert (table.dtypes == df.dtypes).all() and (table["visits"] >= 0).all() and (table["dose"] % 0.5 == 0.0).all()
+    exact = circuit.impute(df, random_seed=1, on_grid=False)  # what the circuit itself draws
+    assert (exact["year"] % 1.0 > 0.0).any() and (exact["dose"] % 0.5 > 0.0).any() and (exact["visits"] < 0).any()
+    assert (circuit.marginal(["dose"]).impute(df[["dose"]], random_seed=1)["dose"] % 0.5 == 0.0).all()
+
+
+def test_names_of_several_levels_become_text():
+    names = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+    pooled = ps.pool_estimates([1, 2], lambda table: (pd.Series([1.0, 2.0], names), [1.0, 1.0]))
+    assert pooled["parameter"].values.tolist() == ["('a', 1)", "('b', 2)"]
+
+
 def test_intervals_cover_the_truth():
     """Their number is within three standard deviations; the planted mistake leaves out the spread between tables."""
     rng, repetitions, held, too_narrow = np.random.default_rng(3), 500, 0, 0
@@ -107,8 +131,14 @@ def test_intervals_cover_the_truth():
     "tables, estimate, error, message",
     [
         ([pd.DataFrame({"a": [1.0]})], lambda t: (1.0, 1.0), ValueError, "at least two completed tables.*got 1"),
-        (pd.DataFrame({"a": [1.0, 2.0]}), lambda t: (1.0, 1.0), ValueError, "tables must be a list.*got DataFrame"),
-        ([1, 2], lambda t: 1.0, TypeError, r"as a pair; for tables\[0\] it returned float"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), lambda t: (1.0, 1.0), ValueError, "tables must be a list.*got one DataFrame"),
+        ([1, 2], lambda t: 1.0, TypeError, r"as a pair .* for tables\[0\] it returned 1.0"),
+        ([1, 2], lambda t: (1.0, 1.0, 2.0), TypeError, r"as a pair .* for tables\[0\] it returned tuple of 3"),
+        ([GAPPY.fillna(1.0), GAPPY], lambda t: (1.0, 1.0), ValueError, r"tables\[1\] has missing cells in column 'b'"),
+        ([1, 2], lambda t: ([1.0, 2.0], [[1, 5], [0, 1]]), ValueError, r"tables\[0\] the matrix is no covariance"),
+        ([1, 2], lambda t: ([1.0, 2.0], [[1, 5], [5, 1]]), ValueError, r"tables\[0\] the matrix is no covariance"),
+        ([1, 2], lambda t: (pd.Series([1, 2], ["a", "a"]), [1, 1]), ValueError, r"distinct names; .* \['a', 'a'\]"),
+        ([1, 2], lambda t: ([], []), ValueError, r"at least one .* got \[\]"),
         ([1, 2], lambda t: ("a", 1.0), TypeError, "no numbers"),
         (
             [1, 2],
