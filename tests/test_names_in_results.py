@@ -65,7 +65,6 @@ LABELS = {  # by family: dimensions of its variables and their labels
         "rows": {"rows_dim_0": [0, 1, 2], "rows_column": COLUMNS},
     },
     tree: {"y": {"t_row": NUMBERS}, "t_X": {"t_row": NUMBERS, "t_feature": COLUMNS}},
-    orders: {"o": {"o_variable": COLUMNS}},
     belief_network: {"x": {"x_row": ROWS, "x_column": COLUMNS}},
     fields: {
         "x": {"x_cell": ["z0", "z1"]},

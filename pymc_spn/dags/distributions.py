@@ -36,8 +36,8 @@ class _WrittenByStep(RandomVariable):
     def _print_name(self):
         return self.name, f"\\operatorname{{{self.name}}}"
 
-    def rng_fn(self, *parameters):
-        raise NotImplementedError(NO_FORWARD_DRAWS)
+    def rng_fn(self, rng, start, *arrays):
+        return start if self.ndim_supp else np.zeros((), self.dtype)  # for pictures of models, which ask for its shape
 
 
 class OrderRV(_WrittenByStep):
