@@ -1,6 +1,8 @@
 """Draws whose values stand in another order than their labels are seen, in every family."""
 
 import numpy as np
+import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_spn as ps
@@ -40,3 +42,26 @@ def test_exchanged_graphs_of_unknown_size_are_seen():
     assert not np.array_equal(mixed[name]["graphs"], unpacked[name]["graphs"])
     with pytest.raises(ValueError, match="must stand in the order of their labels"):
         ps.GraphDraws.from_idata(mixed, name)
+
+
+def test_variables_that_another_step_moves_later_are_read():
+    """A step that the user gives comes first: NUTS moves the mass of the classes after the tree has its log joint."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({"a": rng.normal(size=30), "b": rng.normal(size=30)})
+    y = np.where(x["a"] + rng.normal(size=30) > 0, "u", "v")
+    with pm.Model():
+        tree = ps.DecisionTree("tree", x)
+        ps.TreeResponse("y", tree, family=ps.leaves.ClassLeaves(pm.Gamma("alpha", 2, 1)), observed=y)
+        ps.SPN("net", observed=x, concentration=pm.Gamma("mass", 2, 1), joint_leaves=None)
+        idata = pm.sample(
+            3,
+            tune=3,
+            chains=2,
+            cores=1,
+            step=[ps.steps.ParticleGibbsTreeStep(), ps.steps.TopDownSPNStep()],
+            random_seed=1,
+            progressbar=False,
+            compute_convergence_checks=False,
+        )
+    for name, reader in READERS.items():
+        reader.from_idata(idata, name=name)

@@ -149,8 +149,12 @@ class RecordedStates:
 
     def check_order(self) -> None:
         """Refuse draws that stand in another order than their labels, by the log joint of the first of each chain."""
-        record = self.record
-        if record.first_log_joints is None:
+        record, schema = self.record, self.schema
+        sources = [
+            (kind, source["variable"]) for kind, source in schema.hyperparameters.items() if "variable" in source
+        ]
+        # a variable of the model may have been moved after the log joint was recorded
+        if record.first_log_joints is None or any(v != f"{schema.name}_{kind}" for kind, v in sources):
             return
         firsts = range(0, self.n_draws, len(record.draws))
         logs = [self.load(s).statistics()[0] + log_jacobian(self.compiled, self.completed(s)) for s in firsts]
