@@ -88,7 +88,7 @@ def _check(place: str, table: Any, data: pd.DataFrame) -> None:
     for k, name in enumerate(data.columns):
         own, observed = table.iloc[:, k], data.iloc[:, k].notna().to_numpy()
         if own.isna().any():
-            row = table.index[int(np.argmax(own.isna().to_numpy()))]
+            row = table.index[own.isna().to_numpy()].tolist()[0]
             raise ValueError(f"{place} must be complete: column {name!r}, row {row!r} is missing")
         pairs = zip(own[observed].tolist(), data.iloc[:, k][observed].tolist(), strict=True)
         changed = [row for row, (a, b) in zip(data.index[observed], pairs, strict=True) if a != b]

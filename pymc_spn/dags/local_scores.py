@@ -59,8 +59,9 @@ def check_table(table: Table) -> None:
     bad = np.argwhere(np.isnan(table.values))
     if bad.size:
         row, column = bad[0]
+        (label,) = table.index[[row]].tolist()
         raise ValueError(
-            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {table.index[row]!r}; "
+            f"data: {len(bad)} cells are missing, the first in column {names[column]!r}, row {label!r}; "
             "complete the table first, for instance with post.impute(df) of a ps.SPN posterior. To average over "
             "several completed tables use ps.dags.ImputedDagPosterior.from_data(df, post.impute(df, n=20))"
         )
