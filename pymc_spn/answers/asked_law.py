@@ -91,7 +91,7 @@ class AskedLaw(NotebookRepr):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that the answers are about: not those marginalised or fixed at a value.
+        """Columns of the answers, without those marginalised or fixed at a value.
 
         Examples
         --------

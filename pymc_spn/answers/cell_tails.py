@@ -26,9 +26,10 @@ TIES = 1e-10  # relative: probabilities of levels as near as that are equal
 def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr.DataArray":
     """Calculate how extreme each cell is, given the other cells of its row.
 
-    Of a number twice the smaller of P(X <= x) and P(X >= x), at most 1; of a level the probability of all levels
-    that are no more probable. X is the cell given the others, averaged over the draws and recorded on the grid of
-    its column. Unlike a surprise (`anomaly`) it has no units, whatever scale or logs the column is measured in.
+    For a number, the p-value is twice the smaller of P(X <= x) and P(X >= x), at most 1. For a level, it is the
+    total probability of all levels that are no more probable. X is the cell given the others, averaged over the
+    draws and recorded on the grid of its column. Unlike a surprise (`anomaly`), it does not depend on the scale, or
+    on logs, in which the column is measured.
 
     Parameters
     ----------
@@ -36,14 +37,14 @@ def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr
         Checked by the schema of the training table; missing cells are summed out. For a dask DataFrame the answer is a
         lazy DataFrame, for a Dataset in chunks a lazy DataArray.
     progressbar : bool
-        Whether a bar shows how far the answer is, if it lasts.
+        Whether to show a progress bar if the answer takes long.
 
     Returns
     -------
     DataArray
-        (row, column) within 0 and 1; NaN where the cell is missing, or where the others are impossible under
-        every draw. Exact, numerical where values are rounded; ``mcse_chain`` for each cell. Among rows of the model
-        those of at most u are a share of at most u.
+        (row, column) between 0 and 1; NaN where the cell is missing, or where the others are impossible under
+        every draw. Exact, numerical where values are rounded; ``mcse_chain`` for each cell. Among rows drawn from
+        the model, a share of at most u has a p-value of at most u.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def cell_p_value(self: AskedLaw, df: TableLike, progressbar: bool = True) -> "xr
     Notes
     -----
     The cost is that of the distribution functions of all leaves of a column in every row. Many cells are
-    compared at once: of a thousand usual cells up to ten are expected to have a p-value of at most 0.01.
+    compared at once: among a thousand usual cells, expect up to ten with a p-value of at most 0.01.
 
     Examples
     --------

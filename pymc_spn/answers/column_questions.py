@@ -40,14 +40,14 @@ def cdf(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     per_draw : bool
-        Whether each draw's own conditional is wanted, unweighted.
+        Whether to return each draw's own conditional, unweighted.
     interval : float, optional
         As for `probability`.
 
     Returns
     -------
     DataArray
-        Over ``x``, with (chain, draw) in front where `per_draw`; exact.
+        (x,), or (chain, draw, x) with `per_draw`; exact.
 
     Raises
     ------
@@ -100,8 +100,8 @@ def quantile(
     Returns
     -------
     DataArray
-        Over ``quantile``, or (chain, draw, quantile), in the units of the column; found by brackets: numerical for
-        densities, exact for counts. At 0 and 1 the ends of the support.
+        (quantile,) or (chain, draw, quantile), in the units of the column. Exact for counts; numerical for densities,
+        by bracketing. At 0 and 1, the ends of the support.
 
     Raises
     ------
@@ -174,9 +174,9 @@ def mean(
     Parameters
     ----------
     given : mapping, sequence of mappings or str, optional
-        What is known, as for `condition`; a column given at a value has this as its mean.
+        What is known, as for `condition`; a column given at a value has this value as its mean.
     per_draw : bool
-        Whether each draw's own mean is wanted instead of that of their mixture.
+        Whether to return each draw's own mean instead of the mean of their mixture.
     interval : float, optional
         As for `probability`.
 
@@ -226,7 +226,7 @@ def cov(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`; a column given at a value does not vary.
     per_draw : bool
-        Whether each draw's own covariance is wanted instead of that of their mixture.
+        Whether to return each draw's own covariance instead of that of their mixture.
     interval : float, optional
         As for `probability`.
 
@@ -304,7 +304,7 @@ def corr(
     """Calculate the Pearson correlation of the numeric columns (column, other).
 
     It is NaN where a variance is 0 or infinite. Parameters are those of `cov`, which has the standard errors.
-    `dependence` also sees what is not linear.
+    `dependence` also measures dependence that is not linear.
 
     Examples
     --------
@@ -331,8 +331,8 @@ def moment(
 ) -> "xr.DataArray":
     """Calculate E[X^order] of the numeric columns, about 0 or about the mean.
 
-    Infinite or NaN where the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
-    shape); the columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.
+    A moment is infinite or NaN if the tails are too heavy (Gaussian leaves: order at least twice the learned leaf
+    shape). These columns are named in ``attrs["no_moment"]``. `cov` has the joint second moments.
 
     Parameters
     ----------
@@ -341,9 +341,9 @@ def moment(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     central : bool
-        Whether moments about the mean are wanted.
+        Whether to take moments about the mean.
     per_draw : bool
-        Whether each draw's own are wanted.
+        Whether to return each draw's own moments.
     interval : float, optional
         As for `probability`.
 
@@ -355,7 +355,7 @@ def moment(
     Raises
     ------
     TypeError, ValueError
-        If the order is another, no column is numeric, or what is given has probability zero.
+        If the order is out of range, no column is numeric, or what is given has probability zero.
 
     Examples
     --------

@@ -44,18 +44,18 @@ def probability(
     Parameters
     ----------
     event : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
-        Within a mapping all must hold; of a column's list of intervals, one must. Of a sequence of mappings, one must
-        hold: this is their union, by inclusion and exclusion. In a single mapping a column of levels or counts may have
-        a dict from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood.
+        All entries of a mapping must hold. In a list of intervals, one must hold. A sequence of mappings is their
+        union: one must hold (by inclusion and exclusion). In a single mapping, a column of levels or counts may have a
+        dict from values to likelihoods, 0 for the others (soft evidence). The answer is then the expected likelihood.
         A list or array of values is a set, as for ``isin``; a `pandas.Interval` or a slice is an interval.
         Text is described below.
     given : the same, optional
-        What is known. Of a sequence one of the events holds, and it is not known which.
+        What is known. In a sequence, one of the events holds, and it is not known which.
     per_draw : bool
-        Whether each draw's own conditional probability is wanted, unweighted.
+        Whether to return each draw's own conditional probability, unweighted.
     interval : float, optional
-        Posterior probability of a central interval, as 0.9: the answer then has the dimension ``estimate`` in front,
-        of mean, lower and upper. It is the uncertainty of the answer, not of a new value.
+        Posterior probability of a central interval, such as 0.9. The answer then has a first dimension ``estimate``:
+        mean, lower and upper. The interval is the uncertainty of the answer, not of a new value.
 
     Returns
     -------
@@ -65,19 +65,19 @@ def probability(
     Raises
     ------
     TypeError, ValueError
-        If a column is unknown or cannot be what is asked, as it cannot be missing, or `given` has probability zero. If
-        a union names a point of a continuous column (a density) or holds likelihoods, or events overlap in more than
-        10,000 ways. If likelihoods are for a continuous column, negative, infinite or all 0, or text cannot be read or
-        solved.
+        If a column is unknown, or the event is one that it cannot have (such as being missing). If `given` has
+        probability zero. If a union names a point of a continuous column (a density) or holds likelihoods, or events
+        overlap in more than 10,000 ways. If likelihoods are for a continuous column, negative, infinite or all 0. If
+        text cannot be read or solved.
 
     Notes
     -----
     Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``. It may hold
     ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in parentheses).
-    Names that are no identifiers are in backticks. One side of a comparison is an expression in one column, the other a
-    constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - * / **``, abs, sqrt,
-    exp, log, log10 and log2. The column is in it once, or it is a polynomial. It is solved for intervals, exact up to
-    rounding. Values are those of NumPy: where an expression is undefined a comparison is false and its negation true.
+    Names that are not identifiers are in backticks. One side of a comparison is an expression in one column, the other
+    a constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - * / **``, abs, sqrt,
+    exp, log, log10 and log2. It holds the column once, or is a polynomial. It is solved for intervals, exact up to
+    rounding. Values are those of NumPy: where an expression is undefined, a comparison is false and its negation true.
     For a continuous column ``x != 3`` always holds and ``x == 3`` is a point, with a density.
 
     Examples
@@ -189,22 +189,22 @@ def known_union(self: AskedLaw, given: Given) -> tuple[list[tuple[float, Events]
 
 
 def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
-    """Return the same kind of object, given some of a row or an event.
+    """Return this object conditioned on part of a row or on an event.
 
-    Columns fixed at a value leave the object, those in an interval or a set stay. A union of events is cut into
-    disjoint events, so that nothing is subtracted; all questions can be asked of it.
+    Columns fixed at a value leave the object; columns in an interval or a set stay. A union of events is cut into
+    disjoint events, so that nothing is subtracted. The result answers all questions.
 
     Parameters
     ----------
     given : mapping of column name to value, (low, high), list of intervals or set, sequence of mappings, or str
-        Of a sequence one event holds; of a list of intervals, one interval. Text as for `probability`.
+        In a sequence, one event holds; in a list of intervals, one interval. Text as for `probability`.
 
     Raises
     ------
     TypeError
-        If it is None or no condition.
+        If it is None or not a condition.
     ValueError
-        If it names no column or no level, or has probability or density zero under every draw.
+        If it names an unknown column or level, or has probability or density zero under every draw.
 
     Examples
     --------
@@ -218,23 +218,23 @@ def condition[Asked: AskedLaw](self: Asked, given: EventLike) -> Asked:
 
 
 def marginal[Asked: AskedLaw](self: Asked, columns: str | Sequence[str]) -> Asked:
-    """Return the same kind of object for some columns, with others summed out.
+    """Return this object for some columns, with the others summed out.
 
     Parameters
     ----------
     columns : str or sequence of str
-        In any order; the columns keep theirs.
+        In any order; the columns of the object keep their order.
 
     Returns
     -------
-        A condition that was given before still holds, also on columns that are summed out.
+        Earlier conditions still hold, also on columns that are summed out.
 
     Raises
     ------
     TypeError
         If it is neither a name nor a sequence of names.
     ValueError
-        If one is not a column, or there is none.
+        If a name is not a column, or there are no names.
 
     Examples
     --------
@@ -275,24 +275,24 @@ def sample(
     random_seed : int or Generator, optional
         The same seed draws the same rows; a generator moves on.
     npartitions : int, optional
-        Return a dask DataFrame in so many partitions, which draws its rows where and when they are computed. Each
-        partition has a random stream of its own, so the rows depend on `npartitions`, but on no scheduler.
+        Return a dask DataFrame with this many partitions, which draws its rows where and when they are computed. Each
+        partition has its own random stream, so the rows depend on `npartitions` but not on the scheduler.
     on_grid : bool
         Whether real numbers are rounded to the grid on which the training table records their column, if it has one.
 
     Returns
     -------
     DataFrame
-        (n, D), rows numbered from 0, columns and dtypes those of the training table; integers that a leaf of real
-        numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting``
-        where a condition weights the draws. A table of polars or pyarrow, without ``attrs``, where the training
-        table was one. With `npartitions` a dask DataFrame, whose integers are int64, or float64 where a leaf of real
+        (n, D), with rows numbered from 0 and the columns and dtypes of the training table. Integers that a leaf of
+        real numbers drew become float64. Its ``attrs`` hold the marks of an answer, and ``draws_after_weighting`` if a
+        condition weights the draws. If the training table was one of polars or pyarrow, so is the result, without
+        ``attrs``. With `npartitions` it is a dask DataFrame, whose integers are int64, or float64 where a leaf of real
         numbers may draw them.
 
     Raises
     ------
     TypeError, ValueError
-        As `condition`, or if `n` is not an integer of at least 0, `npartitions` is not within 1 and `n`.
+        As for `condition`; or if `n` is not an integer of at least 0, or `npartitions` is not between 1 and `n`.
     ImportError
         With `npartitions`, if Dask is not installed.
 
@@ -320,15 +320,15 @@ def mpe(
     max_draws: int | None = None,
     progressbar: bool = True,
 ) -> MostProbable:
-    """Find the most probable values of the columns that are not known.
+    """Find the most probable values of the unknown columns.
 
-    Ascents on the log density begin at the modes of the best induced trees. Where one ends, no single column and no
-    small step has a larger density: the answer is marked as a local maximum. The upper bound is the value of the
-    mixture with each leaf at its largest. If the answer reaches it, or all rows are tried (columns of levels, at most
-    4,096 rows), no row is more probable.
+    Ascents on the log density begin at the modes of the best induced trees. Where one ends, no change of a single
+    column and no small step has a larger density: the answer is marked as a local maximum. The upper bound is the value
+    of the mixture with each leaf at its largest. If the answer reaches it, or all rows are tried (columns of levels, at
+    most 4,096 rows), no row is more probable.
 
-    The density of a column with log-normal leaves grows without bound towards 0, on next to no mass. Values
-    below the quantile at 0.001 of what it has above 0 are left out, unless an interval that begins above 0 is given
+    The density of a column with log-normal leaves grows without bound towards 0, although almost no mass is there.
+    Values below the 0.001 quantile of its part above 0 are left out, unless you give an interval that begins above 0
     for the column.
 
     Parameters
@@ -336,10 +336,10 @@ def mpe(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     max_draws : int, optional
-        Use that many draws instead of all, evenly spaced, or by their weights in a stacked posterior; the answer is
+        Number of draws to use instead of all: evenly spaced, or by their weights in a stacked posterior. The answer is
         then that of their mixture.
     progressbar : bool
-        Whether a bar is shown if the search lasts.
+        Whether to show a progress bar if the search takes long.
 
     Returns
     -------

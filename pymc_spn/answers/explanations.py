@@ -37,26 +37,26 @@ def explain(
     Parameters
     ----------
     row : mapping, Series or DataFrame (of pandas, polars or pyarrow) of one row
-        Missing cells take no part.
+        Missing cells are left out.
     target : str, optional
         Explain log p(target's value | other cells) instead of log p(row).
     prob : float
         Mass of the highest density intervals.
     n_permutations : int, optional
-        Shapley values by this many random orders (each used forwards and backwards); by default all subsets
-        are visited up to 10 columns, else 200 orders are drawn.
+        Number of random orders for the Shapley values, each used forwards and backwards. By default all subsets
+        are visited for up to 10 columns; for more columns, 200 orders are drawn.
     random_seed : int, Generator or None
-        Of the orders.
+        Seed of the orders.
     progressbar : bool
-        Whether a bar shows how far the answer is, if it lasts.
+        Whether to show a progress bar if the answer takes long.
 
     Returns
     -------
     Dataset
-        Over ``column``. ``log_ratio`` is what the value loses when the cell is taken out: log v(all) - log v(all but
+        Over ``column``. ``log_ratio`` is the loss when the cell is taken out: log v(all) - log v(all but
         the cell). ``shapley`` is the average of that over all orders in which cells become known. The values add up to
         ``total`` less ``baseline``. ``hdi`` is the interval of the Shapley values over draws, each with weights and
-        leaf parameters drawn. Marginals are exact,
+        leaf parameters drawn. Marginals are exact:
         nothing is imputed for the cells left out.
 
     Examples

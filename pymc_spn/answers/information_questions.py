@@ -76,28 +76,28 @@ def entropy(
 ) -> "xr.DataArray":
     """Calculate the entropy in nats, differential in columns that have densities.
 
-    It is that of the mixture over draws.
+    The entropy is that of the mixture over draws.
 
     Parameters
     ----------
     columns : str or list of str, optional
-        By default all that are not given at a value.
+        By default all columns that are not given at a value.
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     method : {"auto", "enumeration", "quadrature", "monte-carlo"}
-        Enumeration where all columns have levels, quadrature for one column, else Monte Carlo.
+        "auto" enumerates if all columns have levels, else takes quadrature for one column and Monte Carlo for several.
     n : int
-        Rows that Monte Carlo simulates, at least 2.
+        Number of rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
-        Of these rows.
+        Seed of these rows.
 
     Returns
     -------
     DataArray
         A scalar, marked exact, numerical or monte-carlo (``mcse``). The ``tolerance`` of quadrature is measured. It is
-        what the answer changes by when the panels of the grid are doubled, plus an allowance for the mass beyond the
-        grid. It is infinite if log-normal leaves have tails so long (one degree of freedom, a ``leaf_shape`` of 1/2,
-        and less) that no entropy exists.
+        the change of the answer when the panels of the grid are doubled, plus an allowance for the mass beyond the
+        grid. It is infinite if the tails of log-normal leaves are so long that no entropy exists (one degree of freedom
+        or less, a ``leaf_shape`` of 1/2 or less).
 
     Examples
     --------
@@ -136,13 +136,13 @@ def kl(
     other : posterior, fit or circuit with parameters
         With the same columns; for example the same posterior under another condition.
     columns, method, n, random_seed
-        As for `entropy`. Simulation finds an infinite divergence where a simulated row shows it.
+        As for `entropy`. Simulation finds an infinite divergence if a simulated row shows it.
 
     Returns
     -------
     DataArray
-        A scalar, marked as that of `entropy`. ``mcse_chain`` has the error over the draws of both posteriors, together
-        where these are the same draws.
+        A scalar, marked as for `entropy`. ``mcse_chain`` is the error over the draws of both posteriors, taken jointly
+        if these are the same draws.
 
     Examples
     --------
@@ -229,21 +229,21 @@ def mutual_information(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     per_draw : bool
-        Whether each draw's own is wanted; of single columns only.
+        Whether to return each draw's own value; for single columns only.
     method : {"auto", "enumeration", "monte-carlo"}
-        Enumeration where all columns have levels, else Monte Carlo.
+        "auto" enumerates if all columns have levels, else takes Monte Carlo.
     n : int
-        Rows that Monte Carlo simulates, at least 2.
+        Number of rows that Monte Carlo simulates, at least 2.
     random_seed : int, Generator or None
-        Of these rows.
+        Seed of these rows.
     interval : float, optional
         As for `probability`.
 
     Returns
     -------
     DataArray
-        Marked exact or monte-carlo (``mcse``). The default is that of the mixture over draws, in which what the draws
-        disagree about adds dependence.
+        Marked exact or monte-carlo (``mcse``). The default is the value of the mixture over draws, in which
+        disagreement between draws adds dependence.
 
     Examples
     --------
@@ -313,14 +313,14 @@ def event_information(
     given : the same, optional
         What is known.
     per_draw : bool
-        Whether each draw's own is wanted, unweighted.
+        Whether to return each draw's own value, unweighted.
     interval : float, optional
         As for `probability`.
 
     Returns
     -------
     DataArray
-        A scalar, or (chain, draw); exact. The default is that of the mixture over draws.
+        A scalar, or (chain, draw); exact. The default is the value of the mixture over draws.
 
     Raises
     ------

@@ -59,23 +59,23 @@ def dependence(
     prob : float
         Mass of the highest density interval.
     threshold : float
-        In nats, of ``p_dependent``.
+        Threshold of ``p_dependent``, in nats.
     per_draw : bool
-        Whether each draw's table is wanted; all draws are then used.
+        Whether to return a table for each draw; all draws are then used.
     max_draws : int or None
-        Draws that are used, evenly spaced; None for all.
+        Number of draws to use, evenly spaced; None for all.
     progressbar : bool
-        Whether a bar shows how far the answer is, if it lasts.
+        Whether to show a progress bar if the answer takes long.
     n : int
-        Rows that are simulated, and as many pairs of cells from different rows, at least 2. The same serve all draws
-        and pairs. Pairs of columns with levels need none.
+        Number of simulated rows, and of pairs of cells from different rows; at least 2. All draws and pairs of
+        columns use the same ones. Pairs of columns with levels need none.
     random_seed : int, Generator or None
-        Of these rows.
+        Seed of these rows.
 
     Returns
     -------
     Dataset
-        ``mutual_information`` (column, other), the mean of the draws' own, under one draw of everything each;
+        ``mutual_information`` (column, other), the mean over draws, each with its weights and leaf parameters drawn;
         ``hdi`` (column, other, bound); ``p_dependent`` (column, other), the probability that it exceeds the threshold.
         The diagonal is NaN: a continuous column has infinite information about itself. Marked exact where all columns
         have levels, else monte-carlo: ``mcse`` (column, other) is the standard error of simulation, 0 for pairs with

@@ -31,9 +31,9 @@ def pool_estimates(
     (1987), equations 3.1.2 to 3.1.5. Intervals are those of Student's t distribution with the degrees of freedom of
     Barnard and Rubin (1999), equations 3 to 5.
 
-    The rules ask that the tables differ by all that is uncertain, the model included. Draw each table from a circuit
-    of its own: ``[one.impute(df) for one in post.draw_circuits(20)]``. In the tables of `impute` each row has a draw of
-    its own, so that B is too small if many cells are missing.
+    The rules require that the tables differ in everything that is uncertain, including the model. Draw each table from
+    its own circuit: ``[one.impute(df) for one in post.draw_circuits(20)]``. In the tables of `impute`, each row has its
+    own draw, so B is too small if many cells are missing.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def pool_estimates(
     ------
     TypeError, ValueError
         If there are fewer than two tables or one has missing cells. If `estimate` returns other names in another table,
-        numbers that are not finite, variances that are not positive, or a matrix that is no covariance.
+        numbers that are not finite, variances that are not positive, or a matrix that is not a covariance.
 
     References
     ----------

@@ -27,7 +27,7 @@ ROW_TOLERANCE = 1e-9  # of the spread of a row's law, of its quantiles: what the
 def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error") -> "xr.DataArray":
     """Calculate the standard deviation of a column, given the others of each row.
 
-    Of a new value, not of its mean: within the leaves, between them, and between the draws.
+    It is that of a new value, not of its mean, and includes the variance within leaves, between them and between draws.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ def predict_sd(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "err
     -------
     DataArray
         (row,) float64, in the units of the column; exact, numerical where the column is known to be in an interval.
-        Where tails are too heavy for a variance it is infinite, and ``infinite_variance`` names the column.
+        If the tails are too heavy for a variance, it is infinite, and ``infinite_variance`` names the column.
 
     Raises
     ------
     ValueError
-        If the target is unknown or has levels, the rows are not those of the other columns, or the posterior's
-        condition excludes one. Rows whose density is zero have NaN and a warning.
+        If the target is unknown or has levels, the rows do not fit the other columns, or the posterior's
+        condition excludes a row. Rows whose density is zero have NaN and a warning.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def predict_quantile(
 ) -> "xr.DataArray":
     """Calculate quantiles of a numeric column, given the others of each row.
 
-    The smallest x with P(target <= x given the row) >= q, of the average over the draws.
+    A quantile is the smallest x with P(target <= x given the row) >= q, where P is averaged over the draws.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ def predict_quantile(
     Returns
     -------
     DataArray
-        (row,), or (row, quantile) for several levels, in the units of the column; exact for counts, for densities
-        numerical, by Newton's method within brackets. At 0 and 1 the ends of the support.
+        (row,), or (row, quantile) for several levels, in the units of the column. Exact for counts; numerical for
+        densities, by Newton's method within brackets. At 0 and 1, the ends of the support.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def predict_interval(
 ) -> "xr.DataArray":
     """Calculate the central interval that holds a new value with probability `prob`.
 
-    (row, quantile) as of `predict_quantile`, at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
+    Returns (row, quantile) as `predict_quantile` does, at ``(1 - prob) / 2`` and ``(1 + prob) / 2``.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def predict_cdf(
     Returns
     -------
     DataArray
-        (row,), or (row, x) for several points, of the average over the draws; exact, numerical where columns are in
+        (row,), or (row, x) for several points, averaged over the draws; exact, numerical where columns are in
         cells. NaN where the row's own cell is missing.
 
     Raises

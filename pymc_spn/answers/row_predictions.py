@@ -35,7 +35,7 @@ def predict_proba(
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping or array
-        Rows; missing cells are summed out, and the target's own cells are not looked at. For a dask DataFrame the
+        Rows; missing cells are summed out, and the target's own cells are ignored. For a dask DataFrame the
         answer is a lazy DataFrame or Series, for a Dataset in chunks a lazy DataArray.
     target : str
     per_draw : bool
@@ -95,7 +95,7 @@ def predict(self: AskedLaw, df: TableLike, target: str, *, unseen: str = "error"
     DataArray
         (row,) of levels or numbers. A mean does not exist if the leaf shape is 1/2 or less. The centre of such leaves
         then replaces it, and ``principal_value`` names the column. If the mean is infinite, ``infinite_mean`` names it
-        (see `mean`). With levels, ``probability`` is that of the level, and ``mcse_chain`` its error. Rows whose
+        (see `mean`). For a level, ``probability`` is its probability, and ``mcse_chain`` the error of that. Rows whose
         density is zero under every draw have NaN, or None instead of a level, and a warning names them.
 
     Examples

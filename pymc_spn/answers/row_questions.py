@@ -44,7 +44,7 @@ def log_density(
         Checked by the schema of the training table; NaN is missing, a row of NaN has log density 0. For a dask
         DataFrame the answer is a lazy Series, for a Dataset in chunks a lazy DataArray.
     per_draw : bool
-        Whether each draw's own density is wanted instead of the log of their mean.
+        Whether to return each draw's own density instead of the log of their mean.
     cells : bool
         Whether a rounded value (``rounded=`` of `SPN`) counts as its interval, by log(mass / width), as it
         does in learning. This is a mean density, which compares with densities. Otherwise a value counts by the density
@@ -104,8 +104,8 @@ def anomaly(self: AskedLaw, df: TableLike) -> "xr.Dataset":
         ``log_density`` (row,), of the mixture over draws. ``log_density_sd`` (row,), the posterior sd of that under one
         draw of everything, NaN if a draw that counts gives the row density 0. ``surprise`` (row, column), minus the log
         density of each cell given the others of its row, in nats. It is NaN where the cell is missing or where the
-        others are impossible under every draw. A single impossible cell has thus an infinite surprise, and the other
-        cells of its row have none. Surprises are comparable between rows, and between columns of like kind only.
+        others are impossible under every draw. Thus a single impossible cell has an infinite surprise, and the other
+        cells of its row have none. Surprises are comparable between rows, but only between columns of the same kind.
 
     Examples
     --------
@@ -158,15 +158,15 @@ def impute(
 ) -> pd.DataFrame | list[pd.DataFrame]:
     """Fill the gaps of a table, given the observed cells of their row.
 
-    Each row's draws of the chain are weighted by the density of what is observed in it, and the missing cells of a
-    row are drawn together. Rounded values (``rounded=`` of `SPN`) stand for their intervals. What
-    is filled in is rounded as the training table is.
+    For each row, the draws of the chain are weighted by the density of its observed cells. Its missing cells are drawn
+    together. Rounded values (``rounded=`` of `SPN`) stand for their intervals. Filled-in values are rounded as the
+    training table is.
 
     Parameters
     ----------
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         In any order, checked by the schema of the training table; NaN, None and pd.NA are missing. Columns that it
-        lacks are not filled in, and those that the schema does not have stay as they are. For a dask DataFrame the
+        lacks are not filled in; columns that the schema does not have stay as they are. For a dask DataFrame the
         answer is another, filled in when it is computed, with a random stream for each partition.
     n : int
         Number of completed tables, at least 0. `pool_estimates` says which tables suit multiple imputation.
@@ -180,14 +180,14 @@ def impute(
     DataFrame, or list of n DataFrame where n is not 1
         Index and order of columns of `df`. Observed cells are unchanged; a column with gaps has the dtype of the
         training table, or float64 where a leaf of real numbers drew for a column of integers. The ``attrs`` hold
-        the marks of an answer, ``draws_after_weighting`` that of the row for which the fewest draws count. Tables of
-        polars or pyarrow, without index and ``attrs``, where `df` is one.
+        the marks of an answer; ``draws_after_weighting`` is that of the row for which the fewest draws count. If `df`
+        is a table of polars or pyarrow, so are the results, without index and ``attrs``.
 
     Raises
     ------
     TypeError, ValueError
-        Data that the schema refuses, such as an unknown level; a row that the condition excludes; `n` no integer of at
-        least 0.
+        If the schema refuses the data (an unknown level, for example), the condition excludes a row, or `n` is not an
+        integer of at least 0.
 
     Warns
     -----
@@ -239,8 +239,8 @@ def predictive_p_value(
     The drawn rows have the same cells observed.
 
     Log densities of rows with different gaps are on different scales, since every observed cell has its share.
-    This puts them on one: a row that came from the predictive has a p-value of at most u with probability at
-    most u, whatever cells it lacks. Box (1980), "Sampling and Bayes' inference in scientific modelling and
+    The p-value puts them on one scale: a row drawn from the predictive has a p-value of at most u with probability
+    at most u, whichever cells it lacks. Box (1980), "Sampling and Bayes' inference in scientific modelling and
     robustness", with the posterior predictive in place of the prior one.
 
     Parameters
@@ -248,24 +248,24 @@ def predictive_p_value(
     df : DataFrame of pandas, polars or pyarrow, mapping, array or Table
         Checked by the schema of the training table; missing cells are summed out.
     n : int
-        Number of rows that are drawn, each from the mixture over draws and recorded as the table does: on the
-        grid of the column. All rows of `df` are compared with the same ones.
+        Number of rows to draw, each from the mixture over draws and rounded to the grid of its columns, as in the
+        table. All rows of `df` are compared with the same ones.
     level : float
         The p-value up to which a row is below the threshold, at least 1 / (n + 1).
     random_seed : int or Generator, optional
         The same seed draws the same rows; a generator moves on.
     progressbar : bool
-        Whether a bar shows how far the answer is, if it lasts.
+        Whether to show a progress bar if the answer takes long.
 
     Returns
     -------
     Dataset
         ``p_value`` (row,), (1 + number of drawn rows that are at most as dense) / (n + 1), 1 for a row without an
         observed cell. ``log_density`` (row,), as `log_density`, in nats. ``threshold`` (row,), the log density below
-        which the p-value is at most `level`, which differs between rows by their gaps. Both p-values and thresholds are
-        Monte Carlo, with ``mcse`` for each row. The former fall in steps of 1 / (n + 1). So order the oddest rows by
-        ``log_density`` less ``threshold``. The error of a threshold is too small where `level` is close to 1 / (n + 1):
-        there by a factor of some 1.6.
+        which the p-value is at most `level`; it depends on the gaps of the row. Both p-values and thresholds are
+        Monte Carlo, with ``mcse`` for each row. P-values fall in steps of 1 / (n + 1), so order the oddest rows by
+        ``log_density`` minus ``threshold``. If `level` is close to 1 / (n + 1), the stated error of a threshold is too
+        small, by a factor of about 1.6.
 
     Raises
     ------
@@ -278,8 +278,8 @@ def predictive_p_value(
 
     Notes
     -----
-    It costs n log densities for each pattern of gaps in `df`. A change of units leaves p-values as they are, a
-    change of scale such as taking logs does not.
+    The cost is n log densities for each pattern of gaps in `df`. A change of units does not change p-values; a
+    change of scale, such as taking logs, does.
 
     Examples
     --------
