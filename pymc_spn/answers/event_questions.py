@@ -70,15 +70,13 @@ def probability(
         overlap in more than 10,000 ways. If likelihoods are for a continuous column, negative, infinite or all 0. If
         text cannot be read or solved.
 
-    Notes
-    -----
-    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``. It may hold
-    ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in parentheses).
-    Names that are not identifiers are in backticks. One side of a comparison is an expression in one column, the other
-    a constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - * / **``, abs, sqrt,
-    exp, log, log10 and log2. It holds the column once, or is a polynomial. It is solved for intervals, exact up to
-    rounding. Values are those of NumPy: where an expression is undefined, a comparison is false and its negation true.
-    For a continuous column ``x != 3`` always holds and ``x == 3`` is a point, with a density.
+    Notes ----- Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``.
+    It may hold ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
+    parentheses). Names that are not identifiers are in backticks. One side of a comparison is an expression in one
+    column, the other a constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - *
+    / **``, abs, sqrt, exp, log, log10 and log2. It holds the column once, or is a polynomial. It is solved for
+    intervals, exact up to rounding. Values are those of NumPy: where an expression is undefined, a comparison is false
+    and its negation true. For a continuous column ``x != 3`` always holds and ``x == 3`` is a point, with a density.
 
     Examples
     --------

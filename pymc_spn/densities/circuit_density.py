@@ -111,13 +111,13 @@ def CircuitDensity(
     dims: Dims | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> TensorVariable:
-    """Distribution of rows by a circuit with given or random parameters.
+    """Distribution of rows under a circuit with given or random parameters.
 
-    With ``observed`` each row is an independent draw and missing cells are summed out; without, the variable is one
+    With ``observed`` each row is an independent draw and missing cells are summed out. Without, the variable is one
     row (or ``shape`` of them) and the circuit is its prior. The log density is differentiable in log weights, leaf
     parameters and, without ``observed``, in the row itself, so NUTS samples all of them. Leaves may be over several
-    columns (Gaussian or Student t); gaps in them are integrated out. With rows drawn by ``pm.Minibatch`` and their
-    number in all as ``total_size``, ``pm.fit`` follows stochastic gradients.
+    columns (Gaussian or Student t); gaps in them are integrated out. With rows from ``pm.Minibatch`` and their
+    total number as ``total_size``, ``pm.fit`` follows stochastic gradients.
 
     Parameters
     ----------
@@ -132,13 +132,13 @@ def CircuitDensity(
         NaN is missing. A tensor (``pm.Data``, ``pm.Minibatch``, a shared variable) holds levels as codes, as
         `Table.values` does; its rows are not checked, and a value that a column cannot take has density zero.
     total_size : int, optional
-        Number of rows of the whole table where `observed` is a random batch of it; the log density of the batch
+        Number of rows of the whole table if `observed` is a random batch of it. The log density of the batch then
         counts for that many rows.
     dims : str or tuple of str, optional
-        Of the variable; by default those of a ``pm.Data`` that has them, else ``(name_row, name_column)`` where it
-        is observed, with rows named as there, and ``(..., name_column)`` elsewhere.
+        Dimensions of the variable. By default those of a ``pm.Data`` that has them. Otherwise an observed variable has
+        ``(name_row, name_column)``, with the row labels of the data, and any other ``(..., name_column)``.
     shape : tuple of int, optional
-        Of a variable that is not observed, ending in D.
+        Shape of a variable that is not observed, ending in D.
 
     Returns
     -------
@@ -149,10 +149,10 @@ def CircuitDensity(
     Raises
     ------
     ValueError, TypeError
-        For parameters of wrong shape or value. For rows that do not fit the columns, and a variable that is not
-        observed and has a column without a density. For `shape` together with `observed`, or one that does not end in
-        D. For `total_size` without `observed`, or not a whole number of at least 1. A coordinate of `dims` that has the
-        columns in another order than the circuit.
+        If parameters have a wrong shape or value. If rows do not fit the columns, or a variable that is not observed
+        has a column without a density. If `shape` is given together with `observed`, or does not end in D. If
+        `total_size` is given without `observed`, or is not a whole number of at least 1. If a coordinate of `dims` has
+        the columns in another order than the circuit.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def dirichlet_log_weights(
     alpha : float or (n_sum_edges,) array
         Dirichlet parameter of each edge.
     name : str
-        Of the `pm.Dirichlet` that is added to the model. Where sums differ in their number of children, there is one
+        Name of the `pm.Dirichlet` that is added to the model. If sums differ in their number of children, there is one
         for each number: ``name_2``, ``name_3`` and so on. Its dimensions are ``name_sum``, the numbers of the sums
         among the nodes, and ``name_child``.
 

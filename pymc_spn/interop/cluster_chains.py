@@ -62,14 +62,14 @@ def sample_chains(
     """Draw the chains of `pm.sample` on the workers of a Dask cluster.
 
     The draws are those of ``pm.sample(draws, chains=chains, random_seed=random_seed, nuts_sampler="pymc")`` on one
-    machine. Each worker makes this call and goes on with one of its chains, after one draw of each of the others. If a
+    machine. Each worker makes this call and continues one of its chains, after one draw of each of the others. If a
     worker is lost, its chain runs again elsewhere. A worker process runs one chain at a time.
 
     Parameters
     ----------
     model : pm.Model or callable
         A model, or a function without arguments that builds it where it runs. The function should read large data
-        itself, rather than hold them.
+        itself instead of holding them.
     chains : int
     client : distributed.Client, optional
         Without it the chains run on this machine, by `pm.sample`.

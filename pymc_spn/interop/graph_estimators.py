@@ -15,7 +15,9 @@ from pymc_spn.tables.inputs import EstimatorSeed, Kinds, TableLike
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OrderDAG(PosteriorEstimator):
-    """Posterior over the directed acyclic graphs behind a table, for scikit-learn's pipelines.
+    """Estimator of the directed acyclic graphs behind a table.
+
+    It fits into scikit-learn's pipelines and keeps the posterior over graphs in ``posterior_``.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ class OrderDAG(PosteriorEstimator):
     def fit(
         self, X: TableLike, y: npt.ArrayLike | None = None, *, interventions: TableLike | None = None
     ) -> "OrderDAG":
-        """Score parent sets and sum over orders.
+        """Score the parent sets and calculate the posterior over graphs.
 
         Parameters
         ----------
@@ -90,7 +92,7 @@ class OrderDAG(PosteriorEstimator):
         Raises
         ------
         ValueError, TypeError
-            Data that `LocalScores.from_data` refuses, parameters out of range.
+            If `LocalScores.from_data` refuses the data, or a parameter is out of range.
 
         Warns
         -----

@@ -136,11 +136,12 @@ class NetworkEstimator(PosteriorEstimator):
 
 
 class SPNDensity(DensityMixin, NetworkEstimator):
-    """Density of mixed tables with gaps, by a Bayesian sum-product network, for scikit-learn's pipelines.
+    """Density estimator for mixed tables with gaps.
 
-    A frame is read as `Table.from_frame` reads it. Columns of floats are real. Columns of integers are binary,
-    ordinal, integer or counts by their values. Strings and categories are levels. NaN, None and ``pd.NA`` are
-    missing. Arrays hold numbers. Missing cells are summed out, in learning as in scoring.
+    It learns a Bayesian sum-product network and fits into scikit-learn's pipelines. A frame is read as
+    `Table.from_frame` reads it. Columns of floats are real. Columns of integers are binary, ordinal, integer or counts
+    by their values. Strings and categories are levels. NaN, None and ``pd.NA`` are missing. Arrays hold numbers.
+    Missing cells are summed out, in learning as in scoring.
 
     Parameters
     ----------
@@ -150,8 +151,8 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         ps.circuits.complete_tree(table.columns, 4)``. A tree over columns with kinds decides them, whatever `kinds`
         says.
     method : {"variational", "sampling"}
-        `fit_variational`: seconds, one mode, no uncertainty of the assignments. Or ``pm.sample`` of a model that holds
-        one `SPN`, with the step method that it picks.
+        "variational" is `fit_variational`: seconds, one mode, no uncertainty of the assignments. "sampling" is
+        ``pm.sample`` of a model that holds one `SPN`, with the step method that it picks.
     kinds : dict, optional
         Kinds of columns other than the usual ones, as in `Table.from_frame`.
     unseen : {"error", "missing"}
@@ -166,9 +167,9 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     joint_leaves : "auto", MultivariateGaussian or None
         Multivariate leaves of numeric columns, as in `SPN`.
     max_children, restarts, max_steps : int, the last two optional
-        Of the variational method, as in `fit_variational`.
+        For the variational method, as in `fit_variational`.
     draws, tune, chains : int
-        Of sampling, as in ``pm.sample``.
+        For sampling, as in ``pm.sample``.
     n_jobs : int, optional
         Threads of variational Bayes and processes of sampling, as in `parallel_config`: None uses all processors. The
         result does not depend on it.
@@ -202,7 +203,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
     """
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNDensity":
-        """Learn the network.
+        """Learn the network and return the estimator.
 
         Parameters
         ----------
@@ -218,14 +219,16 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` refuses, parameters out of range.
+            If `Table.from_frame` refuses the data, or a parameter is out of range.
         """
         rows = read_training_rows(self, X)
         self._learn(training_table(self, rows))
         return self
 
     def score_samples(self, X: TableLike) -> np.ndarray:
-        """Log density of each row, (N,) float64, in nats: ``posterior_.log_density``.
+        """Calculate the log density of each row, (N,) float64, in nats.
+
+        This is ``posterior_.log_density``.
 
         Densities are in the units of the data; a row without an observed cell has log density 0.
 
@@ -237,7 +240,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         return self.posterior_.log_density(rows).values
 
     def score(self, X: TableLike, y: npt.ArrayLike | None = None) -> float:
-        """Mean log density of the rows, in nats a row.
+        """Calculate the mean log density of the rows, in nats per row.
 
         Parameters
         ----------
@@ -247,7 +250,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, random_state: EstimatorSeed | None = None) -> Any:
-        """Rows drawn from the posterior predictive.
+        """Draw rows from the posterior predictive.
 
         Parameters
         ----------
@@ -258,7 +261,7 @@ class SPNDensity(DensityMixin, NetworkEstimator):
         Returns
         -------
         DataFrame or (n_samples, D) array
-            What the training rows were, with their names and dtypes.
+            The type of the training rows, with their names and dtypes.
         """
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
@@ -272,11 +275,11 @@ class SPNDensity(DensityMixin, NetworkEstimator):
 
 
 class SPNClassifier(ClassifierMixin, NetworkEstimator):
-    """Classes by exact conditioning in a network over the features and the class together.
+    """Classifier by exact conditioning in a network over features and class.
 
-    It models the joint distribution, so that features unknown at prediction (NaN) are summed out, and
-    ``posterior_`` answers in every direction. Where all features are known and nothing but the class is asked, a
-    model of the class alone often predicts better.
+    It models the joint distribution. So it sums out features that are unknown at prediction (NaN), and ``posterior_``
+    answers in every direction. If all features are known and you only ask for the class, a model of the class alone
+    often predicts better.
 
     Parameters
     ----------
@@ -289,7 +292,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
     classes_ : (K,) array
         Sorted.
     target_ : str
-        Name of the classes' column in ``posterior_``: "y", with underscores behind it where a feature is called so.
+        Name of the classes' column in ``posterior_``: "y", followed by underscores if a feature has this name.
     posterior_ : VariationalPosterior or SPNPosterior
         Of features and class.
     idata_ : DataTree or None
@@ -306,7 +309,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
     """
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "SPNClassifier":
-        """Learn the network.
+        """Learn the network and return the estimator.
 
         Parameters
         ----------
@@ -323,7 +326,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` refuses, fewer than two classes, parameters out of range.
+            If `Table.from_frame` refuses the data, there are fewer than two classes, or a parameter is out of range.
         """
         y = read_response(self, y)
         rows = read_training_rows(self, X)
@@ -343,7 +346,9 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return made
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
+        """Predict the probabilities of the classes, (N, K) float64.
+
+        This is ``posterior_.predict_proba``, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -354,9 +359,10 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return self.posterior_.predict_proba(rows, self.target_).values
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The most probable class of each row, (N,); of equally probable ones the first.
+        """Predict the most probable class of each row, (N,).
 
-        Rows whose density is zero, which a warning names, get the class that is most probable without looking at them.
+        Among equally probable classes, it is the first. Rows whose density is zero, which a warning names, get the
+        class that is most probable before any feature is known.
         """
         proba = self.predict_proba(X)
         unknown = np.isnan(proba).any(axis=1)
@@ -371,16 +377,16 @@ KINDS = ("real", "positive", "integer", "count", "ordinal")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SPNRegressor(RegressorMixin, NetworkEstimator):
-    """Numbers and their predictive distributions, by exact conditioning in a network over features and target.
+    """Regressor by exact conditioning in a network over features and target.
 
-    It models the joint distribution, so that features unknown at prediction (NaN) are summed out, intervals may be as
-    skewed as the data, and ``posterior_`` answers in every direction. Where all features are known and nothing but
-    the mean is asked, a model of the target alone often predicts better.
+    It models the joint distribution. So it sums out features that are unknown at prediction (NaN), intervals may be as
+    skewed as the data, and ``posterior_`` answers in every direction. If all features are known and you only ask for
+    the mean, a model of the target alone often predicts better.
 
     Parameters
     ----------
     target_kind : {"auto", "real", "positive", "integer", "count", "ordinal"}
-        Of the target's column, as in `Table.from_frame`, whatever the dtype of `y`; counts are whole numbers of at
+        Kind of the target's column, as in `Table.from_frame`, whatever the dtype of `y`. Counts are whole numbers of at
         least 0. By default ordinal if the values are few whole numbers that repeat, by the rule for columns, else real.
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
 draws, tune, chains, n_jobs, random_state, progressbar
@@ -390,7 +396,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
     Attributes
     ----------
     target_ : str
-        Name of the target's column in ``posterior_``: "y", with underscores behind it where a feature is called so.
+        Name of the target's column in ``posterior_``: "y", followed by underscores if a feature has this name.
     posterior_ : VariationalPosterior or SPNPosterior
         Of features and target.
     idata_ : DataTree or None
@@ -409,7 +415,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
     target_kind: str = "auto"
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "SPNRegressor":
-        """Learn the network.
+        """Learn the network and return the estimator.
 
         Parameters
         ----------
@@ -426,7 +432,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` refuses, parameters out of range.
+            If `Table.from_frame` refuses the data, or a parameter is out of range.
         """
         one_of("target_kind", self.target_kind, ("auto", *KINDS))
         y = read_response(self, y, y_numeric=True)
@@ -452,14 +458,14 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return made
 
     def predict(self, X: TableLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Posterior predictive mean, and on request the standard deviation.
+        """Predict the mean of each row, and on request the standard deviation.
 
         Parameters
         ----------
         X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
             NaN is unknown and summed out.
         return_std : bool
-            Whether ``posterior_.predict_sd`` is wanted too.
+            Whether to return ``posterior_.predict_sd``, too.
 
         Returns
         -------
@@ -471,7 +477,9 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return (mean, self.posterior_.predict_sd(rows, self.target_).values) if return_std else mean
 
     def predict_quantile(self, X: TableLike, q: npt.ArrayLike) -> np.ndarray:
-        """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
+        """Predict quantiles of the target of each row.
+
+        This is ``posterior_.predict_quantile``.
 
         Parameters
         ----------
@@ -493,17 +501,17 @@ STRATEGIES = ("mean", "draw")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SPNImputer(OneToOneFeatureMixin, TransformerMixin, NetworkEstimator):
-    """Missing cells filled in given the observed cells of their row, by a Bayesian sum-product network.
+    """Imputer of missing cells, given the observed cells of their row.
 
-    One completed table serves steps that cannot do without; it is too sure of itself where its cells are analysed as if
-    they had been seen. For that take several draws, ``posterior_.impute(X, n=20)``, or a model that keeps the cells
-    unknown.
+    It learns a Bayesian sum-product network. One completed table serves steps that need one. If you analyse its cells
+    as if they had been observed, the results are too certain. Instead take several draws, ``posterior_.impute(X,
+    n=20)``, or a model that keeps the cells unknown.
 
     Parameters
     ----------
     strategy : {"mean", "draw"}
-        The conditional mean of numbers and the most probable level, each cell by itself; or one draw of all missing
-        cells of a row together.
+        "mean" fills in the conditional mean of numbers and the most probable level, each cell by itself. "draw" draws
+        all missing cells of a row together.
     structure, method, kinds, unseen, leaves, resolution, rounded, joint_leaves, max_children, restarts, max_steps, \
 draws, tune, chains, n_jobs, random_state, progressbar
         As in `SPNDensity`. With ``strategy="draw"`` an integer `random_state` gives the same cells in every call.
@@ -531,7 +539,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return tags
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNImputer":
-        """Learn the network.
+        """Learn the network and return the estimator.
 
         Parameters
         ----------
@@ -547,7 +555,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` refuses, parameters out of range.
+            If `Table.from_frame` refuses the data, or a parameter is out of range.
         """
         one_of("strategy", self.strategy, STRATEGIES)
         rows = read_training_rows(self, X)
@@ -555,7 +563,9 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return self
 
     def transform(self, X: TableLike) -> Any:
-        """The rows with their missing cells filled in; observed cells are unchanged.
+        """Return the rows with their missing cells filled in.
+
+        Observed cells are unchanged.
 
         Parameters
         ----------
@@ -564,7 +574,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Returns
         -------
         DataFrame or (N, D) array
-            What was given, or what ``set_output`` asks for, with its dtypes, frames with their index and names. Means
+            The type of `X`, or what ``set_output`` asks for, with its dtypes, frames with their index and names. Means
             of integers are floats. Arrays of integers and bools become float64, and categories that a batch lacks are
             added. A level that the training rows did not have stays where it is observed; with ``unseen="missing"`` it
             says nothing of other cells.
@@ -626,24 +636,23 @@ LARGEST_CONTAMINATION = 0.5
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SPNOutlierDetector(OutlierMixin, NetworkEstimator):
-    """Rows that a Bayesian sum-product network finds improbable, whatever cells they lack.
+    """Detector of improbable rows, whichever cells they lack.
 
-    A row is scored as a whole or by its most extreme cell given the others. As a whole, its log density is compared
-    with those of rows that the network draws with the same cells observed. Log densities alone are no scale for rows
-    with gaps, since every observed cell has its share in them.
+    It learns a Bayesian sum-product network. A row is scored as a whole or by its most extreme cell given the others.
+    As a whole, its log density is compared with those of rows that the network draws with the same cells observed. Log
+    densities alone are no scale for rows with gaps, since every observed cell has its share in them.
 
     Parameters
     ----------
     by : {"density", "cells"}
-        "density": the log density less the `level` quantile of those drawn, as `SPNPosterior.predictive_p_value` has
-        it. It is the stronger one where many cells are a little odd together. "cells": the log of the smallest
-        `SPNPosterior.cell_p_value` times the number of observed cells (Bonferroni). It is the stronger one where one
-        cell is wrong. The same holds where columns repeat single values, at which densities are what the grid makes of
-        them.
+        "density": the log density minus the `level` quantile of the drawn rows, as in
+        `SPNPosterior.predictive_p_value`. It detects more if many cells are a little odd together. "cells": the log of
+        the smallest `SPNPosterior.cell_p_value` times the number of observed cells (Bonferroni). It detects more if one
+        cell is wrong. It also does if columns repeat single values, where densities depend on the grid.
     contamination : "auto" or float
-        "auto": rows are outliers at the `level`, which is the share of false alarms among rows like those of training,
-        of "cells" at most. A number within 0 and 0.5: that share of the training rows are outliers, and new rows that
-        score as low.
+        "auto": rows are outliers at the `level`. This is the share of false alarms among rows like the training rows;
+        for "cells" the share is at most this. A number between 0 and 0.5: this share of the training rows are outliers,
+        and so are new rows that score as low.
     level : float
         Share of the network's own rows that would be outliers, for "density" at least 1 / (n_reference + 1).
     n_reference : int
@@ -655,8 +664,8 @@ draws, tune, chains, n_jobs, random_state, progressbar
     Attributes
     ----------
     offset_ : float
-        Score below which a row is an outlier, in nats; with ``contamination="auto"`` 0 for "density" and the log of
-        the level for "cells".
+        Score below which a row is an outlier, in nats. With ``contamination="auto"`` it is 0 for "density" and the log
+        of the level for "cells".
     posterior_ : VariationalPosterior or SPNPosterior
         Its `anomaly` says in which cells a row is odd, its `predictive_p_value` how odd it is.
     idata_ : DataTree or None
@@ -678,7 +687,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
     n_reference: int = 1000
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None = None) -> "SPNOutlierDetector":
-        """Learn the network.
+        """Learn the network and return the estimator.
 
         Parameters
         ----------
@@ -694,7 +703,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` refuses, parameters out of range.
+            If `Table.from_frame` refuses the data, or a parameter is out of range.
         """
         one_of("by", self.by, SCORES)
         share = self._share()
@@ -713,10 +722,10 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return self
 
     def score_samples(self, X: TableLike) -> np.ndarray:
-        """Scores of the rows, (N,) float64, in nats: higher is more usual.
+        """Score the rows, (N,) float64, in nats: higher is more usual.
 
-        -inf for a row that is impossible. By "cells" it is also -inf for a row with a p-value too small for a number,
-        some 1e-308. A row without an observed cell is not odd.
+        The score of an impossible row is -inf. With "cells" it is also -inf if a p-value is too small for a float,
+        about 1e-308. A row without an observed cell is not odd.
 
         Parameters
         ----------
@@ -726,7 +735,9 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return self._scores(Table.from_frame(self._rows(X), schema=self.posterior_.columns))
 
     def decision_function(self, X: TableLike) -> np.ndarray:
-        """`score_samples` less ``offset_``, (N,) float64, in nats: negative for outliers.
+        """Calculate `score_samples` minus ``offset_``, (N,) float64, in nats.
+
+        It is negative for outliers.
 
         Parameters
         ----------
@@ -735,7 +746,7 @@ draws, tune, chains, n_jobs, random_state, progressbar
         return self.score_samples(X) - self.offset_
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """-1 for outliers, 1 for the others, (N,) int64.
+        """Return -1 for outliers and 1 for other rows, (N,) int64.
 
         Parameters
         ----------

@@ -51,8 +51,8 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
         With a group ``<name>`` for each structure, in place of its raw record in ``sample_stats``:
 
         * `SPN`: ``digits`` (chain, record, row, region), the number of the child that each row takes in each region, -1
-          where all its cells are missing. ``draw`` says at which draw the record was made. The digit of a single column
-          modulo its number of leaf families says which of them its leaf has.
+          where all its cells are missing. ``draw`` is the draw of each record. The digit of a single column modulo its
+          number of leaf families is the number of its leaf's family.
         * `DagOrder`, `DagPartition`: ``graphs`` (chain, draw, parent, child) bool, and ``order`` or ``partition``
           (chain, draw, variable).
         * `IndianChefsProcess`: ``n_nodes`` (chain, draw), ``graphs`` (chain, draw, parent, child) bool and
@@ -63,7 +63,7 @@ def unpack(idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) 
           node, side), nodes in breadth-first order. ``feature`` is -1 for a leaf and -2 beyond the last node, cuts lie
           between the training values of ranks ``low`` and ``high``.
 
-        The ``from_idata`` of each family's class reads it as it reads the original.
+        The ``from_idata`` of each family's class reads this copy like the original.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     -------
     SPNPosterior, VariationalPosterior, OrderSPN, ImputedDagPosterior, DagDraws, GraphDraws, BeliefNetworkPosterior or
     TreePosterior
-        Every query gives the same bits as before.
+        Every query gives the same bits as before saving.
 
     Raises
     ------
@@ -64,8 +64,8 @@ def load(path: str | PathLike[str], name: str | None = None) -> Posterior:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is not a netCDF-4 file (but a Zarr store, say), is damaged, or was written in a format that this version
-        does not read. Also if it holds none of these, or several and no name is given.
+        If it is not a netCDF-4 file (for example a Zarr store), is damaged, or was written in a format that this
+        version does not read. Also if it holds no posterior, or several and no name is given.
 
     Notes
     -----

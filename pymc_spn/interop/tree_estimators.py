@@ -66,20 +66,21 @@ class TreeEstimator(PosteriorEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
-    """Classes by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
+    """Classifier by a posterior over decision trees.
 
-    Frames are read as `Table.from_frame` reads them: strings and categories are levels, ordered categories are cut in
-    their order. NaN is missing: each split learns to which side missing values go. Arrays hold numbers.
+    It calls `fit_tree` and fits into scikit-learn's pipelines. Frames are read as `Table.from_frame` reads them:
+    strings and categories are levels, ordered categories are cut in their order. NaN is missing: each split learns to
+    which side missing values go. Arrays hold numbers.
 
     Parameters
     ----------
     alpha : float
         Total mass of the Dirichlet prior of a leaf's class probabilities, as in `ClassLeaves`.
     particles, islands : int
-        Particles of all islands together, and independent runs.
+        Number of particles of all islands together, and of islands, which are independent runs.
     weights : {"evidence", "equal", "stacking"}
-        Between islands: by their evidences, as the theory has it; "equal" and "stacking" predict better on large
-        tables, where `fit_tree` warns that the evidences are unreliable.
+        Weights of the islands. "evidence" weights them by their evidences, as the theory has it. "equal" and "stacking"
+        predict better on large tables, where `fit_tree` warns that the evidences are unreliable.
     alpha_s, beta_s, max_depth, min_size
         Prior of the tree, as in `fit_tree`.
     categorical : {"onehot", "subset"} or dict
@@ -113,7 +114,7 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
     alpha: float = 5.0
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeClassifier":
-        """Grow trees.
+        """Grow the trees and return the estimator.
 
         Parameters
         ----------
@@ -130,7 +131,8 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` or `fit_tree` refuses, fewer than two classes, parameters out of range.
+            If `Table.from_frame` or `fit_tree` refuses the data, there are fewer than two classes, or a parameter is
+            out of range.
 
         Warns
         -----
@@ -144,7 +146,9 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         return self
 
     def predict_proba(self, X: TableLike) -> np.ndarray:
-        """Probabilities of the classes, (N, K) float64 in the order of ``classes_``: ``posterior_.predict_proba``.
+        """Predict the probabilities of the classes, (N, K) float64.
+
+        This is ``posterior_.predict_proba``, in the order of ``classes_``.
 
         Parameters
         ----------
@@ -154,19 +158,23 @@ class BayesianTreeClassifier(ClassifierMixin, TreeEstimator):
         return self.posterior_.predict_proba(rows, unseen=self.unseen).values
 
     def predict(self, X: TableLike) -> np.ndarray:
-        """The most probable class of each row, (N,); of equally probable ones the first."""
+        """Predict the most probable class of each row, (N,).
+
+        Among equally probable classes, it is the first."""
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BayesianTreeRegressor(RegressorMixin, TreeEstimator):
-    """Numbers by a posterior over decision trees, for scikit-learn's pipelines; `fit_tree` is behind it.
+    """Regressor by a posterior over decision trees.
+
+    It calls `fit_tree` and fits into scikit-learn's pipelines.
 
     Parameters
     ----------
     family : {"real", "counts"}, NormalLeaves or CountLeaves
-        What a leaf says about the response.
+        Distribution of the response in a leaf.
     particles, islands, weights, alpha_s, beta_s, max_depth, min_size, categorical, kinds, unseen, n_jobs, \
 random_state, progressbar
         As in `BayesianTreeClassifier`.
@@ -188,7 +196,7 @@ random_state, progressbar
     family: ResponseFamily = "real"
 
     def fit(self, X: TableLike, y: npt.ArrayLike | None) -> "BayesianTreeRegressor":
-        """Grow trees.
+        """Grow the trees and return the estimator.
 
         Parameters
         ----------
@@ -205,7 +213,7 @@ random_state, progressbar
         Raises
         ------
         ValueError, TypeError
-            Data that `Table.from_frame` or `fit_tree` refuses, parameters out of range.
+            If `Table.from_frame` or `fit_tree` refuses the data, or a parameter is out of range.
 
         Warns
         -----
@@ -226,13 +234,13 @@ random_state, progressbar
         return self
 
     def predict(self, X: TableLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Posterior predictive mean, and on request the standard deviation.
+        """Predict the mean of each row, and on request the standard deviation.
 
         Parameters
         ----------
         X : DataFrame of pandas, polars or pyarrow, or (N, D) array_like of numbers
         return_std : bool
-            Whether ``posterior_.predict_sd`` is wanted too.
+            Whether to return ``posterior_.predict_sd``, too.
 
         Returns
         -------
@@ -244,7 +252,9 @@ random_state, progressbar
         return (mean, self.posterior_.predict_sd(rows, unseen=self.unseen).values) if return_std else mean
 
     def predict_quantile(self, X: TableLike, q: npt.ArrayLike) -> np.ndarray:
-        """Quantiles of the posterior predictive: ``posterior_.predict_quantile``.
+        """Predict quantiles of the response of each row.
+
+        This is ``posterior_.predict_quantile``.
 
         Parameters
         ----------

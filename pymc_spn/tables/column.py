@@ -36,8 +36,8 @@ class Column:
         Name of the column whose gaps this one marks: True where that column has no value. `Table.from_frame` fills it
         in from the gaps.
     frame : {"polars", "pyarrow"}, optional
-        What the table was that the column was read from, if not one of pandas: rows drawn by a posterior are such
-        tables, too. Columns that differ in it alone are equal.
+        Library of the table from which the column was read, if not pandas: rows drawn by a posterior are such tables,
+        too. Columns that differ only in this are equal.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class Column:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether its values are numbers, or flags 0 and 1, so that they may lie in an interval.
+        """Whether its values can lie in an interval: numbers, or flags 0 and 1.
 
         Examples
         --------
@@ -126,7 +126,9 @@ class Column:
 
     @property
     def origin(self) -> float:
-        """What to add to a code to get its number: the smallest level of an ordinal column, else 0.
+        """Number to add to a code to get its value.
+
+        It is the smallest level of an ordinal column, else 0.
 
         Examples
         --------

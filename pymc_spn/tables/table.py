@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Coded data with the schema that gives it meaning. Made by `Table.from_frame`.
+    """Coded data and its schema, made by `Table.from_frame`.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Table:
 
         Without a schema the kinds follow dtypes and values. Integers are ``binary`` if all are 0 or 1, and
         ``ordinal`` if they are few and repeat. That means at most 12 values from the smallest to the largest, half of
-        which occur, five rows for each and three for either end. Other integers are ``count``. They are ``integer`` if
+        them present, five rows for each and three for either end. Other integers are ``count``. They are ``integer`` if
         a value is negative or they vary less than counts can, as years do (a variance below the mean by three standard
         errors). Floats are ``real``, with one exception, which does not hold for a 2-D array (its dtype is one for
         all). Whole floats are read as integers if cells are missing, since pandas stores integers with gaps as floats.
@@ -99,13 +99,13 @@ class Table:
         object columns of str are ``categorical``, with two levels too. Nullable dtypes count as their base. Category
         levels keep their order, other levels are sorted; those of an ordinal column are all whole numbers between the
         ends. NaN, None and ``pd.NA`` are missing. Object columns of bools, as with None among them, count as
-        ``boolean``. Datetimes, complex numbers and object columns of anything else but str are refused. Of text with
+        ``boolean``. Datetimes, complex numbers and object columns of anything else than str are refused. Of text with
         more than 20 levels, and more levels than half the cells, a warning says that it looks like names or
         identifiers, unless `kinds` has the column.
 
         With a schema, columns are matched by name in any order (those of a bare array by position). Columns that the
         data lack are missing, others are left out with a warning, and a row may be a Series or a mapping of values.
-        Values must keep the rules of their column. A column may then be wholly missing and the data may have no rows.
+        Values must follow the rules of their column. A column may then be wholly missing and the data may have no rows.
         Columns that mark gaps (`Column.indicates`) are filled in from the gaps.
 
         Parameters

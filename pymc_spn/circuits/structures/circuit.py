@@ -41,14 +41,14 @@ class Circuit(NotebookRepr):
     child_ptr, children : (n_nodes + 1,) and (n_edges,) int64
         The children of node ``i`` are ``children[child_ptr[i]:child_ptr[i + 1]]``.
     leaf_column : (n_nodes,) int64
-        Column of each leaf, the first of those over several, -1 off the leaves.
+        Column of each leaf, the first one of a multivariate leaf; -1 for sums and products.
     leaf_family : (n_nodes,) int64
-        Index into `families` of each leaf, -1 off the leaves.
+        Index into `families` of each leaf; -1 for sums and products.
     families : tuple of str
         Among the names in the table below.
     columns : tuple of str or Column
     further_columns : mapping of int to sequence of int, optional
-        Of each multivariate leaf, by its node, the columns behind `leaf_column`, in the order of its family.
+        For each multivariate leaf, by its node, the columns after `leaf_column`, in the order of its family.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class Circuit(NotebookRepr):
     multivariate_student_t[d] degrees of freedom, location (d,), scale matrix (d, d) row by row
     ========================= ===========================================================
 
-    For SciPy's two, a sequence of distributions stands in the place of the rows. They answer all questions, `mpe`
+    The two families of SciPy take a sequence of distributions instead of rows. They answer all questions, `mpe`
     without an upper bound. Answers are as exact as SciPy's densities, distribution functions and moments. A value at
     which the density is infinite does not belong to them. `CircuitDensity` needs the other families.
 
@@ -196,7 +196,9 @@ class Circuit(NotebookRepr):
     def with_parameters(
         self, log_weights: "npt.ArrayLike", leaf_parameters: "Mapping[str, npt.ArrayLike]"
     ) -> "ParameterisedCircuit":
-        """The circuit with its parameters, which answers questions: ``circuit.with_parameters(w, p).log_density(df)``.
+        """Return the circuit with its parameters, which answers questions.
+
+        For example, ``circuit.with_parameters(w, p).log_density(df)``.
 
         Parameters
         ----------
@@ -216,7 +218,9 @@ class Circuit(NotebookRepr):
         return ParameterisedCircuit(self, log_weights, leaf_parameters)  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Any]:
-        """A dict that ``json.dumps`` accepts and `from_json` reads; parameters are arrays of their own.
+        """Return a dict that ``json.dumps`` accepts and `from_json` reads.
+
+        Parameters are not part of a circuit: they are separate arrays.
 
         Examples
         --------
@@ -227,7 +231,7 @@ class Circuit(NotebookRepr):
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "Circuit":
-        """The circuit that `to_json` wrote.
+        """Rebuild a circuit from the dict of `to_json`.
 
         Raises
         ------
@@ -340,7 +344,7 @@ class Circuit(NotebookRepr):
 
     @property
     def leaves(self) -> np.ndarray:
-        """(n_leaf,) int64, node numbers of the leaves.
+        """Node numbers of the leaves, (n_leaf,) int64.
 
         Examples
         --------
@@ -350,7 +354,7 @@ class Circuit(NotebookRepr):
         return np.flatnonzero(self.kind == LEAF)
 
     def children_of(self, node: int) -> np.ndarray:
-        """Node numbers of the children of one node.
+        """Return the node numbers of the children of one node.
 
         Examples
         --------
@@ -360,7 +364,7 @@ class Circuit(NotebookRepr):
         return self.children[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     def columns_of(self, leaf: int) -> tuple[int, ...]:
-        """Columns of a leaf, in the order of its family.
+        """Return the columns of a leaf, in the order of its family.
 
         Examples
         --------
@@ -371,7 +375,9 @@ class Circuit(NotebookRepr):
 
     @cached_property
     def leaf_row(self) -> np.ndarray:
-        """(n_nodes,) int64, row of each leaf in the parameters of its family, -1 off the leaves.
+        """Row of each leaf in the parameters of its family, (n_nodes,) int64.
+
+        It is -1 for sums and products.
 
         Examples
         --------
@@ -385,7 +391,9 @@ class Circuit(NotebookRepr):
         return row
 
     def leaves_of(self, family: str) -> np.ndarray:
-        """Node numbers of the leaves of one family, in the order of its rows in `leaf_parameters`.
+        """Return the node numbers of the leaves of one family.
+
+        They are in the order of the family's rows in `leaf_parameters`.
 
         Parameters
         ----------
@@ -411,7 +419,7 @@ class Circuit(NotebookRepr):
         return np.flatnonzero(self.leaf_family == self.families.index(family))
 
     def scope(self, node: int) -> tuple[str, ...]:
-        """Names of the columns below a node, in the order of `columns`.
+        """Return the names of the columns below a node, in the order of `columns`.
 
         Parameters
         ----------
@@ -457,7 +465,9 @@ class Circuit(NotebookRepr):
         return tuple(levels)
 
     def steps(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """(kind, nodes, their edges, start of each node's edges) from the leaves up.
+        """Iterate over the sums and products, in groups from the leaves up.
+
+        A group is (kind, nodes, their edges, start of each node's edges).
 
         Examples
         --------
@@ -472,7 +482,9 @@ class Circuit(NotebookRepr):
 
     @cached_property
     def scope_bits(self) -> np.ndarray:
-        """(n_nodes, ceil(D / 64)) uint64, bit d set if column d is below the node.
+        """Bits of the columns below each node, (n_nodes, ceil(D / 64)) uint64.
+
+        Bit d is set if column d is below the node.
 
         Examples
         --------
@@ -498,7 +510,7 @@ class Circuit(NotebookRepr):
         Raises
         ------
         ValueError
-            Naming the sum, the child and a column that it lacks.
+            If it is not so. The message names the sum, the child and a column that it lacks.
 
         Examples
         --------
@@ -522,7 +534,7 @@ class Circuit(NotebookRepr):
         Raises
         ------
         ValueError
-            Naming the product, two children and the column they share.
+            If it is not so. The message names the product, two children and the column they share.
 
         Examples
         --------
@@ -548,7 +560,9 @@ class Circuit(NotebookRepr):
                     owner[name] = child
 
     def to_networkx(self) -> "nx.DiGraph":
-        """The graph: nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``.
+        """Return the graph as a directed graph of networkx.
+
+        Nodes carry ``kind``, leaves ``columns`` and ``family``, edges ``position``.
 
         Examples
         --------

@@ -36,9 +36,9 @@ def leaf(
         Several for a multivariate family, in its order.
     distribution : str or frozen distribution of `scipy.stats`
         Name of a family, see the table of `Circuit`. A distribution makes a leaf of the family ``scipy_continuous`` or
-        ``scipy_discrete``, also where there is a family of that shape, which is faster and answers more.
+        ``scipy_discrete``. If there is a family of the same shape, its name is faster and answers more.
     parameters : sequence of float, optional
-        Of the family, not of a distribution.
+        Parameters of the family; none for a distribution.
 
     Returns
     -------
@@ -88,19 +88,19 @@ def leaf(
 def mixture_of(
     circuits: Iterable[CircuitLike], weights: Sequence[float] | np.ndarray | None = None
 ) -> ParameterisedCircuit:
-    """Mix circuits over the same columns: one sum above them.
+    """Build the mixture of circuits over the same columns.
 
-    Its density is the weighted sum of theirs.
+    It is one sum above them: its density is the weighted sum of theirs.
 
     Parameters
     ----------
     circuits : sequence of circuits with parameters, or tuples
         What `Circuit.with_parameters`, `leaf` or `as_circuit` returns. A tuple holds circuit, log_weights and
         leaf_parameters. Their columns are the same, in any order; the mixture has those of the first. A column has
-        densities in all of them or masses in all. Levels of text are those that a table has: where the parts are of
-        parts of the rows, make such columns categorical before the rows are divided.
+        densities in all of them or masses in all. The levels of text are those in its table. If you learn the circuits
+        from parts of the rows, make such columns categorical before you divide the rows.
     weights : (n_circuits,) array_like, optional
-        Positive, adding up to 1 (to within 1e-6, as the weights of every sum). By default equal.
+        Positive, adding up to 1 (within 1e-6, as for the weights of every sum). By default equal.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def mixture_of(
 
 
 def product_of(circuits: Iterable[CircuitLike]) -> ParameterisedCircuit:
-    """Multiply circuits over disjoint columns: one product above them.
+    """Build the product of circuits over disjoint columns.
 
     Parameters
     ----------

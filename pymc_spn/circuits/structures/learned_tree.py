@@ -46,15 +46,15 @@ def learn_tree(
     """Learn a region tree whose splits follow the dependence in the data.
 
     At each region the rows are clustered (k-means). In every cluster the columns are divided in two where they depend
-    least (average linkage on the pairwise dependence). The parts go on with the rows of their cluster.
-    Clusters in which everything below is divided alike share one split, the others get splits of their own. Only the
-    splits are kept: which rows use which is for the sampler to find.
+    least (average linkage on the pairwise dependence). The parts are divided further, with the rows of their cluster.
+    Clusters that are divided in the same way all the way down share one split; the others each get their own. Only the
+    splits are kept: the sampler finds which rows use which split.
 
-    In tables of 20 columns or more the root has one more split if some columns depend neither on any column of levels
-    nor on what such columns depend on: these columns apart from all others.
+    In tables of 20 columns or more, the root has one more split if some columns depend neither on any column of levels
+    nor on what such columns depend on. This split separates them from all others.
 
     The splits are chosen from the data that the network will then be fitted to. They carry no probability, so the
-    posterior is one given the structure and does not know of this choice.
+    posterior is conditional on the structure and does not account for this choice.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def learn_tree(
     n_children : int or "infinite"
         Children of every sum node; at least `n_clusters` if finite.
     n_clusters : int
-        Splits of a region at most; 1 gives one split everywhere.
+        Largest number of splits of a region; 1 gives one split everywhere.
     dependence : {"mutual_information", "rdc"}
         Binned mutual information, or the randomised dependence coefficient.
     min_rows : int
-        A cluster of fewer rows is not looked at by itself. Of more than 20,000 rows a random part is clustered, and of
-        more than 1,000 in a cluster a random part says how columns depend.
+        A cluster with fewer rows is not examined by itself. Of more than 20,000 rows, only a random part is clustered.
+        Of more than 1,000 in a cluster, only a random part is used to measure how columns depend on each other.
     max_depth : int
         Regions at this depth and below have one split.
     apart : sequence of str, optional
@@ -77,7 +77,7 @@ def learn_tree(
     kinds : dict, optional
         As in `Table.from_frame`.
     random_seed : int, Generator or None
-        Of the clustering and of the random features.
+        Seed of the clustering and of the random features.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def learn_tree(
     Raises
     ------
     ValueError
-        For an argument out of range, and data that `Table.from_frame` refuses.
+        If an argument is out of range, or `Table.from_frame` refuses the data.
 
     Examples
     --------

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ParameterisedCircuit(Answers):
-    """A circuit with its parameters, which are checked once, when it is made; from `Circuit.with_parameters`.
+    """Circuit with its parameters, made by `Circuit.with_parameters`.
 
-    It answers the questions of a posterior, with the same arguments and labels. Mixtures and products of circuits are
-    such objects, and so are the answers of `SPNPosterior.as_circuit`.
+    The parameters are checked once, when the object is made. It answers the questions of a posterior, with the same
+    arguments and labels. Mixtures and products of circuits are such objects, and so are the results of
+    `SPNPosterior.as_circuit`.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ class ParameterisedCircuit(Answers):
 
     Notes
     -----
-    Where all columns are `Column` objects, rows are read as by a posterior. Columns that are names only hold numbers,
+    If all columns are `Column` objects, rows are read as by a posterior. If a column is only a name, it holds numbers,
     levels as codes 0..K-1, in a DataFrame and in an array. The columns of an array are those of the circuit by
-    position. In a Table they are its codes. NaN marks a missing cell, and a code of no level is refused. The log
+    position. In a Table they are its codes. NaN marks a missing cell, and a code without a level is refused. The log
     density of a row is exact to rounding: rows run in linear space, divided by their largest leaves, and again in logs
     where that would lose anything.
 
@@ -147,7 +148,9 @@ class ParameterisedCircuit(Answers):
         interval: float | None = None,
         unseen: str = "error",
     ) -> "xr.DataArray":
-        """Log density at new rows, missing cells summed out; see `SPNPosterior.log_density`.
+        """Calculate the log density of new rows, with missing cells summed out.
+
+        See `SPNPosterior.log_density`.
 
         Parameters
         ----------
@@ -167,7 +170,9 @@ class ParameterisedCircuit(Answers):
         return log_density(AskedLaw(self._law), self._table(df, unseen), per_draw, cells, interval=interval)
 
     def log_probability_of_rows(self, event: EventLike, given: EventLike | None = None) -> "xr.DataArray":
-        """Log of `probability` for many rows in one pass, each with values and intervals of its own.
+        """Calculate the log of `probability` for many rows in one pass.
+
+        Each row has its own values and intervals.
 
         Parameters
         ----------
@@ -199,7 +204,9 @@ class ParameterisedCircuit(Answers):
         return self._labelled("log_probability", logs, {"row": np.arange(logs.size)}, **self._error(logs[None]))
 
     def moments(self, df: TableLike, covariance: bool = True) -> "xr.Dataset":
-        """Means and covariances of each row's missing cells given its observed ones, exact.
+        """Calculate mean and covariance of each row's missing cells, given the others.
+
+        They are exact.
 
         Binary columns count as 0 and 1, ordinal ones as their numbers. Categorical columns have no moments and hold
         NaN. So do columns whose leaves have none (a Student t of one degree of freedom).

@@ -30,7 +30,7 @@ def complete_tree(
     Parameters
     ----------
     columns : sequence of str, int or Column
-        The columns, for instance ``table.columns``. Integers, here and wherever a column is named, are their digits,
+        The columns, for instance ``table.columns``. Integers, here and wherever a column is named, become text,
         as in `Table.from_frame`.
     n_children : int, sequence or "infinite"
         Children of a sum node (the paper's C_s): one number, one per depth of the region tree (root first), or
@@ -54,8 +54,8 @@ def complete_tree(
     Raises
     ------
     ValueError
-        For an argument out of range, ``split="per_product"`` with infinite `n_children` or too many sum nodes
-        (`MAX_REGIONS`), and `repetitions` of a single column.
+        If an argument is out of range, ``split="per_product"`` has infinite `n_children` or too many sum nodes
+        (`MAX_REGIONS`), or a single column has `repetitions`.
 
     Examples
     --------
@@ -77,9 +77,10 @@ def skewed_tree(
     repetitions: int = 1,
     random_seed: int | np.random.Generator | None = None,
 ) -> RegionTree:
-    """Split ``n_parts - 1`` single columns off at every product and leave the rest for the next one.
+    """Split single columns off at every product, which gives the deepest tree.
 
-    The other extreme of the paper's Table 2: the deepest tree. Parameters as in `complete_tree`.
+    Every product splits off ``n_parts - 1`` single columns and leaves the rest for the next one. This is the other
+    extreme of the paper's Table 2. Parameters are those of `complete_tree`.
 
     Returns
     -------
