@@ -32,16 +32,17 @@ TRIALS_RULE = "from 1 to 2^53"
 
 @dataclass(frozen=True)
 class Binomial(PaletteEntry):
-    """Binomial leaf on counts 0 .. n_trials of successes, with a beta prior on the probability of success.
+    """Binomial leaf on counts of successes, with a beta prior on their probability.
 
-    The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever other leaves it has.
+    Counts are 0 .. n_trials. The predictive is beta-binomial. No count of the column may exceed ``n_trials``, whatever
+    other leaves the column has.
 
     Parameters
     ----------
     n_trials : int
-        Number of trials, at least 1; of ratings from 0 to 10 it is 10.
+        Number of trials, at least 1; for ratings from 0 to 10 it is 10.
     mean : float, optional
-        Mean of the column that the prior is built round, above 0 and below ``n_trials``; None takes it from the
+        Mean of the column that the prior is built around, above 0 and below ``n_trials``; None takes it from the
         observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for these leaves.
@@ -69,11 +70,11 @@ class Binomial(PaletteEntry):
 
     @property
     def largest(self) -> float:  # type: ignore[override]
-        """The number of trials."""
+        """Number of trials."""
         return float(self.n_trials)
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
-        """Counts above the number of trials."""
+        """Refuse counts above the number of trials."""
         above = np.flatnonzero(values > self.n_trials)
         if above.size:
             raise ValueError(
@@ -82,7 +83,10 @@ class Binomial(PaletteEntry):
             )
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """With the mean of the column; without a success, or a failure, as if half of one were in all its rows."""
+        """Return the entry with the mean of the column.
+
+        If the column has no success, or no failure, it counts as if all its rows together had half of one.
+        """
         if self.mean is not None:
             return self
         n, total = observed.size, float(observed.sum())
@@ -90,11 +94,11 @@ class Binomial(PaletteEntry):
         return replace(self, mean=mean)
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
-        """With the mean of the sample, since there is no closed form."""
+        """Return the entry with the mean of the sample, since there is no closed form."""
         return replace(self, mean=None).completed(sample, grid)
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
-        """Mean and number of trials."""
+        """Return the mean and the number of trials."""
         assert self.mean is not None
         return self.mean, float(self.n_trials), 0.0
 

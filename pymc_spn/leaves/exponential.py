@@ -35,7 +35,7 @@ class Exponential(MeanEntry):
     Parameters
     ----------
     mean : float, optional
-        Mean of the column that the prior is built round; None takes it from the observed column.
+        Mean of the column that the prior is built around; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for these leaves.
 

@@ -68,7 +68,7 @@ class Gaussian(PaletteEntry):
     positive: ClassVar[tuple[str, ...]] = ("variance", "relative_scale")
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """With mean and variance of the column."""
+        """Return the entry with the mean and variance of the column."""
         mean, variance = self.mean, self.variance
         if mean is None:
             mean = float(observed.mean()) if observed.size else 1.0
@@ -77,11 +77,11 @@ class Gaussian(PaletteEntry):
         return replace(self, mean=mean, variance=variance)
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
-        """With mean and variance of the sample."""
+        """Return the entry with the mean and variance of the sample."""
         return replace(self, mean=float(sample.mean()), variance=sample_variance(sample, observed, floor, grid))
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
-        """Mean, variance and the variance of rounding."""
+        """Return the mean, the variance and the variance of rounding."""
         assert self.mean is not None and self.variance is not None
         return (self.mean - centre) / scale, self.variance / scale**2, grid**2 / 12.0 / scale**2
 

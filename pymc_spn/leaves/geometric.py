@@ -25,14 +25,15 @@ ONE_BY_ONE = 4096  # counts; beyond, the mass is smooth at their scale and goes 
 
 @dataclass(frozen=True)
 class Geometric(CountEntry):
-    """Geometric leaf on counts k = 0, 1, .. with mass p (1 - p)^k and a beta prior on p.
+    """Geometric leaf on counts, with a beta prior on the probability p.
 
-    The predictive is beta-geometric: P(X >= k) = B(alpha, beta + k) / B(alpha, beta).
+    The mass is p (1 - p)^k at k = 0, 1, .. The predictive is beta-geometric: P(X >= k) = B(alpha, beta + k) / B(alpha,
+    beta).
 
     Parameters
     ----------
     mean : float, optional
-        Mean of the column that the prior is built round; None takes it from the observed column.
+        Mean of the column that the prior is built around; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for these leaves.
 

@@ -37,10 +37,11 @@ class Levels(PaletteEntry):
             object.__setattr__(self, "probabilities", tuple((given / given.sum()).tolist()))
 
     def centre(self, values: np.ndarray, n_levels: int) -> np.ndarray:
-        """Centre (K,) of the prior; where the entry does not give it, the frequencies of observed codes (n,).
+        """Return the centre (K,) of the prior.
 
-        Each of K levels counts as if sqrt(K) values more had been on it. The centre takes the column twice: with only
-        half a value more, levels that few rows or none have get too little in new rows.
+        If the entry does not give it, it is the frequencies of the observed codes (n,). Each of K levels then counts as
+        if it had sqrt(K) values more. The centre uses the column twice: with only half a value more, levels that few
+        rows or none have get too little probability in new rows.
         """
         name = type(self).__name__
         if n_levels < 1:
@@ -63,7 +64,7 @@ class Bernoulli(Levels):
         Factor on the column's ``leaf_scale`` for these leaves.
     probabilities : sequence of float, optional
         Centre of the prior: of the first and of the second level. None takes the frequencies of the observed column,
-        with sqrt(2) rows more on each level.
+        with sqrt(2) more rows on each level.
 
     Examples
     --------
@@ -80,15 +81,17 @@ class Bernoulli(Levels):
 
 @dataclass(frozen=True)
 class Categorical(Levels):
-    """Categorical leaf on levels 0..K-1 with a Dirichlet prior. Its codes have no mean or variance.
+    """Categorical leaf on levels 0..K-1 with a Dirichlet prior.
+
+    Its codes have no mean or variance.
 
     Parameters
     ----------
     relative_scale : float
         Factor on the column's ``leaf_scale`` for these leaves.
     probabilities : sequence of float, optional
-        Centre of the prior, of the levels in their order. None takes the frequencies of the observed column, with
-        sqrt(K) rows more on each of K levels; ``[1 / K] * K`` is a uniform one.
+        Centre of the prior, with the levels in their order. None takes the frequencies of the observed column, with
+        sqrt(K) more rows on each of K levels; ``[1 / K] * K`` is a uniform centre.
 
     Examples
     --------

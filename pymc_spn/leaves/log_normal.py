@@ -22,14 +22,15 @@ _END_CUTS = np.concatenate([np.arange(0.5, 8.0, 0.5), 8.0 * 1.5 ** np.arange(12.
 
 @dataclass(frozen=True)
 class LogNormal(PaletteEntry):
-    """Log-normal leaf on x > 0 with a normal-gamma prior on mean and precision of log x.
+    """Log-normal leaf on x > 0 with a normal-gamma prior.
 
-    The predictive is a log-Student t: its tails are so heavy that it has no mean.
+    The prior is on mean and precision of log x. The predictive is a log-Student t: its tails are so heavy that it has
+    no mean.
 
     Parameters
     ----------
     log_mean, log_variance : float, optional
-        Centre and scale of the prior, of the logs; None takes them from the observed column.
+        Centre and scale of the prior in logs; None takes them from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for these leaves.
 
@@ -48,7 +49,7 @@ class LogNormal(PaletteEntry):
     positive: ClassVar[tuple[str, ...]] = ("log_variance", "relative_scale")
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
-        """Zeros, which have no log."""
+        """Refuse zeros, which have no log."""
         zero = np.flatnonzero(values <= 0.0)
         if zero.size:
             raise ValueError(
@@ -57,7 +58,7 @@ class LogNormal(PaletteEntry):
             )
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """With mean and variance of the column's logs."""
+        """Return the entry with the mean and variance of the column's logs."""
         logs = np.log(observed) if observed.size else np.zeros(1)
         mean, variance = self.log_mean, self.log_variance
         if mean is None:
@@ -67,13 +68,16 @@ class LogNormal(PaletteEntry):
         return replace(self, log_mean=mean, log_variance=variance)
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
-        """With mean and variance of the sample's logs."""
+        """Return the entry with the mean and variance of the sample's logs."""
         logs, all_logs = np.log(sample), np.log(observed)
         variance = sample_variance(logs, all_logs, floor, grid / float(np.exp(all_logs.mean())))
         return replace(self, log_mean=float(logs.mean()), log_variance=variance)
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
-        """Mean and variance of the logs, and the variance of rounding at the geometric mean."""
+        """Return mean and variance of the logs, and the variance of rounding.
+
+        The latter is taken at the geometric mean.
+        """
         assert self.log_mean is not None and self.log_variance is not None
         floor = (grid / math.exp(self.log_mean)) ** 2 / 12.0
         return self.log_mean - math.log(scale), self.log_variance, floor

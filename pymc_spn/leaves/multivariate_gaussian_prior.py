@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MultivariateGaussian:
-    """Multivariate normal leaves, whose means and covariances have a normal-inverse-Wishart prior.
+    """Multivariate normal leaves with a normal-inverse-Wishart prior.
+
+    The prior is on their means and covariances.
 
     Parameters
     ----------
     columns : sequence of str, optional
         Which columns may be in them. By default all of real and positive numbers that have Gaussian leaves, except
-        those with a value that very many rows share, as zeros of what is rare.
+        columns with a value that very many rows share, such as the zeros of a rare quantity.
 
     Examples
     --------

@@ -29,30 +29,33 @@ class PaletteEntry:
 
     @property
     def code(self) -> int:
-        """Number in `family_codes` under which samplers know its leaves."""
+        """Number of the family in `family_codes`, by which samplers know its leaves."""
         return CODE[self.family]
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
-        """Refuse a column of the right kind that its leaves cannot hold; values (N,), NaN where missing."""
+        """Refuse a column that has the right kind but values its leaves cannot hold.
+
+        Values are (N,), NaN where missing."""
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """The entry with `None` replaced by what the observed values (n,) of the column say.
+        """Return the entry with each `None` estimated from the observed values.
 
-        There may be none. The grid is that on which they were recorded, 0 for none.
+        There are n values of the column, possibly none. The grid is that on which they were recorded, 0 for none.
         """
         return self
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
-        """The entry with the constants that maximise the marginal likelihood of a sample, given the prior's shape.
+        """Return the entry with its constants fitted to a sample.
 
-        Of a variance the floor is relative to that of all observed values.
+        They maximise the marginal likelihood of the sample, given the prior's shape. The floor of a variance is
+        relative to the variance of all observed values.
         """
         return self
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
-        """What `Conjugate.prior` takes, of a completed entry: mean, variance, floor of the variance.
+        """Return the constants of a completed entry for `Conjugate.prior`.
 
-        In coded units, in which a value x is (x - centre) / scale.
+        They are mean, variance and floor of the variance in coded units, in which a value x is (x - centre) / scale.
         """
         return 0.0, 0.0, 0.0
 
@@ -64,7 +67,7 @@ class MeanEntry(PaletteEntry):
     Parameters
     ----------
     mean : float, optional
-        Mean of the column that the prior is built round; None takes it from the observed column.
+        Mean of the column that the prior is built around; None takes it from the observed column.
     relative_scale : float
         Factor on the column's ``leaf_scale`` for this palette entry.
     """
@@ -74,18 +77,21 @@ class MeanEntry(PaletteEntry):
     positive: ClassVar[tuple[str, ...]] = ("mean", "relative_scale")
 
     def completed(self, observed: np.ndarray, grid: float) -> Self:
-        """With the mean of the column; of one of zeros alone as if one more row had had a one."""
+        """Return the entry with the mean of the column.
+
+        If all values are zero, the mean is as if one more row had a one.
+        """
         if self.mean is not None:
             return self
         mean = float(observed.mean()) if observed.size else 1.0
         return replace(self, mean=mean if mean > 0.0 else 1.0 / (observed.size + 1.0))
 
     def fitted(self, sample: np.ndarray, observed: np.ndarray, floor: float, grid: float) -> Self:
-        """With the mean of the sample."""
+        """Return the entry with the mean of the sample."""
         return replace(self, mean=None).completed(sample, grid)
 
     def coded_constants(self, centre: float, scale: float, grid: float) -> tuple[float, float, float]:
-        """The mean."""
+        """Return the mean in coded units."""
         assert self.mean is not None
         return self.mean / scale, 0.0, 0.0
 
@@ -97,7 +103,7 @@ class CountEntry(MeanEntry):
     kinds: ClassVar[tuple[str, ...]] = ("count",)
 
     def refuse_column(self, name: str, values: np.ndarray) -> None:
-        """Counts whose log masses lose digits."""
+        """Refuse counts so large that their log masses lose digits."""
         largest = np.max(values, where=~np.isnan(values), initial=0.0)
         if largest > LARGEST_COUNT:
             raise ValueError(

@@ -153,7 +153,7 @@ def SPN(
         From `learn_tree`, `complete_tree` or `skewed_tree`, or an explicit circuit that is a tree: sums over products
         or over leaves of one column. If its columns carry kinds (`Column`), the table is coded by them. None learns
         the splits from the table, by `learn_tree` with seed 0: the same tree for all chains and each time the model is
-        built. A line reports it. The posterior is one given this tree and does not know that it was learned.
+        built. A line reports it. The posterior is conditional on this tree and does not account for its learning.
     observed : DataFrame of pandas, polars or pyarrow, Table, dict of columns or (N, D) array
         The data, which must be given; NaN, None and pd.NA are missing. Row labels other than numbers, NumPy datetimes
         or text (a MultiIndex, time zones, periods, intervals) stand in the result as their text, ``str(label)``.
@@ -171,42 +171,44 @@ def SPN(
         1) prior, so that every draw of the posterior has a covariance. rho0 has a LogNormal(log 0.05, 1) prior. A dict
         names every column with such leaves.
     joint_leaves : "auto", MultivariateGaussian or None
-        Multivariate leaves of numeric columns, next to the splits, wherever a sum node stands over two and more of them
-        and has infinitely many children. Whole components then move as well as rows. "auto" has them where possible:
-        over columns of real or positive numbers with Gaussian leaves, as ``ps.leaves.MultivariateGaussian()`` says. If
-        `start` is a posterior, it does as that one. There are none with ``missing="draw"`` or rounded whole numbers
-        (`rounded`). A line reports them. None has none; kernels other than "exact" need that.
+        Multivariate leaves of numeric columns, next to the splits. They occur wherever a sum node is over two or more
+        of these columns and has infinitely many children. Whole components then move as well as rows. "auto" uses them
+        where possible: over columns of real or positive numbers with Gaussian leaves, as for
+        ``ps.leaves.MultivariateGaussian()``. If `start` is a posterior, "auto" does what that posterior does. There are
+        no such leaves with ``missing="draw"`` or rounded whole numbers (`rounded`). A line reports them. None switches
+        them off, which kernels other than "exact" need.
     covariance_scale : None, float, (D,) array, dict or PyMC variable
-        Prior scale of their covariances relative to the columns' variances. None learns one for each column with a
-        LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
+        Prior scale of the covariances of multivariate leaves, relative to the columns' variances. None learns one for
+        each column with a LogNormal(log 0.1, 2) prior. A dict names every column that is in such leaves.
     resolution : "auto", float or dict
         Recording grid d of the columns with Gaussian or log-normal leaves: b0 >= a0 d^2 / 12, of logs with d over the
         geometric mean. The default "auto" finds it from the data. 0 switches the floor off.
     rounded : "auto", bool or list of str
-        Columns whose values are rounded (interval-censored): they stand for intervals of width d, that of the recording
-        grid. The exact values are part of the state, and the likelihood is that of the intervals: equal values earn no
-        density, so there is no floor on b0. `log_density` counts an interval by log(mass / d), which compares with a
-        density. The default "auto" takes columns of real or positive numbers with Gaussian leaves alone and a grid on
-        which values repeat. That means two rows or more to each distinct value on average, or equal values so frequent
-        that the column would be warned of. True takes all columns with a grid and Gaussian or log-normal leaves, a list
-        those it names. Whole numbers among them have intervals of width 1 and need the kernel "exact". With
-        ``missing="draw"`` whole numbers, and columns with missing cells, stay exact.
+        Columns whose values are rounded (interval-censored). Each value stands for an interval whose width d is that of
+        the recording grid. The exact values are part of the state, and the likelihood is that of the intervals. Equal
+        values then earn no density, so there is no floor on b0. `log_density` counts an interval by log(mass / d),
+        which is comparable with a density. The default "auto" takes columns of real or positive numbers that only have
+        Gaussian leaves and a grid on which values repeat. They repeat if there are two or more rows for each distinct
+        value on average, or if equal values are so frequent that there would be a warning. True takes all columns with
+        a grid and Gaussian or log-normal leaves; a list takes the columns it names. Whole numbers among them have
+        intervals of width 1 and need the kernel "exact". With ``missing="draw"``, whole numbers and columns with
+        missing cells stay exact.
     missing : {"marginal", "draw"}
-        What happens to missing cells: they are summed out, or drawn. Drawn ones are the free vector ``<name>_missing``,
-        row by row, which other parts of the model may use (`completed_columns`): the network proposes them and the rest
-        of the model accepts.
+        What happens to missing cells: they are summed out, or drawn. Drawn cells are the free vector
+        ``<name>_missing``, row by row, which other parts of the model may use (`completed_columns`). The network
+        proposes their values, and the rest of the model accepts or rejects them.
     missing_not_at_random : list of str, optional
-        Columns whose gaps are themselves a sign. Each gets a binary column ``<name>_is_missing`` behind those of the
-        table, which the network learns like any other; `structure`, if you give one, must have it, too. Questions
-        about rows fill it in from the gaps of these rows.
+        Columns whose gaps are informative. Each gets a binary column ``<name>_is_missing`` after the columns of the
+        table, which the network learns like any other. If you give a `structure`, it must have this column, too.
+        Questions about rows fill it in from the gaps of these rows.
     start : {"kmeans", "prior"} or SPNPosterior
-        How each chain starts. A posterior of the same network goes on: `observed` begins with its rows and may hold
-        more. Each chain takes one of its recorded draws at random, so that these rows keep their components; the others
-        are placed one after another by their conditional distributions. `structure` is then that of the posterior by
-        default. The posterior that is sampled is that of the whole table, whatever the start.
+        How each chain starts. If it is a posterior of the same network, the chains continue from it: `observed` begins
+        with its rows and may hold more. Each chain takes one of its recorded draws at random, so that these rows keep
+        their components. The other rows are placed one after another by their conditional distributions. `structure` is
+        then that of the posterior by default. Whatever the start, the posterior of the whole table is sampled.
     kinds : dict, optional
-        Kinds of columns other than those that dtypes and values say, as in `Table.from_frame`. How whole numbers were
-        read is reported once, as what ``pm.sample`` reports.
+        Kinds of columns that differ from those found by dtypes and values, as in `Table.from_frame`. How whole numbers
+        were read is reported once, like the messages of ``pm.sample``.
 
     Returns
     -------
@@ -219,8 +221,8 @@ def SPN(
     Raises
     ------
     ValueError, TypeError
-        For data that do not fit their kinds, columns other than the structure's, or hyperparameters that are not
-        positive or of the wrong length. The message names the argument, the rule, the value and the place.
+        If data do not fit their kinds, columns are not those of the structure, or hyperparameters are not positive or
+        have the wrong length. The message names the argument, the rule, the value and the place.
 
     Examples
     --------

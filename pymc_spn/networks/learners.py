@@ -75,13 +75,13 @@ def fit_variational(
 ) -> VariationalPosterior:
     """Fit a Bayesian sum-product network by collapsed variational Bayes, in seconds.
 
-    The model is that of `SPN`. Trees of rows, weights and leaf parameters get independent variational posteriors;
-    coordinate ascent raises a lower bound on the log evidence from a recursive k-means start until it stands.
+    The model is that of `SPN`. Trees of rows, weights and leaf parameters get independent variational posteriors.
+    Coordinate ascent raises a lower bound on the log evidence, from a recursive k-means start until it converges.
     Hyperparameters that are not given are point estimates: the maximum of the bound plus their log prior, within four
     prior standard deviations in logs.
 
-    What it does not give: the uncertainty of the assignments, of the hyperparameters and of the number of children, and
-    any mode but one. Densities are therefore a little worse than those of chains that mix, and intervals too narrow.
+    The fit has a single mode. It does not give the uncertainty of the assignments, of the hyperparameters and of the
+    number of children. Densities are therefore a little worse than with chains that mix, and intervals are too narrow.
     ``pm.sample`` has no such limits.
 
     Parameters
@@ -94,23 +94,23 @@ def fit_variational(
     leaves, resolution
         As in `SPN`.
     rounded : "auto", bool or list of str
-        As in `SPN`, for columns with Gaussian leaves alone. Exact values are spread evenly over their intervals while
-        learning, which keeps a lower bound. Whole numbers have their unit intervals in any case.
+        As in `SPN`, for columns that only have Gaussian leaves. Exact values are spread evenly over their intervals
+        while learning, which keeps a lower bound. Whole numbers have their unit intervals in any case.
     concentration, leaf_scale, leaf_shape, precision_ratio, covariance_scale : None, float, array or dict
         As in `SPN`, without variables; None estimates them.
     joint_leaves : "auto", MultivariateGaussian or None
-        As in `SPN`. Which children are such leaves, the start decides: those of its groups of rows that have a higher
-        bound so. Missing cells of a row in such a leaf have a normal factor each in the variational posterior.
+        As in `SPN`. The start decides which children are such leaves: the groups of rows that have a higher bound as
+        such a leaf. Each missing cell of a row in such a leaf has a normal factor in the variational posterior.
     max_children : int
-        Children with which a sum node starts at most. Ascent empties children and opens none. At infinite width all
-        further children keep their prior, and their mass counts in every answer.
+        Largest number of children with which a sum node starts. Ascent empties children and opens none. At infinite
+        width all further children keep their prior, and their mass counts in every answer.
     restarts : int, optional
-        K-means starts; the one with the highest bound is kept. None makes 3, and 1 if the table has more than 10,000
-        rows.
+        Number of k-means starts; the one with the highest bound is kept. None makes 3, or 1 if the table has more than
+        10,000 rows.
     max_steps : int, optional
-        Steps of a restart at most; each looks at every row. None makes up to 500, less for more than 30,000 rows: as
-        many as look at fifteen million rows, but 40. Of a table in partitions: passes over all rows after the first.
-        None makes 6. A warning says where the limit ends a fit whose bound still gains.
+        Largest number of steps of a restart; each visits every row. None makes up to 500. For more than 30,000 rows it
+        makes fewer: as many as visit fifteen million rows, but at least 40. For a table in partitions, these are passes
+        over all rows after the first, and None makes 6. A warning says if the limit ends a fit whose bound still gains.
     tolerance : float
         A restart ends when a step gains less than this, in nats a row.
     name : str
@@ -118,13 +118,13 @@ def fit_variational(
     n_jobs : int, optional
         Threads, as in `parallel_config`: by default all processors. The fit does not depend on it.
     client : distributed.Client, optional
-        Of a table in partitions: workers of this cluster assign the rows in each pass. The fit has the same bits. All
-        workers must see the scratch folder of the Notes. Reading the table and the fit to the sample are done here, and
-        so is all of a table that is no larger than the sample.
+        For a table in partitions: workers of this cluster assign the rows in each pass. The fit has the same bits. All
+        workers must see the scratch folder of the Notes. This process reads the table and fits the sample. It does
+        everything if the table is no larger than the sample.
     random_seed : int, Generator or None
-        For the starts; ascent itself draws nothing.
+        Seed of the starts; ascent itself draws nothing.
     progressbar : bool
-        Show a bar once it has taken a second. It counts steps; a restart that stands still leaves some out.
+        Show a bar once the fit has taken a second. It counts steps; a restart that converges early leaves some out.
         False also leaves out the line about a learned structure.
     kinds : dict, optional
         As in `SPN`.
@@ -136,11 +136,11 @@ def fit_variational(
     Raises
     ------
     ValueError, TypeError
-        As `SPN`; counts or a tolerance that are not positive. Of partitions the message names the file, or the number
-        of the partition: values that break a rule, columns or dtypes unlike those before.
+        As for `SPN`; or if counts or the tolerance are not positive. If values of a partition break a rule, or its
+        columns or dtypes differ from earlier ones, the message names the file or the number of the partition.
     FileNotFoundError, ImportError
-        If there is no such path, or no pyarrow to read it; if workers do not see the scratch folder, or have other
-        versions.
+        If the path does not exist, or pyarrow is not installed to read it. If workers do not see the scratch folder, or
+        have other versions.
     RuntimeError
         If the cluster is gone.
 

@@ -74,10 +74,10 @@ class NetworkPosterior(Answers, StoredPosterior):
     def leaf_types(self, column: str, by_entry: bool = False) -> "xr.DataArray":
         """Calculate the share of rows whose leaf has each family, for every draw.
 
-        Rows in which the column is missing do not count. The families are those that the column has;
-        where one occurs several times, its shares add up. A column in multivariate leaves has
-        one family more, ``multivariate_gaussian``, of the rows in these. In a variational fit it is the expected share,
-        which is one number; there rows in such leaves count if they lack the column, too.
+        Rows in which the column is missing do not count. The families are those of the column. If a family occurs
+        several times, its shares are added. A column in multivariate leaves has one more family,
+        ``multivariate_gaussian``, for the rows in these leaves. A variational fit has one number for each family, the
+        expected share; there, rows in multivariate leaves count even if they lack the column.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class NetworkPosterior(Answers, StoredPosterior):
         -------
         DataArray
             (chain, draw, family), or (chain, draw, entry) with ``family`` and ``relative_scale`` of each entry as
-            coordinates; exact, its spread over draws is the posterior.
+            coordinates. Exact: its spread over draws is the posterior.
 
         Examples
         --------
@@ -121,10 +121,10 @@ class NetworkPosterior(Answers, StoredPosterior):
     def as_circuit(self, max_draws: int | None = None) -> PosteriorCircuit:
         """Return the posterior predictive as one explicit circuit.
 
-        Exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their weights in a stacked
-        posterior; its size grows with their number. Under a condition draws have the weights that it gives them, and
-        leaves within intervals are distributions of SciPy, which `CircuitDensity` does not take. Leaves of columns
-        without negative values are not cut at 0.
+        The circuit is exact over the draws that it holds: all, or `max_draws` of them, taken evenly, or by their
+        weights in a stacked posterior. Its size grows with their number. Under a condition, draws have the weights that
+        it gives them. Leaves within intervals are then distributions of SciPy, which `CircuitDensity` does not take.
+        Leaves of columns without negative values are not cut at 0.
 
         Parameters
         ----------

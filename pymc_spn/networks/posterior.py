@@ -46,9 +46,9 @@ SHOWN_ROWS, SHOWN_WEIGHTS = 20, 4
 
 
 class SPNPosterior(TrainingRowSimilarity):
-    """Answers from the recorded draws of a sum-product network.
+    """Posterior of a sum-product network, from its recorded draws.
 
-    Made by `from_idata`. Every draw is a tractable model, its weights and leaf parameters integrated out; an
+    `from_idata` makes it. Every draw is a tractable model, with its weights and leaf parameters integrated out. An
     answer is that of the mixture over draws, or with ``per_draw=True`` one for each draw. Answers are labelled arrays
     with attributes. ``exactness`` is about the query given the draws. ``mcse_chain`` is the Monte Carlo standard error
     of the average over draws (or ``mcse_chain_note`` says why there is none). ``draws_after_weighting`` is the number
@@ -57,8 +57,8 @@ class SPNPosterior(TrainingRowSimilarity):
 
     Conditions and events map column names to a value (point evidence), ``(low, high)`` (a closed interval,
     None is unbounded), a list of intervals or a set of values. They may also be text such as ``"20 <= age < 30 and job
-    == 'nurse'"``. Of a sequence of mappings one holds. A condition may be a row with gaps: its missing values (NaN,
-    pd.NA) say nothing. Many threads may ask one posterior, its marginals and its conditions at once.
+    == 'nurse'"``. In a sequence of mappings, one holds. A condition may be a row with gaps: its missing values (NaN,
+    pd.NA) carry no information. Many threads may ask one posterior, its marginals and its conditions at once.
 
     Examples
     --------
@@ -85,14 +85,14 @@ class SPNPosterior(TrainingRowSimilarity):
         name : str, optional
             Name of the network in the model, where there are several.
         max_draws : int, "auto" or None
-            Draws that answer, evenly chosen from each chain; None for all. By default as many as carry information:
-            four times the effective size of the log joint, 400 at least, or of a saved posterior those that it had.
-            Where they are not all, the attribute ``draws`` of answers says how many. Answers for each draw
-            (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` take all draws in any case.
+            Number of draws that answer, evenly chosen from each chain; None for all. By default as many as carry
+            information: four times the effective size of the log joint, at least 400. A saved posterior keeps the draws
+            it had. If not all draws are used, the attribute ``draws`` of answers says how many. Answers for each draw
+            (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` always take all draws.
         weights : {"auto", "equal"}
-            Weights of the runs that the chains are made of. "auto" weights them as `stacked` does if they are of
-            different kinds. It also does, with a warning, if they have not converged by the log density of rows.
-            Otherwise it weights them equally. A saved posterior keeps its weights.
+            Weights of the runs of which the chains are made. "auto" weights them as `stacked` does if they are of
+            different kinds. It does so, too, with a warning, if the log density of rows shows that they have not
+            converged. Otherwise it weights them equally. A saved posterior keeps its weights.
 
         Returns
         -------
@@ -104,8 +104,8 @@ class SPNPosterior(TrainingRowSimilarity):
         FileNotFoundError
             If there is no such file.
         ValueError
-            If it holds no sum-product network, or several and no name is given, `max_draws` is not an integer of at
-            least 1, or `weights` is not one of those.
+            If it holds no sum-product network, or several and no name is given. If `max_draws` is not an integer of at
+            least 1, or `weights` is neither "auto" nor "equal".
 
         Warns
         -----
@@ -239,26 +239,27 @@ class SPNPosterior(TrainingRowSimilarity):
     ) -> pd.DataFrame:
         """Tabulate R-hat and effective size of log joint, rows and any questions.
 
-        The log joint can agree where an answer does not, and the other way round: ask here what you report.
+        Chains can agree in the log joint but not in an answer, and the other way round. So ask here what you report.
 
         Parameters
         ----------
         questions : mapping of str to callable, optional
             Each takes the posterior and gives one value for each draw, as in ``{"P(old)": lambda post:
-            post.probability("age > 60", per_draw=True)}``; with other dimensions each of their labels has a row.
+            post.probability("age > 60", per_draw=True)}``. If it has further dimensions, each of their labels has a
+            row.
         df : DataFrame of pandas, polars or pyarrow, mapping, array or Table, optional
             Rows whose log density is asked for. By default the training rows.
         max_rows : int
-            Rows that are shown, taken evenly. The mean over all rows is always there.
+            Number of rows to show, taken evenly. The mean over all rows is always shown.
         progressbar : bool
-            Whether a bar shows how far the answer is, if it lasts.
+            Whether to show a progress bar if the answer takes long.
 
         Returns
         -------
         DataFrame, of pandas, polars or pyarrow as the data were
             A row for each number: ``mean``, ``sd``, ``ess_bulk`` and ``r_hat`` over the recorded draws of all chains
-            (of the log joint over all draws), as ``az.summary`` has them. NaN where they are not defined: values that
-            never vary or are infinite, fewer than four draws, R-hat of a single chain.
+            (all draws for the log joint), as in ``az.summary``. NaN where they are not defined: values that never vary
+            or are infinite, fewer than four draws, R-hat of a single chain.
 
         Raises
         ------
@@ -266,11 +267,9 @@ class SPNPosterior(TrainingRowSimilarity):
             If `questions` is not a mapping to functions, an answer does not have one value for each draw, or `max_rows`
             is not an integer of at least 0.
 
-        Notes
-        -----
-        The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked` weigh draws
-        here. Training rows are those of the posterior as sampled, also if this one is a condition or a marginal; rows
-        of `df` and questions are asked of this one.
+        Notes ----- The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked`
+        weight draws here. Training rows are asked of the posterior as sampled, even if this one is a condition or a
+        marginal. Rows of `df` and questions are asked of this one.
 
         Examples
         --------
@@ -283,10 +282,11 @@ class SPNPosterior(TrainingRowSimilarity):
 
     @property
     def run_weights(self) -> "xr.DataArray":
-        """Share (chain, run) of each run of each chain in the answers, before any condition; they sum to 1.
+        """Weight (chain, run) of each run of each chain in the answers.
 
-        Exact as what the answers are made with; the error of choosing them is not known. Long chains of networks with
-        multivariate leaves are made of up to four runs, others are one run.
+        Weights are taken before any condition and sum to 1. They are exact in that the answers use them; the error of
+        choosing them is not known. Long chains of networks with multivariate leaves are made of up to four runs; other
+        chains are one run.
 
         Examples
         --------
@@ -303,18 +303,19 @@ class SPNPosterior(TrainingRowSimilarity):
         return self._labelled("run_weights", shares, coords, False, mcse_chain_note=f"no mcse_chain: {why}")
 
     def stacked(self) -> "SPNPosterior":
-        """The posterior with runs weighted by how well they predict each training row from the others.
+        """Return the posterior with runs weighted by how well they predict left-out rows.
 
-        `from_idata` does so where runs are of different kinds, or stay in modes of their own, so that R-hat of the log
-        density of rows over runs of a kind is above 1.1: equal weights are then an accident of the starts. Stacking
-        takes the weights under which the mixture predicts rows best from the others, with one row's worth of a
-        Dirichlet prior each: of kinds whose runs have met, or of runs. Answers are those of the weighted mixture,
-        which predicts better where some runs are better than others. ``mcse_chain`` takes the weights as given.
+        `from_idata` does so if runs are of different kinds. It also does so if they stay in different modes, so that
+        R-hat of the log density of rows over runs of a kind is above 1.1. Equal weights are then an accident of the
+        starts. Stacking takes the weights under which the mixture predicts each training row best from the others. Each
+        weight has one row's worth of a Dirichlet prior. The weights are those of kinds if the runs of a kind have met,
+        else of runs. Answers are those of the weighted mixture, which predicts better if some runs are better than
+        others. ``mcse_chain`` takes the weights as given.
 
         Raises
         ------
         ValueError
-            If there is one run, or a run has fewer than four recorded draws, or this is a condition or a marginal.
+            If there is only one run, a run has fewer than four recorded draws, or this is a condition or a marginal.
 
         Examples
         --------
@@ -339,9 +340,9 @@ class SPNPosterior(TrainingRowSimilarity):
     def log_likelihood(self, df: TableLike | None = None) -> "xr.DataTree":
         """Return the group ``log_likelihood``, for ``az.loo``.
 
-        Without `df`: for each draw and training row the log predictive given the other rows (the row is taken out,
-        evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With `df`: the log
-        predictive of new rows for each draw.
+        Without `df`, it is the log predictive of each training row given the other rows, for each draw (the row is
+        taken out, evaluated and put back). Its reciprocals are the importance weights of leave-one-out. With `df`, it
+        is the log predictive of new rows for each draw.
 
         Parameters
         ----------
@@ -351,8 +352,8 @@ class SPNPosterior(TrainingRowSimilarity):
         Returns
         -------
         DataTree
-            One variable of the network's name, (chain, draw, <name>_row) float64, in nats. Training rows without an
-            observed cell are left out: they are no data, and Pareto smoothing stops at weights that are all equal.
+            One variable with the network's name, (chain, draw, <name>_row) float64, in nats. Training rows without an
+            observed cell are left out: they hold no data, and Pareto smoothing fails if all weights are equal.
 
         Raises
         ------
@@ -379,9 +380,9 @@ class SPNPosterior(TrainingRowSimilarity):
         return xr.DataTree(xr.Dataset({self.name: logs}))
 
     def posterior_predictive(self, random_seed: int | np.random.Generator | None = None) -> "xr.DataTree":
-        """Return the group ``posterior_predictive``: simulated tables, one a draw.
+        """Return the group ``posterior_predictive``: one simulated table for each draw.
 
-        With it ``az.plot_ppc_dist`` works. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
+        ``az.plot_ppc_dist`` takes it. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
         different units. `predictive_check` has one column with its observed cells. ``pm.sample_prior_predictive``
         gives the same for the prior, by exact simulation and with the gaps of the table, and
         ``az.plot_ppc_dist(idata, group="prior_predictive")`` takes it.
@@ -394,7 +395,7 @@ class SPNPosterior(TrainingRowSimilarity):
         -------
         DataTree
             One variable of the network's name, (chain, draw, <name>_row, <name>_column) float64, in the units of
-            ``idata.observed_data``: numbers as they are, levels as codes. Rows have no gaps, also where the table has.
+            ``idata.observed_data``: numbers as they are, levels as codes. Rows have no gaps, even if the table has.
 
         Raises
         ------
@@ -426,10 +427,8 @@ class SPNPosterior(TrainingRowSimilarity):
             the rows in which it is not missing. Levels are codes. The group ``posterior`` has the recorded
             hyperparameters.
 
-        Notes
-        -----
-        The weights of leave-one-out take the whole row out. The simulated values of a draw still know the row itself,
-        one of N, which moves PIT values towards the middle by about 1/N.
+        Notes ----- The weights of leave-one-out take the whole row out. The simulated values of a draw still depend on
+        the row itself, one of N. This moves PIT values towards the middle by about 1/N.
 
         Examples
         --------
@@ -444,8 +443,8 @@ class SPNPosterior(TrainingRowSimilarity):
         Parameters
         ----------
         df : DataFrame, optional
-            New rows: each is assigned by itself given a draw, and rows on children that hold no training row
-            count as apart. By default the training rows, whose assignments are part of the draws.
+            New rows. Each is assigned by itself given a draw. Rows on children without a training row count as apart.
+            By default the training rows, whose assignments are part of the draws.
 
         Returns
         -------
@@ -478,9 +477,9 @@ class SPNPosterior(TrainingRowSimilarity):
     def top_clusters(self) -> "xr.DataArray":
         """Return one clustering of the training rows, by the top sum node.
 
-        The recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006); clusters
-        are numbered by falling size. -1 for rows without an observed cell. It shows one state, no average, and is
-        marked so. ``exactness`` is "one draw", and ``chain`` and ``draw`` say which. ``distance`` is how far it is from
+        It is the recorded draw whose partition is nearest to `co_clustering` in squared distance (Dahl 2006). Clusters
+        are numbered by falling size; rows without an observed cell have -1. It shows one state, not an average, and is
+        marked so: ``exactness`` is "one draw", and ``chain`` and ``draw`` say which. ``distance`` is how far it is from
         `co_clustering`: the root mean square over pairs of rows with an observed cell.
 
         Examples
@@ -511,12 +510,12 @@ class SPNPosterior(TrainingRowSimilarity):
     def draw_circuits(self, n: int, random_seed: int | np.random.Generator | None = None) -> "list[DrawnCircuit]":
         """Draw circuits with explicit weights and leaf parameters.
 
-        Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for what stands for unoccupied children.
+        This is Algorithm 2 of Yokoi and Sato (2024). See `DrawnCircuit` for how it represents unoccupied children.
 
         Parameters
         ----------
         n : int
-            Number of circuits; draws of the chain are chosen with replacement, by their weights.
+            Number of circuits. Draws of the chain are chosen with replacement, by their weights.
         random_seed : int or Generator, optional
 
         Returns

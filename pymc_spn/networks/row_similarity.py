@@ -45,8 +45,8 @@ class TrainingRowSimilarity(NetworkPosterior):
         rows : list of labels, or DataFrame, mapping, array or Table
             Labels of training rows, as in ``["Ann", "Bob"]``; or new rows, each assigned by itself given a draw.
         column : str, optional
-            Two training rows are then alike if their values of this column come from the same leaf: every sum node down
-            to the column counts, not only the top one. For labels only.
+            If given, two training rows are alike if their values of this column come from the same leaf: every sum node
+            down to the column counts, not only the top one. For labels only.
 
         Returns
         -------
@@ -73,10 +73,10 @@ class TrainingRowSimilarity(NetworkPosterior):
     def nearest_rows(
         self, rows: TableLike | Sequence[object] | pd.Index, k: int = 10, column: str | None = None
     ) -> "xr.Dataset":
-        """Find the training rows that are most like each of some rows.
+        """Find the training rows that are most like each row.
 
-        The measure is `row_similarity`. Only the k nearest are kept: memory goes with the rows that you ask about, and
-        not with the square of the table.
+        The measure is `row_similarity`. Only the k nearest are kept: memory grows with the number of rows that you ask
+        about, not with the square of the table.
 
         Parameters
         ----------
@@ -141,7 +141,9 @@ class RowSimilarity(NetworkPosterior):
         return _similarities(self, NewRows.of_table(self, rows), NewRows.of_table(self, others))
 
     def nearest_rows(self, rows: TableLike, others: TableLike, k: int = 10) -> "xr.Dataset":
-        """Find those of other rows that are most like each of some rows, by `row_similarity`.
+        """Find the rows of another table that are most like each row.
+
+        The measure is `row_similarity`.
 
         Parameters
         ----------

@@ -51,9 +51,10 @@ class SPNStepState(StructureStepState):
 
 
 class TopDownSPNStep(StructureStep):
-    """Collapsed top-down sampling of the assignments of one `SPN`, and of the hyperparameters that it owns.
+    """Collapsed top-down sampler of the assignments of one `SPN`.
 
-    ``pm.sample`` picks it by itself. Several `SPN` in one model get one step each.
+    It also samples the hyperparameters that the `SPN` owns. ``pm.sample`` picks it by itself. Several `SPN` in one
+    model get one step each.
 
     Parameters
     ----------
@@ -68,10 +69,10 @@ class TopDownSPNStep(StructureStep):
     sweeps : int
         Sweeps for each draw.
     record_every : int, optional
-        Assignments are recorded every so many draws, and at least once a chain. By default all are if they fit into
-        16 MB, else 400 of all chains together, about as many as answers use. With those of the tuning they fit into
-        400 MB. If you create the step before ``pm.sample``, it assumes four chains of
-        1000 draws and 1000 of tuning.
+        Assignments are recorded at every draw of this spacing, and at least once a chain. By default all are recorded
+        if they fit into 16 MB, else 400 of all chains together, about as many as answers use. With those of the tuning
+        they fit into 400 MB. If you create the step before ``pm.sample``, it assumes four chains of 1000 draws and 1000
+        of tuning.
 
     Examples
     --------
@@ -351,11 +352,11 @@ class TopDownSPNStep(StructureStep):
 
 
 class BottomUpSPNStep(TopDownSPNStep):
-    """Uncollapsed blocked Gibbs over the whole network: weights, leaf parameters, then all rows bottom-up.
+    """Uncollapsed blocked Gibbs sampler of the whole network.
 
-    The sampler of Vergari et al. (2019) and Trapp et al. (2019), which `TopDownSPNStep` is measured against; finite
-    width only. Parameters are those of `TopDownSPNStep` without ``kernel``. It is written in NumPy: compare it
-    sweep by sweep, not by the clock.
+    It draws weights, leaf parameters, then all rows bottom-up. This is the sampler of Vergari et al. (2019) and Trapp
+    et al. (2019), with which `TopDownSPNStep` is compared; finite width only. Parameters are those of `TopDownSPNStep`
+    without ``kernel``. It is written in NumPy: compare it sweep by sweep, not by the clock.
 
     Examples
     --------
@@ -370,7 +371,7 @@ class BottomUpSPNStep(TopDownSPNStep):
 
     @staticmethod
     def competence(var: Variable, has_grad: bool) -> Competence:
-        """Never picked by itself."""
+        """Return that ``pm.sample`` never picks it by itself."""
         return Competence.INCOMPATIBLE
 
 

@@ -67,10 +67,11 @@ def tune_leaf_priors(
     progressbar: bool = True,
     client: "distributed.Client | None" = None,
 ) -> TunedLeafPriors:
-    """Choose a subsampling ratio for every column by Optuna's TPE, for the density of validation rows.
+    """Choose a subsampling ratio for every column by Optuna's TPE.
 
-    Each trial draws `empirical_leaf_priors` from the training rows, fits a network to them and scores it on the
-    validation rows. Test rows have no place here: keep them for the network that is fitted with the result.
+    The ratios maximise the density of validation rows. Each trial draws `empirical_leaf_priors` from the training rows,
+    fits a network to them and scores it on the validation rows. Do not pass test rows: keep them for the network that
+    you fit with the result.
 
     Parameters
     ----------
@@ -80,8 +81,8 @@ def tune_leaf_priors(
         As in `SPN`.
     n_trials : int
     trials_at_once : int
-        Trials whose ratios are chosen together, before the score of any of them is known. One chooses best. With a
-        `client` this is how many workers have something to do.
+        Number of trials whose ratios are chosen together, before any of their scores is known. One chooses best. With a
+        `client`, this many workers are busy.
     fit : callable, optional
         From leaf families to anything with ``log_density(validation)``, for instance a short run of ``pm.sample`` and
         its `SPNPosterior`. By default `fit_variational` with ``leaf_scale=1``, one restart and 100 steps.
@@ -101,7 +102,7 @@ def tune_leaf_priors(
     Raises
     ------
     ImportError
-        If Optuna is not installed; workers that lack a package or have another version.
+        If Optuna is not installed, or workers lack a package or have another version.
     RuntimeError
         If the cluster is gone.
     ValueError

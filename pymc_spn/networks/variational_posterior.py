@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class VariationalPosterior(RowSimilarity):
-    """Answers from a variational fit, made by `fit_variational`.
+    """Posterior of a variational fit, made by `fit_variational`.
 
     It answers the questions of `SPNPosterior` that need no chains and no training rows. Weights and leaf parameters are
     integrated out under their variational posterior, which is exact: ``exactness`` is about the query given the fit.
-    A fit does not know how uncertain the assignments of rows and the hyperparameters are, nor that there are other
-    modes. No answer carries a standard error for that. ``per_draw=True`` returns the one answer there is, as chain 0
+    A fit knows neither how uncertain the assignments of rows and the hyperparameters are, nor that there are other
+    modes. No answer has a standard error for this. ``per_draw=True`` returns the one answer there is, as chain 0
     and draw 0.
 
     Examples
@@ -41,7 +41,7 @@ class VariationalPosterior(RowSimilarity):
 
     @classmethod
     def from_idata(cls, idata: "xr.DataTree | str | PathLike[str]", name: str | None = None) -> "VariationalPosterior":
-        """Read what `save` wrote.
+        """Read a fit that `save` wrote.
 
         Parameters
         ----------
@@ -93,9 +93,10 @@ class VariationalPosterior(RowSimilarity):
 
     @property
     def converged(self) -> bool:
-        """Whether the restart that was kept gained less than the tolerance in its last step, before the limit of steps.
+        """Whether the fit has converged before the limit of steps.
 
-        Where it is False, the repr says so, and ``attrs["converged"]`` of each answer is 0.
+        It has if the last step of the kept restart gained less than the tolerance. If it is False, the repr says so,
+        and ``attrs["converged"]`` of each answer is 0.
 
         Examples
         --------
@@ -105,9 +106,10 @@ class VariationalPosterior(RowSimilarity):
         return self._states.fit.is_converged
 
     def trace(self) -> "xr.DataArray":
-        """The bound plus the log prior of the learned hyperparameters (restart, step) in nats; NaN after the end.
+        """Objective (restart, step) of each step in nats, NaN after the end.
 
-        It never falls. Restarts that end apart are different modes; the highest is kept.
+        It is the bound plus the log prior of the learned hyperparameters. It never falls. Restarts that end at
+        different values are different modes; the highest is kept.
 
         Examples
         --------
@@ -124,9 +126,10 @@ class VariationalPosterior(RowSimilarity):
         return xr.DataArray(out, coords, ["restart", "step"], "bound", self._attrs() | {"exactness": "bound"})
 
     def hyperparameters(self) -> "xr.Dataset":
-        """Concentration, leaf_scale, leaf_shape and precision_ratio: as given, or their point estimates.
+        """Hyperparameters as given, or their point estimates.
 
-        With multivariate leaves also covariance_scale, of the columns that are in them.
+        They are concentration, leaf_scale, leaf_shape and precision_ratio. With multivariate leaves, there is also
+        covariance_scale for the columns in them.
 
         Examples
         --------

@@ -37,7 +37,7 @@ def empirical_leaf_priors(
     shape of the prior. That is mu0 = mean(x), b0 = a0 var(x) for Gaussian leaves, beta = alpha mean(x) for Exponential
     and beta = alpha / mean(x) for Poisson ones. Log-normal leaves are treated as Gaussian leaves of the logs. Geometric
     and binomial leaves have no closed form and take the mean. Levels have none and keep their entry. At ratio 1 all
-    entries of a column are alike, towards 0 they differ more. Give the result to `SPN` or `fit_variational` with
+    entries of a column are equal; towards 0 they differ more. Give the result to `SPN` or `fit_variational` with
     ``leaf_scale=1``.
 
     Parameters
@@ -51,8 +51,8 @@ def empirical_leaf_priors(
     leaves : dict, optional
         Families by column name, as in `SPN`; each is repeated, with its ``relative_scale``.
     n_entries : int, optional
-        Entries of each family in a column; by default what gives each child of a univariate sum node an entry of its
-        own, 4 at infinite width.
+        Entries of each family in a column. By default each child of a univariate sum node gets its own entry; at
+        infinite width there are 4.
     floor : float
         Smallest variance of a Gaussian entry relative to the variance of all observed values of its column. Without
         a floor b0 is 0, and the density of repeated values infinite, wherever a subsample is constant. The floor of
@@ -68,7 +68,7 @@ def empirical_leaf_priors(
     Raises
     ------
     ValueError, TypeError
-        Columns other than the structure's, a ratio outside (0, 1], a floor that is not positive.
+        If columns are not those of the structure, a ratio is outside (0, 1], or a floor is not positive.
 
     Examples
     --------
