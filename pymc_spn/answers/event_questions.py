@@ -70,7 +70,9 @@ def probability(
         overlap in more than 10,000 ways. If likelihoods are for a continuous column, negative, infinite or all 0. If
         text cannot be read or solved.
 
-    Notes ----- Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``.
+    Notes
+    -----
+    Text is written as for ``DataFrame.query``: ``"x**2 < 4 and (job == 'nurse' or not 20 <= age < 30)"``.
     It may hold ``< <= > >= == !=``, ``in`` and ``not in`` a list, ``and or not`` (or ``& | ~``, every comparison in
     parentheses). Names that are not identifiers are in backticks. One side of a comparison is an expression in one
     column, the other a constant; levels of ordered categories have ``<`` and ``>``. The expression has numbers, ``+ - *

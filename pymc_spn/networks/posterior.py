@@ -267,7 +267,9 @@ class SPNPosterior(TrainingRowSimilarity):
             If `questions` is not a mapping to functions, an answer does not have one value for each draw, or `max_rows`
             is not an integer of at least 0.
 
-        Notes ----- The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked`
+        Notes
+        -----
+        The chains are diagnosed as they were sampled: neither a condition nor the weights of `stacked`
         weight draws here. Training rows are asked of the posterior as sampled, even if this one is a condition or a
         marginal. Rows of `df` and questions are asked of this one.
 
@@ -427,7 +429,9 @@ class SPNPosterior(TrainingRowSimilarity):
             the rows in which it is not missing. Levels are codes. The group ``posterior`` has the recorded
             hyperparameters.
 
-        Notes ----- The weights of leave-one-out take the whole row out. The simulated values of a draw still depend on
+        Notes
+        -----
+        The weights of leave-one-out take the whole row out. The simulated values of a draw still depend on
         the row itself, one of N. This moves PIT values towards the middle by about 1/N.
 
         Examples
