@@ -273,7 +273,7 @@ def sample(
     given : mapping, sequence of mappings or str, optional
         What is known, as for `condition`.
     random_seed : int or Generator, optional
-        The same seed draws the same rows; a generator moves on.
+        The same seed draws the same rows; a generator advances.
     npartitions : int, optional
         Return a dask DataFrame with this many partitions, which draws its rows where and when they are computed. Each
         partition has its own random stream, so the rows depend on `npartitions` but not on the scheduler.

@@ -53,11 +53,10 @@ def explain(
     Returns
     -------
     Dataset
-        Over ``column``. ``log_ratio`` is the loss when the cell is taken out: log v(all) - log v(all but
-        the cell). ``shapley`` is the average of that over all orders in which cells become known. The values add up to
-        ``total`` less ``baseline``. ``hdi`` is the interval of the Shapley values over draws, each with weights and
-        leaf parameters drawn. Marginals are exact:
-        nothing is imputed for the cells left out.
+        Over ``column``. ``log_ratio`` is the loss when the cell is taken out: log v(all) - log v(all but the cell).
+        ``shapley`` is the average of that over all orders in which cells become known. The values add up to ``total``
+        less ``baseline``. ``hdi`` is the interval of the Shapley values over draws, each with weights and leaf
+        parameters drawn. Marginals are exact: nothing is imputed for the cells left out.
 
     Examples
     --------

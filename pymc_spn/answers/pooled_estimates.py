@@ -27,9 +27,9 @@ def pool_estimates(
     """Combine the estimates from completed tables by Rubin's rules.
 
     Let q be the estimates and u their variances in each of m tables. The pooled estimate is the mean of q. Its variance
-    is T = W + (1 + 1/m) B, where W is the mean of u (within tables) and B the variance of q (between tables), Rubin
-    (1987), equations 3.1.2 to 3.1.5. Intervals are those of Student's t distribution with the degrees of freedom of
-    Barnard and Rubin (1999), equations 3 to 5.
+    is T = W + (1 + 1/m) B, where W is the mean of u (within tables) and B the variance of q (between tables). These are
+    equations 3.1.2 to 3.1.5 of Rubin (1987). Intervals are those of Student's t distribution with the degrees of
+    freedom of Barnard and Rubin (1999), equations 3 to 5.
 
     The rules require that the tables differ in everything that is uncertain, including the model. Draw each table from
     its own circuit: ``[one.impute(df) for one in post.draw_circuits(20)]``. In the tables of `impute`, each row has its

@@ -171,7 +171,7 @@ def impute(
     n : int
         Number of completed tables, at least 0. `pool_estimates` says which tables suit multiple imputation.
     random_seed : int or Generator, optional
-        The same seed fills in the same cells; a generator moves on.
+        The same seed fills in the same cells; a generator advances.
     on_grid : bool
         Whether real numbers are rounded to the grid on which the training table records their column, if it has one.
 
@@ -253,7 +253,7 @@ def predictive_p_value(
     level : float
         The p-value up to which a row is below the threshold, at least 1 / (n + 1).
     random_seed : int or Generator, optional
-        The same seed draws the same rows; a generator moves on.
+        The same seed draws the same rows; a generator advances.
     progressbar : bool
         Whether to show a progress bar if the answer takes long.
 

@@ -24,14 +24,15 @@ MAX_NODES = 20_000  # explicit trees up to this size are drawn with every copy o
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnCircuit(LabelledCircuit):
-    """One draw of weights W and leaf parameters Theta given the assignments of one draw of the chain.
+    """Circuit with weights and leaf parameters drawn from one draw of the chain.
 
-    Cells that it fills in and rows that it draws for p-values are on the grid of the training table, `impute` says how.
-    Averaged over many draws, `log_density` is the collapsed predictive, of columns in cells that of exact values
-    (``cells=False``). Occupied nodes, and in a small finite network all others too, have their exact conditional law.
-    In an infinite network, and in a large finite one, the unoccupied children of a sum node become one new child, drawn
-    from the prior below it. Its weight has the exact distribution and its density the exact expectation. But it varies
-    more than the many children that it replaces. ``unoccupied_mass`` says how much of the circuit that concerns.
+    Weights W and leaf parameters Theta are drawn given the assignments of that draw. Cells that the circuit fills in,
+    and rows that it draws for p-values, are on the grid of the training table; see `impute`. Averaged over many draws,
+    `log_density` is the collapsed predictive; for columns in cells it is that of exact values (``cells=False``).
+    Occupied nodes have their exact conditional distribution. So do all other nodes in a small finite network. In an
+    infinite network, and in a large finite one, the unoccupied children of a sum node become one new child, drawn from
+    the prior below it. Its weight has the exact distribution and its density the exact expectation. But it varies more
+    than the many children that it replaces. ``unoccupied_mass`` is the probability of such children.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class SPNPosterior(TrainingRowSimilarity):
             it had. If not all draws are used, the attribute ``draws`` of answers says how many. Answers for each draw
             (``per_draw=True``), `log_likelihood`, `diagnose`, `stacked` and `save` always take all draws.
         weights : {"auto", "equal"}
-            Weights of the runs of which the chains are made. "auto" weights them as `stacked` does if they are of
+            Weights of the runs that make up the chains. "auto" weights them as `stacked` does if they are of
             different kinds. It does so, too, with a warning, if the log density of rows shows that they have not
             converged. Otherwise it weights them equally. A saved posterior keeps its weights.
 
@@ -385,9 +385,9 @@ class SPNPosterior(TrainingRowSimilarity):
         """Return the group ``posterior_predictive``: one simulated table for each draw.
 
         ``az.plot_ppc_dist`` takes it. Choose a column, as in ``coords={"<name>_column": "age"}``: columns have
-        different units. `predictive_check` has one column with its observed cells. ``pm.sample_prior_predictive``
-        gives the same for the prior, by exact simulation and with the gaps of the table, and
-        ``az.plot_ppc_dist(idata, group="prior_predictive")`` takes it.
+        different units. `predictive_check` has one column with its observed cells. ``pm.sample_prior_predictive`` gives
+        the same for the prior, by exact simulation and with the gaps of the table, and ``az.plot_ppc_dist(idata,
+        group="prior_predictive")`` takes it.
 
         Parameters
         ----------

@@ -70,13 +70,13 @@ class LabelledCircuit(ParameterisedCircuit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PosteriorCircuit(LabelledCircuit):
-    """A learned density in the form that `CircuitDensity` takes.
+    """Learned density in the form that `CircuitDensity` takes.
 
     Weights and leaf parameters of the network are integrated out within each draw. So the leaves are their predictives
     (Student t, Lomax, negative binomial, beta-binomial, levels). The density is that of `SPNPosterior.log_density` over
-    the draws that are in it. Of columns in cells it is that of exact values, ``log_density(df, cells=False)``: a
-    circuit has leaves at points and none over cells. Therefore Gaussian leaves next to leaves with masses, which the
-    posterior rounds in questions about sets and intervals, are densities.
+    the draws that are in it. For columns in cells it is the density of exact values, ``log_density(df, cells=False)``:
+    a circuit has leaves at points and none over cells. Therefore Gaussian leaves next to leaves with masses are
+    densities here. The posterior rounds such leaves in questions about sets and intervals.
 
     Parameters
     ----------

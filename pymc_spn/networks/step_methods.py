@@ -63,7 +63,7 @@ class TopDownSPNStep(StructureStep):
     kernel : {"exact", "published"}
         ``exact``: collapsed Gibbs, no rejection. If there are multivariate leaves, it divides a chain into up to
         four runs. There is one run for each 250 sweeps of tuning, each from a k-means start of its own. There are as
-        many blocks of draws, and each goes on from one of the runs. There is one run if ``start`` is not "kmeans",
+        many blocks of draws, and each continues one of the runs. There is one run if ``start`` is not "kmeans",
         cells are drawn (``missing="draw"``), or hyperparameters depend on other variables of the model.
         ``published``: Algorithm 1 of the paper with a state at every sum node.
     sweeps : int

@@ -25,7 +25,7 @@ SMALLEST_RATIO = 0.01  # ratios are searched from here to 1, on a log scale
 
 @dataclass(frozen=True)
 class TunedLeafPriors:
-    """What `tune_leaf_priors` found.
+    """Result of `tune_leaf_priors`.
 
     Parameters
     ----------
@@ -34,9 +34,10 @@ class TunedLeafPriors:
     ratio : dict of str to float
         Subsampling ratio of each column.
     score : float
-        Mean log density of the validation rows in the best trial, in nats; the largest of many, so it flatters.
+        Mean log density of the validation rows in the best trial, in nats. It is the largest of many, so it is
+        optimistic.
     scores : (n_trials,) float64
-        Of every trial in order.
+        Score of every trial, in order.
 
     Examples
     --------

@@ -133,8 +133,8 @@ class Table:
         TypeError
             If a dtype or an argument cannot be used, or an object column mixes types.
         ValueError
-            If a value breaks its column's rule (the message names column, row, rule and value), a column is duplicated
-            or wholly missing, there are no rows, or no column is that of the schema.
+            If a value breaks its column's rule; the message names column, row, rule and value. If a column is
+            duplicated or wholly missing, there are no rows, or no column is in the schema.
 
         Warns
         -----

@@ -40,7 +40,7 @@ def complete_tree(
         larger ones first.
     split : "order", "random", "per_product" or sequence of str
         The order of columns that is cut into parts: as given, a random permutation, or these names. Or a random
-        permutation for every product, which gives every sum node a region of its own and needs finite `n_children`.
+        permutation for every product, which gives every sum node its own region and needs finite `n_children`.
     repetitions : int
         R > 1 puts one sum node with R children above R trees with different splits: the first as `split`
         says, the others over random permutations of the columns.

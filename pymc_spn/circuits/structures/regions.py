@@ -20,17 +20,19 @@ ARRAYS = ("order", "begin", "end", "parent", "n_children", "split")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RegionTree(NotebookRepr):
-    """A recursive split of the columns, shared by all products of a region or by some of them.
+    """Tree of regions: a recursive split of the columns.
+
+    All products of a region share a split, or some of them do.
 
     A region is a set of columns at one place of the tree. The sum nodes of a region with several columns have products
     as children. Each product splits the region into parts, which are regions again. A sum node of a region with one
-    column (a univariate region) has leaves as children. The sum nodes of one region are exchangeable copies, and the
-    tree of regions, which does not grow with the width, is all there is to say.
+    column (a univariate region) has leaves as children. The sum nodes of one region are exchangeable copies. So the
+    tree of regions describes the network fully, and it does not grow with the width.
 
-    Mostly, all products of a region split alike. A region may also have A *splits*, each with parts of its own. Then
-    child c of a sum node uses split ``c % A``, and a new child of an infinite node draws its split uniformly. With as
-    many splits as children every product has its own split; a split may also have a single part, which is another tree
-    over the same columns. Build a tree with `complete_tree`, `skewed_tree` or `learn_tree`.
+    Usually all products of a region have the same split. A region may also have A *splits*, each with its own parts.
+    Then child c of a sum node uses split ``c % A``, and a new child of an infinite node draws its split uniformly. With
+    as many splits as children every product has its own split; a split may also have a single part, which is another
+    tree over the same columns. Build a tree with `complete_tree`, `skewed_tree` or `learn_tree`.
 
     Regions are numbered in depth-first preorder: a part has a larger number than its region, and the
     subtree of region ``r`` is the contiguous range ``r .. subtree_end[r] - 1``.
