@@ -55,7 +55,7 @@ class LabelledCircuit(ParameterisedCircuit):
     grid: dict[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)
 
     @property
-    def _law(self) -> "CircuitLaw":
+    def _law(self) -> "CircuitLaw":  # type: ignore[override]
         law = super()._law
         law.resolution, law.grid_points = np.array([self.grid.get(c.name, (0.0, 0.0)) for c in law.columns]).T
         return law
