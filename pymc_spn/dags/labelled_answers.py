@@ -8,7 +8,6 @@ import numpy as np
 
 from pymc_spn.dags.constraints import edge_list
 from pymc_spn.dags.dag import DAG
-from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.graph_pictures import without_circles
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.frame_kinds import frame_of_kind
@@ -91,11 +90,6 @@ def in_words(names: Sequence[str], evidence: Evidence) -> str:
                 continue
             words += [f"{mark}{names[j]} -> {names[child]}" for j in range(len(names)) if mask >> j & 1]
     return ", ".join(words)
-
-
-def count(argument: str, value: Any, least: int = 1, bytes_each: float = 0.0) -> int:
-    """An integer of at least `least`, refused if so many of `bytes_each` need too much memory."""
-    return checked_count(argument, value, least, bytes_each)
 
 
 def table_of_edges(names: Sequence[str], edges: np.ndarray, mcse: Any, least: float, kind: str | None) -> Any:

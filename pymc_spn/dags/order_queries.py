@@ -20,7 +20,6 @@ from pymc_spn.dags.labelled_answers import (
     Seed,
     clashes,
     consensus_of_edges,
-    count,
     in_words,
     joined,
     labelled,
@@ -32,6 +31,7 @@ from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_sample import draw, must_stand_before
 from pymc_spn.dags.set_effects import read_setting
 from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.graph_pictures import svg_of_edges
 from pymc_spn.numerics.html_repr import Listed
 from pymc_spn.numerics.marks import SIMULATION
@@ -381,7 +381,7 @@ class OrderQueries(StoredPosterior):
                     "another; raise max_candidates"
                 )
             table = asked._value(lambda post: post._passes.parent_sets(i))
-            shown = table.size if most is None else min(count("most", most), table.size)
+            shown = table.size if most is None else min(checked_count("most", most, 1), table.size)
             best = np.argsort(-table, kind="stable")[:shown]
             labels = [", ".join(self.scores.parents_of_index(i, m)) or "(none)" for m in best]
             marks: dict[str, Any] = {"child": self.names[i], "shown": float(table[best].sum())}
@@ -449,7 +449,7 @@ class OrderQueries(StoredPosterior):
         ('draw', 'parent', 'child')
         """
         with self._under(given, progressbar) as asked:
-            n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
+            n = checked_count("draws", draws, 1, bytes_each=self.scores.d * (self.scores.d + 16.0))
             rng = np.random.default_rng(random_seed)
             (orders, graphs), coords = asked._drawn(n, rng, lambda post, m: draw(post, m, rng))
             labels = {"draw": range(n), "parent": self.names, "child": self.names}
@@ -623,7 +623,7 @@ class OrderQueries(StoredPosterior):
         """
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
-            n = count("draws", draws, bytes_each=9.0 * self.scores.d**2)
+            n = checked_count("draws", draws, 1, bytes_each=9.0 * self.scores.d**2)
             (values,), coords = asked._drawn(n, rng, lambda post, m: (draw_effects(post, m, rng),))
             labels = {"draw": range(n), "cause": self.names, "effect": self.names}
             return asked._answer("causal_effect", values, labels, SIMULATION).assign_coords(coords)
@@ -766,7 +766,7 @@ class OrderQueries(StoredPosterior):
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
             setting = read_setting(self.scores, effect, cause, versus, at)
-            n = count("draws", draws, bytes_each=self.scores.d * (self.scores.d + 16.0))
+            n = checked_count("draws", draws, 1, bytes_each=self.scores.d * (self.scores.d + 16.0))
 
             def ask(post: Any, m: int) -> tuple[np.ndarray]:
                 own = read_setting(post.scores, effect, cause, versus, at)  # of its own counts
@@ -783,7 +783,7 @@ class OrderQueries(StoredPosterior):
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
             setting = read_setting(self.scores, *words)
-            n = count("draws", draws, 2)
+            n = checked_count("draws", draws, 2)
 
             def of_graphs(post: Any, m: int) -> np.ndarray:
                 return read_setting(post.scores, *words).answers(post.sample(m, None, rng).values, None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 import numpy as np
 
 from pymc_spn.dags.dag import DAG, refuse_wide
-from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, count, in_words, labelled
+from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, in_words, labelled
 from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
 from pymc_spn.dags.local_scores import Knowledge, LocalScores, Score, StructurePrior, check_scores
 from pymc_spn.dags.mcmc_posterior import DagDraws
@@ -28,6 +28,7 @@ from pymc_spn.dags.prefix_lattice import (
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.stored_scores import bit_sets, kept_scores, parts_of_scores, scores_of_parts
 from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.cluster_clients import check_client
 from pymc_spn.numerics.html_repr import Facts
@@ -441,7 +442,7 @@ class OrderSPN(OrderQueries):
         """
         import xarray as xr
 
-        n = count("chains", chains) * count("draws", draws)
+        n = checked_count("chains", chains, 1) * checked_count("draws", draws, 1)
         drawn = self.sample(n, given, random_seed, progressbar)
         d, dims, numbers = self.scores.d, ("chain", "draw"), {"chain": range(chains), "draw": range(draws)}
         log_score = np.array([self.scores.log_score(graph) for graph in drawn.values]).reshape(chains, draws)
@@ -761,7 +762,7 @@ class DagPosterior(OrderSPN):
         check_engine(engine)
         check_scores(scores)
         check_client(client)
-        n_chains, n_draws = count("chains", chains), count("draws", draws, 4)
+        n_chains, n_draws = checked_count("chains", chains, 1), checked_count("draws", draws, 4)
         if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
             post: Any = cls.exact(scores, progressbar=progressbar)
             return post

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.draw_averages import fewer_draws
 from pymc_spn.numerics.marks import scope_of
-
-if TYPE_CHECKING:
-    from pymc_spn.circuits.laws.circuit_law import CircuitLaw
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,10 +52,8 @@ class LabelledCircuit(ParameterisedCircuit):
     grid: dict[str, tuple[float, float]] = field(default_factory=dict, kw_only=True)
 
     @property
-    def _law(self) -> "CircuitLaw":  # type: ignore[override]
-        law = super()._law
-        law.resolution, law.grid_points = np.array([self.grid.get(c.name, (0.0, 0.0)) for c in law.columns]).T
-        return law
+    def _grid(self) -> dict[str, tuple[float, float]]:
+        return self.grid
 
     @property
     def _marks(self) -> Marks:

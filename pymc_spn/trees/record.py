@@ -56,6 +56,12 @@ class TreeRecord(StructureRecord):
         """Names of the features, which decisions number."""
         return {"features": [c.name for c in schema.column_objects]}
 
+    def compared(self, recorded: Recorded) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+        """Numbers of leaves, of all draws. `trees_of_record` compares log joints, too, which need the training data."""
+        stats = recorded.statistics()
+        leaves = (recorded.arrays["decisions"][..., 0] == -1).sum(axis=2)
+        return [("leaves", leaves, stats["leaves"].values)] if "leaves" in stats else []
+
     def described(self, idata: "xr.DataTree", name: str) -> tuple[Any, ...]:
         """The schema, and a digest of the training data, whose ranks the decisions are."""
         return described(self.read_schema(idata, name), *self.training_data(idata, name))

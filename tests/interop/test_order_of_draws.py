@@ -63,5 +63,9 @@ def test_variables_that_another_step_moves_later_are_read():
             progressbar=False,
             compute_convergence_checks=False,
         )
+    unpacked = ps.unpack(idata)
     for name, reader in READERS.items():
         reader.from_idata(idata, name=name)
+        mixed = exchanged(unpacked, name, {"tree": ("decisions", "n_nodes")}.get(name, ("digits",)))
+        with pytest.raises(ValueError, match=f"'{name}' must stand in the order of their labels: (leaves|occupied)"):
+            reader.from_idata(mixed, name=name)

@@ -1,6 +1,6 @@
 """An explicit circuit with its parameters as a tractable law, given what is known of a row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Self
 
@@ -47,6 +47,8 @@ class CircuitLaw(Law):
         Columns of the circuit that are those of the law, by default all.
     evidence : dict, optional
         Points and events that are known, by column of the circuit.
+    grid : dict, optional
+        Width and a point of the grid on which a table records a column, by its name.
     """
 
     is_weighted = False
@@ -59,13 +61,15 @@ class CircuitLaw(Law):
         marks: Marks,
         kept: Sequence[int] | None = None,
         evidence: Events | None = None,
+        grid: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        self.whole, self.schema, self.marks = whole, columns, marks
+        self.whole, self.schema, self.marks, self.grid = whole, columns, marks, grid or {}
         self.kept = tuple(range(len(columns))) if kept is None else tuple(kept)
         self.evidence = evidence or {}
         self.columns = tuple(columns[d] for d in self.kept)
         self.is_density = ~masses_of(whole.circuit)[list(self.kept)]
-        self.resolution = self.grid_points = np.zeros(len(self.kept))
+        own = [self.grid.get(column.name, (0.0, 0.0)) for column in self.columns]
+        self.resolution, self.grid_points = np.array(own, np.float64).reshape(-1, 2).T
         self._columns: dict[int, CircuitColumn] = {}
 
     @property
@@ -81,6 +85,7 @@ class CircuitLaw(Law):
             "marks": self.marks,
             "kept": self.kept,
             "evidence": self.evidence,
+            "grid": self.grid,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -106,7 +111,7 @@ class CircuitLaw(Law):
             return self
         base, number = self._with(held, {**points_of(self.evidence)}), {d: k for k, d in enumerate(held)}
         kept, known = [number[d] for d in self.kept], {number[d]: event for d, event in spread.items()}
-        return CircuitLaw(base.inner, base.columns, self.marks, kept, known)
+        return CircuitLaw(base.inner, base.columns, self.marks, kept, known, self.grid)
 
     @property
     def is_given(self) -> bool:
@@ -114,7 +119,7 @@ class CircuitLaw(Law):
         return any(self.known(d) is not None for d in range(len(self.columns)))
 
     def _with(self, kept: Sequence[int], evidence: Events) -> "CircuitLaw":
-        return CircuitLaw(self.whole, self.schema, self.marks, kept, evidence)
+        return CircuitLaw(self.whole, self.schema, self.marks, kept, evidence, self.grid)
 
     @cached_property
     def part(self) -> Part:

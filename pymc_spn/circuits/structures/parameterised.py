@@ -104,7 +104,7 @@ class ParameterisedCircuit(Answers):
 
         whole, held = self._given, self.__dict__.get("_held_law")
         if held is None or held[0] is not whole:
-            held = whole, CircuitLaw(whole, labelled_columns(whole), self._marks)
+            held = whole, CircuitLaw(whole, labelled_columns(whole), self._marks, grid=self._grid)
             self.__dict__["_held_law"] = held
         return held[1]
 
@@ -117,6 +117,11 @@ class ParameterisedCircuit(Answers):
     def _marks(self) -> Marks:
         """What answers say of where the circuit comes from."""
         return Marks()
+
+    @property
+    def _grid(self) -> Mapping[str, tuple[float, float]]:
+        """Grids of the table that columns come from, as for `CircuitLaw`."""
+        return {}
 
     def _of(self, law: Law) -> "Self | ParameterisedCircuit":  # what a fit knows is not kept
         if not law.columns:

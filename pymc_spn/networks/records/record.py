@@ -5,7 +5,7 @@ every draw. So the state of every k-th draw is cut into k chunks, and chunk i is
 costs N R / k numbers a draw, and k is recovered from the length of a chunk.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,9 +100,9 @@ class SPNRecord(StructureRecord):
         if n_filled:
             sizes["filled"] = FILLED, 1, n_filled
         found = {}
-        for field, (suffix, n, m) in sizes.items():
+        for part, (suffix, n, m) in sizes.items():
             chunks = checks.read_chunks(stats, name + suffix, n * m, step)
-            found[field] = join_digits(chunks, n, m, step)
+            found[part] = join_digits(chunks, n, m, step)
         if n_filled:
             found["filled"] = found["filled"][:, :, 0]
         if name + RUN in stats:
@@ -161,8 +161,8 @@ class Record:
         Of the data and constants of the model.
     log_weights : (S,) float64, optional
         Of the draws of a saved posterior that weighs them.
-    first_log_joints : (n_chains, 1) float64, optional
-        The statistic at the first recorded state of each chain, where the result has it.
+    first_numbers : dict of str to (n_chains, 1) float64
+        Statistics at the first recorded state of each chain, where the result has them.
     """
 
     schema: NetworkSchema
@@ -179,7 +179,7 @@ class Record:
     log_joint: np.ndarray | None = None
     model_digest: int = 0
     log_weights: np.ndarray | None = None
-    first_log_joints: np.ndarray | None = None
+    first_numbers: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def units(self) -> str:
@@ -266,20 +266,23 @@ def read_record(idata: "xr.DataTree", name: str | None = None) -> Record:
         log_joint=read_log_joint(tree, name, chains),
         model_digest=digest,
         log_weights=weights,
-        first_log_joints=_first_log_joints(tree, name, chains, draws),
+        first_numbers=_first_numbers(tree, name, chains, draws),
     )
 
 
-def _first_log_joints(tree: "xr.DataTree", name: str, chains: np.ndarray, draws: np.ndarray) -> np.ndarray | None:
-    """The statistic (n_chains, 1) at the first recorded draw; None where the result lacks it."""
-    stats, variable = tree.children.get("sample_stats"), f"{name}_{LOG_JOINT}"
-    if stats is None or variable not in stats.data_vars or not {"chain", "draw"} <= set(stats[variable].coords):
-        return None
-    values = stats[variable].transpose("chain", "draw")
-    at = np.flatnonzero(values["draw"].values == draws[0])
-    if at.size != 1 or not np.array_equal(values["chain"].values, chains):
-        return None  # draws of the record were selected alone
-    return values.values[:, at]
+def _first_numbers(tree: "xr.DataTree", name: str, chains: np.ndarray, draws: np.ndarray) -> dict[str, np.ndarray]:
+    """Statistics (n_chains, 1) at the first recorded draw, by their names; those that the result lacks are left out."""
+    stats, found = tree.children.get("sample_stats"), {}
+    for number in (LOG_JOINT, "occupied_nodes", "occupied_leaves"):
+        variable = f"{name}_{number}"
+        if stats is None or variable not in stats.data_vars or not {"chain", "draw"} <= set(stats[variable].coords):
+            continue
+        values = stats[variable].transpose("chain", "draw")
+        at = np.flatnonzero(values["draw"].values == draws[0])
+        # else draws of the record were selected alone
+        if at.size == 1 and np.array_equal(values["chain"].values, chains):
+            found[number] = values.values[:, at]
+    return found
 
 
 def read_log_joint(tree: "xr.DataTree", name: str, chains: np.ndarray) -> np.ndarray | None:

@@ -19,7 +19,7 @@ from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import Asked, DrawBlocks
 from pymc_spn.networks.records.drawn_parameters import draw_parameters
 from pymc_spn.networks.records.joint_predictives import JointLeaves
-from pymc_spn.networks.records.record import Record
+from pymc_spn.networks.records.record import LOG_JOINT, Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.run_weights import FoundOfRuns, found_of_runs
 from pymc_spn.networks.schema import HYPERPARAMETERS
@@ -148,19 +148,21 @@ class RecordedStates:
         return table
 
     def check_order(self) -> None:
-        """Refuse draws that stand in another order than their labels, by the log joint of the first of each chain."""
+        """Refuse draws that stand in another order than their labels, by numbers of the first of each chain."""
         record, schema = self.record, self.schema
-        sources = [
-            (kind, source["variable"]) for kind, source in schema.hyperparameters.items() if "variable" in source
-        ]
+        firsts = range(0, self.n_draws, len(record.draws)) if record.first_numbers else ()
+        states = np.array([self.load(s).statistics()[:4] for s in firsts]).reshape(-1, 4)
+        for what, place in (("occupied_nodes", 1), ("occupied_leaves", 3)):
+            if what in record.first_numbers:
+                refuse_other_order(record, what, states[:, place, None], record.first_numbers[what])
+        sources = [(kind, source.get("variable")) for kind, source in schema.hyperparameters.items()]
         # a variable of the model may have been moved after the log joint was recorded
-        if record.first_log_joints is None or any(v != f"{schema.name}_{kind}" for kind, v in sources):
+        if LOG_JOINT not in record.first_numbers or any(v not in (None, f"{schema.name}_{k}") for k, v in sources):
             return
-        firsts = range(0, self.n_draws, len(record.draws))
-        logs = [self.load(s).statistics()[0] + log_jacobian(self.compiled, self.completed(s)) for s in firsts]
+        logs = states[:, 0] + [log_jacobian(self.compiled, self.completed(s)) for s in firsts]
         # multivariate leaves of columns that follow closely enlarge the rounding of sums and of filled cells
         tolerance = 1e-2 if self.schema.joint_columns.size else 1e-5
-        refuse_other_order(record, "log joint", np.array(logs)[:, None], record.first_log_joints, tolerance)
+        refuse_other_order(record, "log joint", logs[:, None], record.first_numbers[LOG_JOINT], tolerance)
 
     def network(self, s: int) -> Any:
         """Network of draw s, not to be changed and without scratch; kept while there is room."""
