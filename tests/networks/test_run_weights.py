@@ -147,7 +147,8 @@ def sampled_two_groups(frame):
     )
     digits = idata["sample_stats"]["x_digits"]
     digits.values[1] = 0
-    idata["sample_stats"] = xr.DataTree(idata["sample_stats"].to_dataset().drop_vars("x_log_joint"))  # of other states
+    told = ["x_log_joint", "x_occupied_nodes", "x_occupied_leaves"]  # of other states
+    idata["sample_stats"] = xr.DataTree(idata["sample_stats"].to_dataset().drop_vars(told))
     return idata
 
 
