@@ -1,5 +1,6 @@
 """Rubin's rules: one estimate, with its uncertainty, from the estimates of completed tables."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,15 @@ from scipy.stats import t as student
 from pymc_spn.numerics.asked_numbers import check_prob, is_real
 from pymc_spn.numerics.marks import GIVEN_TABLES, limited
 from pymc_spn.numerics.quoted_values import quoted
+from pymc_spn.numerics.trust_warnings import OWN_FILES
 
 if TYPE_CHECKING:
     import xarray as xr
 
+SHARED_MODEL = (
+    "completed tables that share one model, or in which each row has its own draw, differ too little: errors pooled "
+    "from them are too small. Use [one.impute(df) for one in post.draw_circuits(20)]"
+)
 RULE = "estimate must return estimates and their variances, or the covariance matrix of the estimates"
 
 
@@ -63,6 +69,11 @@ def pool_estimates(
         If there are fewer than two tables or one has missing cells. If `estimate` returns other names in another table,
         numbers that are not finite, variances that are not positive, or a matrix that is not a covariance.
 
+    Warns
+    -----
+    UserWarning
+        If tables come from `impute` of a whole posterior, or several from one call.
+
     References
     ----------
     .. [1] Rubin (1987), Multiple Imputation for Nonresponse in Surveys, doi:10.1002/9780470316696.
@@ -90,6 +101,8 @@ def pool_estimates(
         if isinstance(table, pd.DataFrame) and (gaps := table.isna().any()).any():
             named = quoted(str(gaps.idxmax()))
             raise ValueError(f"tables must be completed: tables[{k}] has missing cells in column {named}")
+    if any(isinstance(table, pd.DataFrame) and "pooling_note" in table.attrs for table in tables):
+        warnings.warn(SHARED_MODEL, UserWarning, skip_file_prefixes=OWN_FILES)
     if not is_real(complete_dof) or not complete_dof > 0:
         raise ValueError(f"complete_dof must be a positive number, got {quoted(complete_dof)}")
     check_prob(prob)

@@ -7,6 +7,7 @@ import pandas as pd
 
 from pymc_spn.answers.asked_law import AskedLaw, joined_errors, of_each_draw, relative
 from pymc_spn.answers.event_questions import ROWS_NOTE
+from pymc_spn.answers.pooled_estimates import SHARED_MODEL
 from pymc_spn.answers.reference_rows import check_comparison, compare_rows, on_grid_rows
 from pymc_spn.answers.rows_in_parts import also_in_parts
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -169,7 +170,7 @@ def impute(
         lacks are not filled in; columns that the schema does not have stay as they are. For a dask DataFrame the
         answer is another, filled in when it is computed, with a random stream for each partition.
     n : int
-        Number of completed tables, at least 0. `pool_estimates` says which tables suit multiple imputation.
+        Number of completed tables, at least 0. For `pool_estimates`, draw each table from its own circuit instead.
     random_seed : int or Generator, optional
         The same seed fills in the same cells; a generator advances.
     on_grid : bool
@@ -218,7 +219,8 @@ def impute(
                 for frame in frames:
                     frame[str(c)] = asked[c]
     effective = {"draws_after_weighting": found.effective} if self._law.marks.has_error else {}
-    attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **effective)
+    shared = {"pooling_note": SHARED_MODEL} if count > 1 or self._law.marks.has_error else {}
+    attrs = self._attrs(exactness=SIMULATION, **ROWS_NOTE, **shared, **effective)
     for frame in frames:
         frame.attrs = dict(attrs)
     kind = frame_kind(df) if isinstance(asked, pd.DataFrame) else kind_of_columns(self.columns)

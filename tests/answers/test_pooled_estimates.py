@@ -1,6 +1,7 @@
 """Rubin's rules: compared with statsmodels, with published figures, and by the coverage of the intervals."""
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,13 @@ def test_circuits_fill_in_values_that_the_table_could_hold():
     exact = circuit.impute(df, random_seed=1, on_grid=False)  # what the circuit itself draws
     assert (exact["year"] % 1.0 > 0.0).any() and (exact["dose"] % 0.5 > 0.0).any() and (exact["visits"] < 0).any()
     assert (circuit.marginal(["dose"]).impute(df[["dose"]], random_seed=1)["dose"] % 0.5 == 0.0).all()
+    # one circuit fits all of these tables, each of the others has its own
+    shared, own = circuit.impute(df, n=2, random_seed=1), [circuit.impute(df, random_seed=seed) for seed in (1, 2)]
+    with pytest.warns(UserWarning, match=r"share one model.*too small. Use \[one.impute"):
+        ps.pool_estimates(shared, lambda t: (t["dose"].mean(), t["dose"].var() / 60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ps.pool_estimates(own, lambda t: (t["dose"].mean(), t["dose"].var() / 60))
 
 
 def test_names_of_several_levels_become_text():
