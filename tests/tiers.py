@@ -24,7 +24,7 @@ REST = {
     "networks": """
         calibration chain_runs changed_models distributions
         draw_averages geweke hyperparameters draw_blocks joint_cells leaf_kernels leaf_priors
-        gap_indicators joint_leaves joint_posteriors kernels left_out log_space missing_cells mixed_counts
+        gap_indicators joint_leaves joint_posteriors kernels left_out missing_cells mixed_counts
         predictive_checks published recorded_cells rounded_cells statistics step_methods
         partitions stored_starts sweep_costs variational_joints whole_numbers
     """,

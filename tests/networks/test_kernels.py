@@ -46,6 +46,15 @@ EDGES = {
     "three_parts": Problem(((0,), (1,), (2,)), 2, 0.9, 1.1, FOUR[:3], WIDE[:2, :3]),
     "halves": Problem(HALVES, 2, 0.9, 1.1, FOUR, WIDE[:2]),
     "halves_infinite": Problem(HALVES, "infinite", 0.9, 1.1, FOUR, WIDE),
+    # the last row is in neither cluster: in each child one column is 6,000 standard deviations away
+    "between_clusters": Problem(
+        PAIR,
+        (2, 1),
+        1.5,
+        0.8,
+        [[("gaussian", {"mu0": 30.0, "rho0": 1e-7, "a0": 200.0, "b0": 0.02})]] * 2,
+        np.array([[0.0, 0.0], [60.0, 60.0], [0.0, 60.03]]),
+    ),
 }
 PROBLEMS = tiny_problems() | EDGES
 FINITE = ("mixed", "palette", "missing", "depths", "splits", "two_trees", "skewed")
@@ -130,6 +139,11 @@ def test_a_row_left_in_its_leaf_is_seen_of_the_published_kernel(monkeypatch):
     wrong = with_names(published.published_sweep, log_predictive_without=log_predictive)
     monkeypatch.setattr(published, "published_sweep", wrong)
     assert score("published", PROBLEMS["mixed"], 6000) > 6.0
+
+
+def test_linear_space_would_draw_rows_that_underflow_wrongly(monkeypatch):
+    monkeypatch.setattr("pymc_spn.gibbs.sampler.redraw_rows", with_names(redraw.redraw_rows, SAFE=0.0))
+    assert score("exact", PROBLEMS["between_clusters"]) > 6.0
 
 
 def test_values_in_logs_keep_the_posterior_with_several_splits(monkeypatch):

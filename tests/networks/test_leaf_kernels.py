@@ -13,10 +13,10 @@ from pymc_spn.gibbs.leaf_kernels import (
     logs_of_levels,
 )
 from pymc_spn.gibbs.network import EMPTY_LEAF, LEVELS, VECTOR
-from pymc_spn.gibbs.occupancy import attach, detach, mark_missing, n_prior_slots
+from pymc_spn.gibbs.occupancy import mark_missing, n_prior_slots
 from pymc_spn.gibbs.palette import choose_coding, code_values, compile_palette, complete_palette
 from pymc_spn.gibbs.sampler import Sampler
-from pymc_spn.gibbs.statistics import HEAD, entry_priors, log_column
+from pymc_spn.gibbs.statistics import entry_priors, log_column
 from pymc_spn.leaves import Binomial, Geometric, Poisson
 from pymc_spn.leaves.families import FAMILIES, PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL, CODE
@@ -27,7 +27,7 @@ from tests.called_kernels import on_network
 from tests.networks.coded_tables import COLUMNS, coded_table, hyperparameters, reference_entry
 from tests.reference import log_marginal
 
-attach, detach, mark_missing, n_prior_slots = map(on_network, (attach, detach, mark_missing, n_prior_slots))
+mark_missing, n_prior_slots = map(on_network, (mark_missing, n_prior_slots))
 evaluate_leaves, log_predictive, log_predictive_without, logs_of_levels = map(
     on_network, (evaluate_leaves, log_predictive, log_predictive_without, logs_of_levels)
 )
@@ -255,34 +255,6 @@ def test_freed_slots_are_worth_nothing_at_any_value():
     )
 
 
-def test_without_a_value_is_not_with_it(grown):
-    """What the negative control of the samplers rests on: the two differ by far more than rounding."""
-    _, _, sampler = grown
-    gaps = [
-        log_predictive(sampler.net, d, i, sampler.coded[rows[0], d])
-        - log_predictive_without(sampler.net, d, i, sampler.coded[rows[0], d])
-        for d, _, i, rows in leaves(sampler)
-    ]
-    assert np.mean(np.array(gaps) > 0.01) > 0.6
-
-
-def test_sequential_predictives_multiply_to_the_marginal(grown):
-    """Rows leave one after the other; the predictives that each finds behind it sum to the column's marginal."""
-    table, hyper, _ = grown
-    sampler = table.sampler((np.array([3.0, 5.0]), *hyper[1:]), grown[2].digits())
-    marginal = column_marginals(sampler, table, hyper)
-    total, net = np.zeros(len(marginal)), sampler.net
-    for n in range(len(table.coded)):
-        y, slots = table.coded[n], sampler.slots[n]
-        for d in range(len(marginal)):
-            slot = slots[net.tree.leaf_region[d]]
-            if slot >= 0:
-                total[d] += log_predictive_without(net, d, net.edges.begin[net.tree.leaf_region[d]] + slot, y[d])
-        detach(net, y, slots)
-    np.testing.assert_allclose(total, marginal, rtol=1e-11)
-    assert (net.edges.n_data == 0).all()
-
-
 def column_marginals(sampler, table, hyper):
     state = sampler.statistics()
     return np.array(
@@ -300,33 +272,6 @@ def test_marginals_equal_the_families(grown):
         family, prior, log_scale = entry_and_density(table, hyper, d, e)
         expected[d] += log_marginal(family, prior, table.values[rows, d]) + len(rows) * log_scale
     np.testing.assert_allclose(column_marginals(sampler, table, hyper), expected, rtol=1e-12)
-
-
-def test_a_value_taken_out_and_put_back_leaves_no_trace(grown):
-    table, hyper, _ = grown
-    sampler = table.sampler(hyper, grown[2].digits())
-    net, before, tried = sampler.net, sampler.statistics(), 0
-    kept = [
-        net.leaves.log_scale.copy(),
-        net.leaves.power.copy(),
-        net.leaves.centre.copy(),
-        net.leaves.curvature.copy(),
-        net.leaves.slope.copy(),
-    ]
-    for n in range(len(table.coded)):
-        slots = sampler.slots[n]
-        alone = any(net.edges.n_data[net.edges.begin[r] + s] == 1 for r, s in enumerate(slots) if s >= 0)
-        if alone:  # its edge would be freed
-            continue
-        tried += 1
-        net.scratch.old[:] = slots
-        detach(net, table.coded[n], slots)
-        attach(net, table.coded[n], slots)
-    assert tried > 10
-    np.testing.assert_array_equal(sampler.statistics(), before)  # bit by bit
-    np.testing.assert_array_equal(
-        [net.leaves.log_scale, net.leaves.power, net.leaves.centre, net.leaves.curvature, net.leaves.slope], kept
-    )
 
 
 def test_all_leaves_of_a_row_at_once(grown):
@@ -362,30 +307,3 @@ def test_rounding_never_takes_the_scale_below_its_prior():
         n = rng.integers(2, 1000)
         *_, b = gaussian_posterior(n, n * y, n * y * y, y, 0.1, 1.5, 1e-9)
         assert 1e-9 <= b < 1e-3
-
-
-def test_slots_of_other_columns_do_not_leak(grown):
-    """A missing cell changes no other column's values."""
-    table, _, sampler = grown
-    net = sampler.net
-    y = table.coded[np.flatnonzero(~np.isnan(table.coded).any(axis=1))[0]].copy()
-    mark_missing(net, y)
-    evaluate_leaves(net, y)
-    full = net.scratch.edge_value.copy()
-    for d in range(y.size):
-        gap = y.copy()
-        gap[d] = np.nan
-        mark_missing(net, gap)
-        evaluate_leaves(net, gap)
-        for other in set(range(y.size)) - {d}:
-            r = net.tree.leaf_region[other]
-            here = slice(net.edges.begin[r], net.edges.begin[r] + net.edges.top[r])
-            np.testing.assert_array_equal(net.scratch.edge_value[here], full[here])
-
-
-def test_statistics_list_leaves_by_column(grown):
-    _, _, sampler = grown
-    state = sampler.statistics()
-    per_column = np.diff(state[HEAD : HEAD + sampler.coded.shape[1] + 1])
-    expected = np.bincount([d for d, *_ in leaves(sampler)])
-    np.testing.assert_array_equal(per_column, expected)

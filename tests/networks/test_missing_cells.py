@@ -1,4 +1,4 @@
-"""Missing cells as a variable of the model: exact answers of tiny tables, the joint distribution, `pm.sample`.
+"""Missing cells as a variable of the model: exact answers of tiny tables, `pm.sample`.
 
 Power is measured by planted mistakes: cells accepted whatever the rest of the model says, and a leaf that keeps the
 statistics of the value that a cell had.
@@ -17,19 +17,8 @@ from pymc_spn.networks.records.cell_moves import CellMoves, settle_row
 from pymc_spn.networks.records.record import read_record
 from tests.network_problems import reference_problem
 from tests.networks.gaps import completed, draw_cells, exact_expectations, schema_of, z_scores
-from tests.networks.tiny import tiny_sampler
-from tests.reference import (
-    CATEGORICAL,
-    GAUSSIAN,
-    NARROW,
-    Problem,
-    draw_parameters,
-    group_rows,
-    log_joint,
-    simulate,
-    state_from_digits,
-    tiny_problems,
-)
+from tests.networks.tiny import summary, tiny_sampler
+from tests.reference import CATEGORICAL, GAUSSIAN, NARROW, Problem, log_joint, state_from_digits, tiny_problems
 from tests.reference_queries import log_predictive
 from tests.sampled_runs import assert_same, draw, model_of
 
@@ -147,108 +136,6 @@ def check_statistics(name):
     whole = np.where(gaps, 0.0, start)
     whole[rows, columns] = missing
     np.testing.assert_array_equal(sampler.coded, whole[:, places])
-
-
-def summary(sampler):
-    """What is known of the leaves and edges, in an order that does not depend on their numbers."""
-    net = sampler.net
-    state = np.column_stack([net.leaves.s1, net.leaves.s2, net.leaves.centre, net.leaves.log_scale])
-    leaves = [
-        (*state[net.edges.begin[r] + s], net.edges.n_data[net.edges.begin[r] + s])
-        for row in sampler.slots
-        for r, s in enumerate(row)
-        if s >= 0 and net.tree.column[r] >= 0
-    ]
-    counts = [net.edges.n_data[net.edges.begin[r] + s] for row in sampler.slots for r, s in enumerate(row) if s >= 0]
-    totals = [
-        net.leaves.level_count.sum(),
-        net.nodes.n_data.sum(),
-        net.edges.weight.sum(),
-        (net.edges.top - net.edges.n_free).sum(),
-    ]
-    return np.concatenate([np.ravel(leaves), counts, totals])
-
-
-# ---- the joint distribution of everything
-GAPS = np.array([[1, 0], [0, 1], [1, 1], [0, 0], [0, 1]], bool)
-PRIOR = Problem(PAIR, "infinite", 1.2, 0.9, [[GAUSSIAN], [NARROW]])
-COEFFICIENT, NOISE = 0.8, 0.6
-
-
-def response(cells, rng):
-    return COEFFICIENT * cells + NOISE * rng.normal(size=cells.size)
-
-
-def redraw_seen(problem, digits, X, rng):
-    """The cells that are seen, given the assignments and the others: parameters of each leaf, then values."""
-    state, X = state_from_digits(digits), X.copy()
-    for region in problem.region_list[1:]:
-        for path, rows in group_rows(state, (*region.ancestors, region.index)).items():
-            family, prior = problem.palettes[region.column][path[-1] % problem.n_options(region)]
-            held = [n for n in rows if GAPS[n, region.column]]
-            x = X[held, region.column]
-            rho = prior["rho0"] + x.size
-            shift = (x - prior["mu0"]).sum()
-            squares = ((x - prior["mu0"]) ** 2).sum() - shift**2 / rho
-            updated = {
-                "mu0": prior["mu0"] + shift / rho,
-                "rho0": rho,
-                "a0": prior["a0"] + x.size / 2,
-                "b0": prior["b0"] + squares / 2,
-            }
-            mean, precision = draw_parameters(family, updated, rng)
-            seen = [n for n in rows if not GAPS[n, region.column]]
-            X[seen, region.column] = rng.normal(mean, precision**-0.5, len(seen))
-    return X
-
-
-def statistics_of(X, digits, y):
-    t = np.tanh(X / 3.0)  # the tails of a Student t have no fourth moment
-    clusters = len({d[0] for d in digits.tolist()})
-    cells, z = np.tanh(X[GAPS] / 3.0), np.tanh(y / 3.0)
-    return [*t.mean(0), *(t**2).mean(0), (t[:, 0] * t[:, 1]).mean(), clusters, (cells * z).mean(), (cells**2).mean()]
-
-
-def geweke_z(draws, seed, sign=1.0):
-    """Distances between simulations of the joint and a chain through it."""
-    rng = np.random.default_rng(seed)
-    forward = []
-    for _ in range(draws):
-        X, digits = simulate(PRIOR, len(GAPS), rng)
-        forward.append(statistics_of(X, digits, response(X[GAPS], rng)))
-    X, digits = simulate(PRIOR, len(GAPS), rng)
-    y = response(X[GAPS], rng)
-    sampler = tiny_sampler(replace(PRIOR, X=X), digits)
-    schema = schema_of(sampler, 2)
-    moves, chain = CellMoves(schema, *np.nonzero(GAPS)), []
-    for _ in range(draws):
-        sampler.coded[:] = X
-        sampler.set_digits(digits)
-        sampler.sweep(rng)
-
-        def log_rest(cells, y=y):
-            return -0.5 * (((y - sign * COEFFICIENT * cells) / NOISE) ** 2).sum()
-
-        missing, _ = moves.sweep(rng, sampler, X[GAPS], log_rest)
-        digits = sampler.digits()
-        X[GAPS] = missing
-        X = redraw_seen(PRIOR, digits, X, rng)
-        y = response(missing, rng)
-        chain.append(statistics_of(X, digits, y))
-    forward, chain = np.array(forward), np.array(chain)
-    size = draws // 40
-    means = chain[: size * 40].reshape(40, size, -1).mean(1)
-    error = np.sqrt(means.var(0, ddof=1) / 40 + forward.var(0, ddof=1) / draws)
-    return (chain.mean(0) - forward.mean(0)) / error
-
-
-def test_joint_distribution():
-    assert np.abs(geweke_z(2000, 1)).max() < 4.5
-
-
-def test_joint_distribution_notices_a_sign():
-    """A rest that is ignored it cannot notice: the response is drawn afresh from the cells in either case."""
-    assert np.abs(geweke_z(1000, 1, sign=-1.0)).max() > 6.0
 
 
 # ---- inside pm.sample

@@ -94,3 +94,23 @@ def tiny_sampler(problem, digits=None):
         digits = np.zeros((len(problem.X), structure.n_regions), np.int32)
     sampler.set_digits(digits)
     return sampler
+
+
+def summary(sampler):
+    """What is known of the leaves and edges, in an order that does not depend on their numbers."""
+    net = sampler.net
+    state = np.column_stack([net.leaves.s1, net.leaves.s2, net.leaves.centre, net.leaves.log_scale])
+    leaves = [
+        (*state[net.edges.begin[r] + s], net.edges.n_data[net.edges.begin[r] + s])
+        for row in sampler.slots
+        for r, s in enumerate(row)
+        if s >= 0 and net.tree.column[r] >= 0
+    ]
+    counts = [net.edges.n_data[net.edges.begin[r] + s] for row in sampler.slots for r, s in enumerate(row) if s >= 0]
+    totals = [
+        net.leaves.level_count.sum(),
+        net.nodes.n_data.sum(),
+        net.edges.weight.sum(),
+        (net.edges.top - net.edges.n_free).sum(),
+    ]
+    return np.concatenate([np.ravel(leaves), counts, totals])
