@@ -1,7 +1,6 @@
 """Posteriors of networks with leaves over several columns: records, and all questions against their circuits."""
 
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +12,9 @@ import pymc_spn as ps
 from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.joint_leaves import joint_regions
-from pymc_spn.gibbs.joint_scales import joint_scales
 from pymc_spn.gibbs.statistics import log_joint, slopes_of_log_joint
 from pymc_spn.laws.law import Law
-from pymc_spn.networks import joint_rows
-from pymc_spn.networks.joint_rows import LeavesOfOneInRows, NodeLaws
+from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
@@ -104,16 +101,6 @@ def test_scales_of_columns_that_follow_from_others_do_not_fall_to_nothing():
     assert np.isfinite(ps.SPNPosterior.from_idata(idata).log_density(frame)).all()
 
 
-def test_prior_scales_stand_for_the_covariance():
-    """The prior mean of the covariance matrix has the scales' variances on its diagonal."""
-    compiled = RecordedStates(read_record(sampled())).schema.compiled
-    scales = joint_scales(compiled.joint_constants, np.full(4, 0.5))
-    d, v0 = 3, 3 + 2.0
-    own = compiled.is_joint
-    mean = scales[own] / (v0 - d - 1.0)
-    np.testing.assert_allclose(mean, 0.5 * compiled.joint_constants[own, 1])
-
-
 @pytest.mark.parametrize("events", [{}, {0: Interval(0.0, 2.0)}, {0: Interval(0.0, 2.0), 1: Interval(-1.0, 1.0)}])
 def test_rows_together_are_answered_as_one_by_one(events):
     """Densities of rows with gaps and far away, and probabilities of all leaves that hold a column."""
@@ -172,13 +159,6 @@ def test_densities_without_a_column_are_those_of_rows_without_it(events):
 
 
 # ---- intervals of columns in such leaves
-def test_moments_of_rows_at_once_are_those_of_pairs(monkeypatch):
-    """The order of the leaves of a region among all, gaps, and the column itself in the middle of its leaf."""
-    rows, found = table().head(40), {}
-    for way in ("rows", "pairs"):
-        found[way] = [ask(rows.drop(columns="b"), "b") for ask in (posterior().predict, posterior().predict_sd)]
-        monkeypatch.setattr(joint_rows.SeveralLeaves, "moments_of_region", lambda *_: None)
-    np.testing.assert_allclose(found["rows"], found["pairs"], rtol=1e-11)
 
 
 @pytest.mark.parametrize("given", [{}, {"a": 0.3}, {"a": 0.3, "b": -0.2}, {"g": "0"}, {"c": 1.5, "g": "1"}])
@@ -339,12 +319,6 @@ def test_the_row_of_a_union_is_the_best_of_its_parts():
     total = np.logaddexp(*map(float, logs))
     each = [float(posterior().mpe(e).log_density) + float(log) - total for e, log in zip(events, logs, strict=True)]
     assert float(found.log_density) == pytest.approx(max(each), abs=1e-6)
-
-
-def test_a_part_of_a_union_may_have_no_row_left():
-    """Quantiles are sought in ever fewer rows, of which a part may exclude all."""
-    none = NodeLaws(SimpleNamespace(leaf_cdf=np.zeros_like), np.zeros((0, 48)))
-    assert none.leaf_cdf(np.zeros((0, 3))).shape == (0, 3)
 
 
 def test_the_row_given_an_interval_of_a_column_that_is_summed_out():

@@ -1,22 +1,16 @@
 """Counts whose palette has Gaussian leaves beside leaves with masses: Gaussian leaves are rounded, of all questions."""
 
-from functools import cache
-
 import numpy as np
-import pymc as pm
 import pytest
 from scipy import stats
 
-import pymc_spn as ps
 from pymc_spn.gibbs.recorded_cells import recorded_cells
 from pymc_spn.laws.column_laws import ColumnLaw
-from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import ROUNDED_GAUSSIAN
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, log_event
+from pymc_spn.leaves.leaf_predictives import Leaves, log_event
 from tests.hand_made_records import states_of
 from tests.rounded_networks import TABLE, N, rounded
-from tests.sampled_runs import draw, model_of
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -32,23 +26,6 @@ def mass(k):
     return T.cdf(np.asarray(k) + 0.5) - T.cdf(np.asarray(k) - 0.5)
 
 
-@cache
-def posterior():
-    idata = draw(
-        model_of(
-            ps.circuits.complete_tree(TABLE.columns),
-            observed=TABLE,
-            leaves={"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]},
-            name="s",
-        ),
-        draws=10,
-        tune=30,
-        chains=2,
-        random_seed=1,
-    )
-    return ps.SPNPosterior.from_idata(idata)
-
-
 @pytest.mark.parametrize(
     "event", [Interval(-1.5, 3.9), Interval(2.0, 2.0), Interval(-np.inf, 4.0), frozenset({0.0, 7.0})]
 )
@@ -62,55 +39,12 @@ def test_events_of_a_leaf_are_sums_of_cells(event):
     ), rtol=1e-10)  # fmt: skip
 
 
-def test_between_whole_numbers_there_is_nothing():
-    assert log_event(leaf(), Interval(2.1, 2.9))[0] < -1e200
-    law = ColumnLaw(leaf(), np.ones(1), np.zeros(1, np.int64))
-    assert law.is_discrete and law.density(np.array([2.5]))[0, 0] == 0.0
-    np.testing.assert_array_equal(law.cdf(np.array([2.0, 2.9])), [[T.cdf(2.5)] * 2])
-
-
 @pytest.mark.parametrize("q", [0.0, 1e-7, 0.02, 0.5, 0.999, 1.0])
 def test_quantiles_are_whole_and_may_be_negative(q):
     law = ColumnLaw(leaf(), np.ones(1), np.zeros(1, np.int64))
     x = law.quantile(np.array([q]))[0]
     expected = {0.0: -np.inf, 1.0: np.inf}.get(q, np.ceil(T.ppf(q) - 0.5))
     assert x == expected
-
-
-def test_draws_within_events_are_whole_and_have_the_masses_of_cells():
-    n = 40_000
-    for event, whole in ((Interval(1.2, 4.0), [2.0, 3.0, 4.0]), (frozenset({0.0, 3.0, 9.0}), [0.0, 3.0, 9.0])):
-        drawn = draw_in_event(leaf(n), event, np.random.default_rng(1))
-        p = mass(whole) / mass(whole).sum()
-        share = np.array([(drawn == k).mean() for k in whole])
-        assert share.sum() == 1.0
-        assert np.abs((share - p) / np.sqrt(p * (1.0 - p) / n)).max() < 4.5  # standard errors of independent draws
-
-
-def test_moments_given_a_set_are_of_the_whole_numbers():
-    mean = (mass([1.0, 5.0]) * [1.0, 5.0]).sum() / mass([1.0, 5.0]).sum()
-    assert raw_moments(leaf(), 0.0, 1, frozenset({1.0, 5.0}))[0, 1] == pytest.approx(mean, rel=1e-10)
-
-
-def test_rows_that_are_drawn_are_counts():
-    post = posterior()
-    n = post.sample(400, random_seed=1)["n"]
-    assert n.dtype.kind == "i" and n.between(0, 200).all()
-    given = post.condition({"n": (2, 11)}).sample(400, random_seed=2)["n"]
-    assert given.dtype.kind == "i" and given.between(2, 11).all()
-    share = float(post.probability({"n": (0, 5)}))
-    error = np.sqrt(share * (1.0 - share) / 400.0)  # independent rows
-    assert abs(n.between(0, 5).mean() - share) < 4.5 * error
-    with pm.Model():
-        ps.SPN(
-            "s",
-            ps.circuits.complete_tree(TABLE.columns),
-            observed=TABLE,
-            leaves={"n": [ps.leaves.Poisson(), ps.leaves.Gaussian()]},
-        )
-        drawn = pm.sample_prior_predictive(2, random_seed=1)
-    counts = drawn["prior_predictive"]["s"].values[..., 0]
-    assert np.array_equal(counts, np.round(counts))
 
 
 def test_rounded_counts_are_unit_cells_without_a_floor():

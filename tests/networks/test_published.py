@@ -1,10 +1,10 @@
-"""The published top-down sampler: counts, statistics, starts and refusals; its law is in `test_kernels`."""
+"""The published top-down sampler: starts and refusals; its law is in `test_kernels`."""
 
 import numpy as np
 import pytest
 
 from pymc_spn.gibbs.bottom_up import BottomUpSampler
-from pymc_spn.gibbs.published import PublishedSampler, rebuild_leaves
+from pymc_spn.gibbs.published import PublishedSampler
 from tests.networks.coded_tables import coded_table
 
 
@@ -16,35 +16,6 @@ def family_chain(kind, n_rows, **options):
     rng = np.random.default_rng(2)
     sampler.set_digits(rng.integers(0, table.structure.n_children, (n_rows, table.structure.n_regions)))
     return sampler
-
-
-def recounted(s):
-    """Cumulative weights (as in `States.bound`) from the states of all rows."""
-    bound = s.states.prior_bound.copy()
-    for g, width in enumerate(s.states.group_width):
-        first, last = s.states.group_ptr[g : g + 2]
-        for c in range(width - 1):
-            begin = s.states.bound_begin[g] + c * (last - first)
-            bound[begin : begin + last - first] += (s.states.digit[:, first:last] <= c).sum(axis=0)
-    return bound
-
-
-def test_counts_and_statistics_follow_the_states():
-    s = family_chain(PublishedSampler, 150)
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        s.sweep(rng)
-    s.set_hyperparameters(np.array([2.1, 0.3]), *(np.full(7, v) for v in (0.5, 2.0, 0.1)))
-    for _ in range(20):
-        s.sweep(rng)
-    np.testing.assert_allclose(s.states.bound, recounted(s), rtol=1e-13)
-    np.testing.assert_allclose(s.states.group_mass, [2.1, *[0.3] * (s.states.group_mass.size - 1)])
-    kept = [a.copy() for a in (s.leaves.n_data, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count)]
-    rebuild_leaves(s.palette, s.leaves, s.layout, s.coded, s.states.digit, s.states.place)
-    for before, after in zip(
-        kept, (s.leaves.n_data, s.leaves.s1, s.leaves.log_scale, s.leaves.level_count), strict=True
-    ):
-        np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-11)
 
 
 def test_states_off_the_trees_start_from_weights_given_the_trees():

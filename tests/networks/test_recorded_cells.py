@@ -130,17 +130,6 @@ def test_densities_of_cells_compare_between_learners(learner, tmp_path):
     assert read._states.schema.grid_points == schema.grid_points != ()
 
 
-@pytest.mark.filterwarnings("ignore:equal values are far more frequent")
-def test_levels_that_repeat_earn_no_spikes():
-    """Two values of a standardised column have a density without bound as points, one below the ceiling in cells."""
-    x = np.where(np.random.default_rng(5).random(150) < 0.4, 0.05 / 3.0, -0.07 / 3.0)
-    frame = pd.DataFrame({"x": x, "y": np.random.default_rng(6).normal(size=150)})
-    only_x = frame.assign(y=np.nan)
-    fits = {rounded: ps.fit_variational(frame, random_seed=1, rounded=rounded) for rounded in ("auto", False)}
-    scores = {rounded: float(fit.log_density(only_x).mean()) for rounded, fit in fits.items()}
-    assert scores["auto"] < -np.log(0.04) < scores[False]
-
-
 def test_tables_without_repeats_are_as_ever():
     frame = pd.DataFrame({"a": SMOOTH[:60], "b": np.round(SMOOTH[100:160], 3), "n": np.arange(60) % 7})
     runs = []

@@ -207,19 +207,9 @@ def exact_posterior(name):
     return dict(zip(keys, p.tolist(), strict=True)), float(p @ means), float(evidence)
 
 
-FORMS = {  # which of the rounded columns are integrated
-    "integrated": [True, True],
-    "given": [False, False],
-    "mixed": [True, False],
-    "mixed, other": [False, True],
-}
-
-
-KERNELS = ("published",)
-CHAINS = [
-    *[("finite", form) for form in (*FORMS, "published")],
-    *[(name, form) for name in ("infinite", "counts", "splits") for form in ("integrated", "given")],
-]
+FORMS = {"integrated": [True, True], "given": [False, False], "mixed": [True, False]}  # the rounded columns
+CHAINS = [("finite", form) for form in (*FORMS, "published")]
+CHAINS += [("infinite", "integrated"), ("infinite", "given"), ("counts", "integrated"), ("splits", "given")]
 
 
 def sweeps_of(cells, form, kind=RoundedSweeps):
@@ -229,11 +219,12 @@ def sweeps_of(cells, form, kind=RoundedSweeps):
     return sweeps
 
 
-def chain_by_kernel(name, draws, seed, kernel, thin=4):
-    """The same of a `Chain` by any of its kernels, which are given all exact values."""
+def published_chain(name, draws, seed, thin):
+    """As `chain_of`, of a `Chain` by the published kernel, which is given all exact values."""
     problem, rng = PROBLEMS[name], np.random.default_rng(seed)
     schema = rounded_schema(problem)
-    chain = Chain(schema, problem.X, kernel, rounding=RoundedSweeps(RoundedCells(schema, problem.X), kernel))
+    rounding = RoundedSweeps(RoundedCells(schema, problem.X), "published")
+    chain = Chain(schema, problem.X, "published", rounding=rounding)
     shape, ratio = (np.array(schema.hyperparameters[k]["fixed"]) for k in ("leaf_shape", "precision_ratio"))
     chain.begin(rng, (np.array([problem.alpha_inner, problem.alpha_leaf]), np.ones(2), shape, ratio))
     digits, values = np.empty((draws, *chain.sampler.slots.shape), np.int8), np.empty(draws)
@@ -248,8 +239,8 @@ def chain_by_kernel(name, draws, seed, kernel, thin=4):
 
 def chain_of(name, draws, seed, thin=4, form="integrated", kind=RoundedSweeps):
     """Digits along a chain, and the exact values of row 1 in column 0."""
-    if form in KERNELS:
-        return chain_by_kernel(name, draws, seed, form, thin)
+    if form == "published":
+        return published_chain(name, draws, seed, thin)
     problem, rng = PROBLEMS[name], np.random.default_rng(seed)
     schema = rounded_schema(problem)
     cells = RoundedCells(schema, problem.X)
@@ -496,18 +487,6 @@ def test_a_condition_cuts_the_cells_it_crosses_and_leaves_its_points_exact():
     given = post.condition({"x0": 1.62, "x1": 0.6})
     exact = float(post.probability({"x2": "a"}, {"x0": 1.62, "x1": 0.6}))
     assert float(given.log_density(levels)[0]) == pytest.approx(np.log(exact), abs=1e-12)
-
-
-def test_rows_are_exact_values_given_a_union_where_that_is_asked():
-    """Inclusion and exclusion over intervals, which cut no cell at a row; the circuit has exact values alone."""
-    post = ps.SPNPosterior(narrow_leaves()[0])
-    union = post.condition([{"x0": (0.0, 1.7)}, {"x2": "a"}])
-    row = pd.DataFrame({"x0": [1.62, 0.0], "x1": [0.5, 0.5], "x2": ["a", "b"]})
-    exact = post.log_density(row, cells=False) - np.log(float(post.probability([{"x0": (0.0, 1.7)}, {"x2": "a"}])))
-    np.testing.assert_allclose(union.log_density(row, cells=False), exact, atol=1e-9)
-    np.testing.assert_allclose(union.as_circuit().log_density(row), exact, atol=1e-9)
-    each = union.log_density(row, per_draw=True, cells=False)
-    assert np.abs(union.log_density(row) - exact).max() > 0.1 and each.shape == (1, 2, 2)
 
 
 def test_imputation_given_cells():

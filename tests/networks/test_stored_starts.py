@@ -160,18 +160,6 @@ def test_the_first_state_is_a_recorded_one(stored):
     assert len(seen) > 2
 
 
-@pytest.mark.filterwarnings("ignore:.*R-hat of the log ")  # of short chains
-def test_answers_are_those_of_another_start(stored):
-    """Two runs over all rows, from k-means and from the posterior of the first rows, within their errors."""
-    answers, errors = [], []
-    for options in ({"structure": stored._first.schema.structure}, {"start": stored}):
-        post = ps.SPNPosterior.from_idata(draw(model_of(table(), **options), draws=300, tune=100))
-        found = post.probability({"a": (None, 2.0), "c": "u"})
-        answers.append(float(found))
-        errors.append(float(found.attrs["mcse_chain"]))
-    assert abs(answers[0] - answers[1]) < 5.0 * np.hypot(*errors) + 1e-3
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

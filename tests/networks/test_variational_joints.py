@@ -20,12 +20,11 @@ from pymc_spn.networks.variational import assignments, coordinate_ascent, joint_
 from pymc_spn.networks.variational.active_tree import tree_of_digits
 from pymc_spn.networks.variational.assignments import ListSearch
 from pymc_spn.networks.variational.fit import fit_of
-from pymc_spn.networks.variational.joint_kernels import RowScratch, expect_joints
+from pymc_spn.networks.variational.joint_kernels import expect_joints
 from pymc_spn.networks.variational.path_kernels import assign_rows
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics import threads
 from pymc_spn.tables import Table
-from tests.called_kernels import called
 from tests.networks.joint_tables import JOINT, MASS, QUESTIONS, RATIO, ROWS, SCALE, SHAPE, TABLES, enumerated, table
 from tests.reference import Problem, Splits
 from tests.reference_variational import Variational, trees_of_row
@@ -263,31 +262,6 @@ def test_the_bound_rises_and_stays_below_the_log_evidence(name):
             assert run.converged
             assert np.diff(run.bounds).min() > -1e-11
             assert run.bounds[0] <= run.bounds[-1] < evidence
-
-
-def test_expected_log_densities_are_averages_over_drawn_parameters():
-    """Against 40,000 draws of mean and covariance, within five standard errors."""
-    run, _ = ascent(TABLES["whole"], max_steps=3)
-    _, compiled = compiled_of(TABLES["whole"])
-    joints = joint_kernels.expected_joints(run.tree, run.statistics, compiled, np.full(2, JOINT))
-    rng, row = np.random.default_rng(0), np.array([0.7, -0.2])
-    for i in range(joints.region.size):
-        n, total = joints.n_rows[i], joints.sums[2 * i : 2 * i + 2]
-        k, v = PRECISION_RATIO + n, 2 + EXCESS + n
-        a, b, c = joints.products[3 * i : 3 * i + 3]
-        psi = JOINT * (EXCESS - 1.0) * np.eye(2) + np.array([[a, b], [b, c]]) - np.outer(total, total) / k
-        covariances = stats.invwishart(v, psi).rvs(40_000, random_state=rng)
-        factors = np.linalg.cholesky(covariances)
-        means = total / k + (factors @ rng.standard_normal((40_000, 2, 1)))[:, :, 0] / math.sqrt(k)
-        z = np.linalg.solve(factors, (row - means)[:, :, None])[:, :, 0]
-        logs = -0.5 * (z**2).sum(axis=1) - 0.5 * np.log(np.linalg.det(covariances)) - math.log(2 * np.pi)
-        error = logs.std() / math.sqrt(logs.size)
-        assert abs(value_of(joints, i, row) - logs.mean()) < 5.0 * error
-
-
-def value_of(joints, i, row):
-    scratch = RowScratch(np.empty(2), np.empty(2), np.empty(2), np.empty(2, np.int64), np.empty(3))
-    return called(joint_kernels.value_in_joint)(joints, i, row, scratch)
 
 
 @pytest.mark.parametrize("y", [TABLES["whole"], GAPS], ids=["whole", "gaps"])
