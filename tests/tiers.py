@@ -18,8 +18,8 @@ REST = {
     """,
     "answers": """
         cell_p_values chain_answers column_queries dependence_queries integer_names intervals marks partitions
-        posterior_circuit posterior_queries predictive_p_values questions row_distributions row_labels row_queries
-        row_similarity union_posterior variational_posterior
+        posterior_circuit posterior_queries predictive_p_values questions refusals row_distributions row_labels
+        row_queries row_similarity union_posterior variational_posterior
     """,
     "networks": """
         calibration chain_runs changed_models distributions
@@ -29,7 +29,7 @@ REST = {
         partitions stored_starts sweep_costs variational_joints whole_numbers
     """,
     "densities": """
-        circuit_density circuit_density_loo circuit_density_tensors
+        circuit_density circuit_density_tensors
         wide_circuit_density
     """,
     "dags": """

@@ -15,29 +15,14 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.leaves.family_codes import BINOMIAL, EXPONENTIAL, GAUSSIAN, GEOMETRIC, LOG_NORMAL, POISSON
 from pymc_spn.leaves.intervals import Interval
-from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event, leaf_moments
+from pymc_spn.leaves.leaf_predictives import Leaves, leaf_moments
 from tests import reference_queries
 from tests.hand_made_records import posterior_of, problem_of, sampled_tree, schema_of, tree_of
-from tests.reference import POISSON as POISSON_ENTRY
-from tests.reference import Problem
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
 PROBLEMS = ["missing", "infinite_splits", "skewed"]
 NEAR = [0.0, 0.4, 1.0, 2.5]
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-@pytest.mark.parametrize("known", [None, {"x0": (0.2, 1.5)}])
-def test_cdf_is_the_probability_of_a_half_line(name, known):
-    post = posterior_of(name)
-    for column in [c.name for c in post.columns if c.levels is None]:
-        found = post.cdf(NEAR, column, known)
-        exact = [float(post.probability({column: (None, x)}, known)) for x in NEAR]
-        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)
-        assert found.attrs["exactness"] == "exact given the draws" and (np.diff(found) >= 0).all()
-        each = post.cdf(NEAR[1], column, known, per_draw=True)
-        np.testing.assert_allclose(each, post.probability({column: (None, NEAR[1])}, known, per_draw=True), rtol=1e-9)
 
 
 def test_cdf_within_a_set_and_of_a_binary_column():
@@ -148,11 +133,11 @@ COUNTS = [[2.0, 0.05, 0.0, 0.0], [900.0, 3.0, 0.0, 0.0]]
 ODDS = [[12.5, 3.0, 0.0, 0.0], [30.0, 40.0, 0.0, 0.0]]
 TRIALS = [[0.4, 0.7, 9.0, 0.0], [70.0, 20.0, 300.0, 0.0]]
 EVENTS = {
-    GAUSSIAN: (T, [None, (-1.0, 2.0), (0.999, 1.001), (-np.inf, 1.0), (5.0, np.inf), (-1e5, 1e5)]),
-    LOG_NORMAL: (T, [None, (0.5, 40.0), (1e-9, 0.9), (1.0, np.inf)]),
+    GAUSSIAN: (T, [None, (-1.0, 2.0), (5.0, np.inf), (-1e5, 1e5)]),
+    LOG_NORMAL: (T, [None, (1e-9, 0.9), (1.0, np.inf)]),
     EXPONENTIAL: (RATES, [None, (-1.0, 0.3), (2.0, np.inf)]),
-    POISSON: (COUNTS, [None, (3.5, 20.0), (100.0, 900.0), (250.0, np.inf)]),
-    GEOMETRIC: (ODDS, [None, (3.5, 20.0), (100.0, 900.0), (6.0, np.inf)]),
+    POISSON: (COUNTS, [None, (3.5, 20.0), (250.0, np.inf)]),
+    GEOMETRIC: (ODDS, [None, (100.0, 900.0), (6.0, np.inf)]),
     BINOMIAL: (TRIALS, [None, (-1.0, 5.0), (3.0, np.inf)]),
 }
 
@@ -180,7 +165,7 @@ def integral(function, cuts):
 
 @pytest.mark.parametrize(("code", "event"), [(code, event) for code, (_, events) in EVENTS.items() for event in events])
 def test_leaves_within_an_interval(code, event):
-    """Moments, mean and variance by SciPy's law, draws by its distribution function."""
+    """Moments, mean and variance by SciPy's law; `circuits/test_event_draws` has the draws."""
     table, within = np.array(EVENTS[code][0]), None if event is None else Interval(*event)
     leaves = Leaves(np.full(2, code), table)
     found, (mean, variance) = raw_moments(leaves, 0.3, 4, within), leaf_moments(leaves, within)
@@ -193,18 +178,6 @@ def test_leaves_within_an_interval(code, event):
         np.testing.assert_allclose(found[i], exact, rtol=1e-7)
         assert mean[i] - 0.3 == pytest.approx(exact[1], rel=1e-8)
         assert variance[i] + (mean[i] - 0.3) ** 2 == pytest.approx(exact[2], rel=2e-7) and variance[i] >= 0
-        if event is None:
-            continue
-        drawn = draw_in_event(Leaves(np.full(2000, code), np.tile(p, (2000, 1))), within, np.random.default_rng(4))
-        assert drawn.min() >= low and drawn.max() <= high
-        if code in (POISSON, GEOMETRIC, BINOMIAL):
-            assert abs(drawn.mean() - mean[i]) < 5.0 * np.sqrt(variance[i] / 2000)
-        else:
-            ends, x = (np.log((low, high)), np.log(drawn)) if code == LOG_NORMAL else ((low, high), drawn)
-            # the smaller tail, so that far intervals keep their digits
-            below = law.cdf if law.cdf(ends[0]) < 0.5 else law.sf
-            share = (below(x) - below(ends[0])) / (below(ends[1]) - below(ends[0]))
-            assert stats.kstest(share, "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("shape", [1.1, 1.5, 4.0])
@@ -258,36 +231,3 @@ def test_leaf_types_count_the_rows_of_each_family():
 
 
 # ---- refusals
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda p: p.cdf(1, "z"), r"column must name one of the columns \['x0', 'x1', 'x2'\], got 'z'"),
-        (lambda p: p.cdf(1, "x1"), "column must be numeric, 'x1' is categorical"),
-        (lambda p: p.cdf([1, np.nan], "x0"), "x must be a number or a sequence of numbers without NaN"),
-        (lambda p: p.cdf(1, "x0", {"x0": 2}), "column 'x0' is given at a value"),
-        (lambda p: p.cdf("0.5", "x0"), "x must be a number or a sequence of numbers without NaN, got '0.5'"),
-        (lambda p: p.quantile("0.5", "x0"), "q must be a number or a sequence of numbers within 0 and 1, got '0.5'"),
-        (lambda p: p.quantile(True, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got True"),
-        (lambda p: p.quantile([0.1, True], "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
-        (lambda p: p.quantile(1.5, "x0"), "q must be a number or a sequence of numbers within 0 and 1, got 1.5"),
-        (lambda p: p.moment(0), "order must be an integer within 1 and 8, got 0"),
-        (lambda p: p.marginal(["x1"]).moment(1), "moments need a numeric column"),
-        (
-            lambda p: p.predict_proba({"x0": [1], "x1": ["a"], "x2": [1]}, "x0"),
-            "target must be binary, categor",
-        ),
-        (lambda p: p.marginal(["x1"]).predict_proba({"x1": ["a"]}, "x1"), "nothing to predict it from"),
-        (lambda p: p.predict({"z": [1]}, "x1"), "data must have a column of"),
-        (lambda p: p.leaf_types("z"), "column must name one of the columns"),
-    ],
-)
-def test_bad_questions_are_refused(ask, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        ask(posterior_of("palette"))
-
-
-def test_a_count_problem_has_exact_quantiles():
-    problem = Problem(((0,), (1,)), 2, 1.0, 1.0, [[POISSON_ENTRY], [POISSON_ENTRY]], np.array([[1.0, 4.0], [2.0, 7.0]]))
-    from tests.hand_made_records import enumerated_posterior
-
-    assert enumerated_posterior(problem).quantile(0.5, "x0").attrs["exactness"] == "exact given the draws"

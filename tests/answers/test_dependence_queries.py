@@ -111,10 +111,9 @@ def test_densities_by_quadrature(known):
     assert abs(float(both) - whole) < SIGMAS * both.attrs["mcse"] + cut
 
 
-@pytest.mark.parametrize("shape", [0.6, 2.0])
-def test_log_normal_columns_are_gaussian_ones_of_their_logs(shape):
+def test_log_normal_columns_are_gaussian_ones_of_their_logs():
     """Entropy changes by the mean log, information not; shapes so small that quantiles are beyond all numbers."""
-    prior = {"mu0": 0.2, "rho0": 0.4, "a0": shape, "b0": 0.5}
+    prior = {"mu0": 0.2, "rho0": 0.4, "a0": 0.6, "b0": 0.5}
     logs = np.array([[-0.4, 0.3], [0.1, 0.8], [1.9, 2.1], [0.2, np.nan]])
     values = np.column_stack([np.exp(logs[:, 0]), logs[:, 1]])
     posts = [
@@ -147,28 +146,12 @@ def _panels(cuts):
     return (cuts[:-1, None] + half[:, None] * (t + 1)).ravel(), (half[:, None] * w).ravel()
 
 
-def test_simulation_agrees_with_quadrature():
-    post = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=10, chains=2))
-    for ask in (lambda **o: post.entropy("x2", **o), lambda **o: post.condition({"x1": 1}).kl(post, "x0", **o)):
-        exact, drawn = ask(), ask(method="monte-carlo", n=3_000, random_seed=1)
-        assert drawn.attrs["exactness"] == "monte-carlo given the draws"
-        assert abs(float(exact - drawn)) < SIGMAS * drawn.attrs["mcse"] + 1e-9
-        seeds = [float(ask(method="monte-carlo", n=50, random_seed=seed)) for seed in (1, 1, 2)]
-        assert seeds[0] == seeds[1] != seeds[2]
-    given = post.condition({"x1": 1})
-    both = given.kl(post, ["x0", "x2"], n=3_000, random_seed=1)
-    assert both.attrs["exactness"] == "monte-carlo given the draws"
-    assert float(both) > float(given.kl(post, "x0")) - SIGMAS * both.attrs["mcse"]
-    again = ps.SPNPosterior.from_idata(sampled_tree("missing", draws=5, chains=2))  # another sampling
-    assert np.isfinite(float(post.kl(again, ["x0", "x2"], n=500, random_seed=1)))
-
-
 def gaussian_pair(rho):
     name = "multivariate_gaussian[2]"
     return ps.circuits.leaf(("a", "b"), name, (1.0, -2.0, 4.0, 6.0 * rho, 6.0 * rho, 9.0))
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.1, 0.9, 0.999])
+@pytest.mark.parametrize("rho", [0.0, 0.1, 0.999])
 def test_errors_of_simulated_information_are_those_of_repetitions(rho):
     """Of two Gaussian columns in closed form; the spread of 40 repetitions is the stated error within half of it."""
     exact = -0.5 * np.log1p(-(rho**2))
@@ -252,47 +235,3 @@ def test_tolerances_hold_where_a_gap_lies_between_two_quantiles(sizes):
         cut = 40.0 * abs(1.0 - mass.sum())  # what the sums leave out, times its surprise
         found = post.entropy(f"x{d}")
         assert abs(float(found) + np.sum(mass * np.log(mass / wx))) < found.attrs["tolerance"] + cut < 1e-4
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda p: p.mutual_information("x0", "x0"), "first and second must differ, both name 'x0'"),
-        (lambda p: p.mutual_information("x0", "z"), "second must name one of the columns"),
-        (lambda p: p.mutual_information("x0", []), "second must name at least one column"),
-        (lambda p: p.mutual_information("x0", "x1", method="exact"), "method must be one of"),
-        (lambda p: p.mutual_information("x0", "x1", {"x0": 1}), "column 'x0' is given at a value"),
-        (lambda p: p.mutual_information("x0", "x2", method="enumeration"), "needs binary or categorical columns"),
-        (lambda p: p.mutual_information("x0", "x2", method="quadrature"), "method must be one of"),
-        (lambda p: p.entropy(method="bounds"), "method must be one of"),
-        (lambda p: p.mutual_information(["x0", "x2"], "x1", per_draw=True), "per_draw=True is for two single columns"),
-        (lambda p: p.mutual_information("x0", "x2", method="monte-carlo", n=1), "n must be an integer of at least 2"),
-        (lambda p: p.dependence(prob=1.0), "prob must be within 0 and 1"),
-        (lambda p: p.dependence(threshold=-1), "threshold must be at least 0"),
-        (lambda p: p.dependence(max_draws=0), "max_draws must be an integer of at least 1"),
-        (lambda p: p.marginal(["x0"]).dependence(), "at least two columns"),
-        (lambda p: p.entropy(method="quadrature"), "is for a single column"),
-        (lambda p: p.entropy([]), "at least one column"),
-        (lambda p: p.kl(levels_posterior()), "other must have masses in the column 'x0' where this has, or densities"),
-    ],
-)
-def test_bad_questions_are_refused(ask, message):
-    with pytest.raises(ValueError, match=message):
-        ask(posterior_of("missing"))
-    with pytest.raises(TypeError, match="other must be a posterior, a fit or a circuit"):
-        posterior_of("missing").kl(3)
-
-
-@pytest.mark.parametrize(
-    ("ask", "argument"),
-    [
-        (lambda p: p.mutual_information({"x0": (0.0, 1.0)}, "x1"), "first"),
-        (lambda p: p.mutual_information("x0", {"x1": {"a"}}), "second"),
-        (lambda p: p.entropy({"x0": (0.0, 1.0)}), "columns"),
-        (lambda p: p.marginal({"x0": (0.0, 1.0)}), "columns"),
-        (lambda p: p.entropy(3.5), "columns"),
-    ],
-)
-def test_events_are_not_taken_for_the_names_of_their_columns(ask, argument):
-    with pytest.raises(TypeError, match=f"{argument} must be a list of names, got .*; what is known goes into given="):
-        ask(posterior_of("missing"))

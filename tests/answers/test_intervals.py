@@ -26,7 +26,7 @@ COLUMNS = (
     Column("n", "count", None, "int64"),
 )
 PALETTE = ((Gaussian(mean=0.5, variance=2.0),), (Categorical(probabilities=(0.5, 0.5)),), (Poisson(mean=2.0),))
-ROWS, STATES, THIN = 40, 60, 2
+ROWS, STATES, THIN = 40, 30, 2
 QUESTIONS = {
     "share": lambda of, **how: of.probability({"b": "yes"}, **how),
     "mean": lambda of, **how: of.mean(**how).sel(column="y"),
@@ -105,20 +105,6 @@ def sampled(df):
         return ps.SPNPosterior.from_idata(pm.sample(300, tune=200, chains=2, **how))
 
 
-def test_intervals_of_one_column_are_those_of_conjugate_posteriors():
-    """20 of 50, and the mean of 50 values; the prior is not the flat one, hence a tenth of the width."""
-    rng = np.random.default_rng(1)
-    post = sampled(pd.DataFrame({"b": np.repeat([True, False], [20, 30])}))
-    found = post.probability({"b": True}, interval=0.9)
-    assert found.dims == ("estimate",) and found.attrs["interval"] == 0.9
-    assert found.sel(estimate="mean").item() == post.probability({"b": True}).item()
-    np.testing.assert_allclose(found[1:], stats.beta(21, 31).ppf([0.05, 0.95]), atol=0.03)
-    y = rng.normal(size=50)
-    y = 0.13 + (y - y.mean()) / y.std() * 0.9
-    found = sampled(pd.DataFrame({"y": y})).mean(interval=0.9).sel(column="y")
-    np.testing.assert_allclose(found[1:], stats.t(49, 0.13, 0.9 / 7).ppf([0.05, 0.95]), atol=0.06)
-
-
 def test_one_draw_answers_all_questions_alike():
     rng = np.random.default_rng(2)
     df = pd.DataFrame({"y": rng.normal(size=40), "b": rng.random(40) < 0.3, "n": rng.poisson(3, 40)})
@@ -158,43 +144,70 @@ def test_what_has_no_interval_says_so():
         post.probability({"b": True}, interval=90)
 
 
+def normal_gamma_mean(x):
+    """Law of the mean under the prior mean 0.5, ratio 1, shape 1.5 and variance 2."""
+    rho, a = 1.0 + x.size, 1.5 + 0.5 * x.size
+    b = 3.0 + 0.5 * ((x - x.mean()) ** 2).sum() + 0.5 * x.size / rho * (x.mean() - 0.5) ** 2
+    return stats.t(2.0 * a, (0.5 + x.sum()) / rho, np.sqrt(b / (a * rho)))
+
+
 CONJUGATE = {
-    # leaves, values, and the law of the leaf's mean after them: prior constants are those of scale 1
+    # kind, leaves, values, and the law of the leaf's mean after them: prior constants are those of scale 1
+    "normal": ("real", Gaussian(mean=0.5, variance=2.0), lambda rng: rng.normal(1.0, 2.0, 120), normal_gamma_mean),
     "exponential": (
-        ("positive", ps.leaves.Exponential(mean=1.5), lambda rng: rng.exponential(2.0, 120)),
+        "positive",
+        ps.leaves.Exponential(mean=1.5),
+        lambda rng: rng.exponential(2.0, 120),
         lambda x: stats.invgamma(x.size + 1.5, scale=x.sum() + 1.5),
     ),
     "poisson": (
-        ("count", ps.leaves.Poisson(mean=2.0), lambda rng: rng.poisson(3.0, 120)),
+        "count",
+        Poisson(mean=2.0),
+        lambda rng: rng.poisson(3.0, 120),
         lambda x: stats.gamma(x.sum() + 2.0, scale=1.0 / (x.size + 1.0)),
     ),
     "binomial": (
-        ("count", ps.leaves.Binomial(6, mean=2.0), lambda rng: rng.binomial(6, 0.3, 120)),
+        "count",
+        ps.leaves.Binomial(6, mean=2.0),
+        lambda rng: rng.binomial(6, 0.3, 120),
         lambda x: stats.beta(x.sum() + 2.0, 6 * x.size - x.sum() + 4.0, scale=6.0),
     ),
     "geometric": (
-        ("count", ps.leaves.Geometric(mean=2.0), lambda rng: rng.geometric(0.3, 120) - 1),
+        "count",
+        ps.leaves.Geometric(mean=2.0),
+        lambda rng: rng.geometric(0.3, 120) - 1,
         lambda x: stats.betaprime(x.sum() + 2.0, x.size + 1.0),
+    ),
+    "binary": (
+        "binary",
+        Categorical(probabilities=(0.5, 0.5)),
+        lambda rng: rng.random(120) < 0.3,
+        lambda x: stats.beta(x.sum() + 1.0, x.size - x.sum() + 1.0),
     ),
 }
 
 
-@pytest.mark.parametrize("name", CONJUGATE)
-def test_each_leaf_has_the_posterior_of_its_family(name):
-    """One leaf, 2,000 draws: ends within four standard errors, and the share of the prior, of the exact ones."""
-    (kind, entry, values), law = CONJUGATE[name]
-    x = values(np.random.default_rng(4)).astype(float)
-    tree = complete_tree(["x"], n_children=1)
-    column = Column("x", kind, None, "float64" if kind == "positive" else "int64")
-    scaled = dict(resolution=(0.0,), centre=(0.0,), scale=(1.0,))
-    schema = NetworkSchema("x", tree, (column,), ((entry,),), **scaled, hyperparameters={}, start="prior")
-    h = [np.ones(2), np.ones(1), np.full(1, 1.5), np.ones(1), np.ones(1)]
-    post = posterior(schema, x[:, None], np.zeros((2_000, x.size, 1), int), h)
-    found = post.mean(per_draw=True).values.ravel()
-    exact, q = law(x), np.array([0.05, 0.95])
-    ends = exact.ppf(q)
-    error = 4.0 * np.sqrt(q * (1.0 - q) / found.size) / exact.pdf(ends)
-    assert (np.abs(np.quantile(found, q) - ends) < error + 0.03 * np.diff(ends)).all(), (np.quantile(found, q), ends)
+def test_each_leaf_has_the_posterior_of_its_family():
+    """One leaf for each column, 2,000 draws: ends within four standard errors, and a share of the prior, of the exact
+    ones."""
+    rng, names = np.random.default_rng(4), list(CONJUGATE)
+    x = np.column_stack([values(rng) for _, _, values, _ in CONJUGATE.values()]).astype(float)
+    dtypes = {"real": "float64", "positive": "float64", "count": "int64", "binary": "int64"}
+    columns = tuple(
+        Column(name, kind, (0, 1) if kind == "binary" else None, dtypes[kind]) for name, (kind, *_) in CONJUGATE.items()
+    )
+    d, tree = len(names), complete_tree(names, n_children=1)
+    scaled = dict(resolution=(0.0,) * d, centre=(0.0,) * d, scale=(1.0,) * d)
+    palette = tuple((entry,) for _, entry, *_ in CONJUGATE.values())
+    schema = NetworkSchema("x", tree, columns, palette, **scaled, hyperparameters={}, start="prior")
+    h = [np.ones(2), np.ones(d), np.full(d, 1.5), np.ones(d), np.ones(d)]
+    post = posterior(schema, x, np.zeros((2_000, len(x), tree.n_regions), int), h)
+    mean, q = post.mean(per_draw=True), np.array([0.05, 0.95])
+    for name, (*_, law), values in zip(names, CONJUGATE.values(), x.T, strict=True):
+        found, exact = mean.sel(column=name).values.ravel(), law(values)
+        ends = exact.ppf(q)
+        error = 4.0 * np.sqrt(q * (1.0 - q) / found.size) / exact.pdf(ends)
+        assert (np.abs(np.quantile(found, q) - ends) < error + 0.03 * np.diff(ends)).all(), (name, ends)
 
 
 def test_leaves_over_several_columns_have_their_posterior():

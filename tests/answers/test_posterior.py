@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 
 import pymc_spn as ps
 from pymc_spn.gibbs.exact import evaluate_regions_by_logs
-from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits, digits_dtype, join_digits
 from pymc_spn.networks.records.record import region_labels
 from pymc_spn.tables import decode
 from tests.called_kernels import called
@@ -174,12 +173,6 @@ def test_leave_one_out_is_the_ratio_of_evidences(name):
     np.testing.assert_allclose(found, [log_leave_one_out(problem, n) for n in range(len(problem.X))], atol=1e-9)
 
 
-def test_leave_one_out_puts_every_row_back():
-    states = states_of(sampled_tree("infinite"))
-    np.testing.assert_array_equal(states.leave_one_out(), states.leave_one_out())
-    np.testing.assert_array_equal(states.leave_one_out(), states_of(sampled_tree("infinite")).leave_one_out())
-
-
 @pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto distribution")
 def test_rows_without_a_cell_are_no_data():
     """az.loo stopped at them: "All tail values are the same"."""
@@ -201,25 +194,6 @@ def test_rows_without_a_cell_are_no_data():
 
 
 # ---- records
-def test_digits_are_cut_and_joined():
-    rng = np.random.default_rng(1)
-    for n_rows, n_regions, every in [(5, 3, 1), (5, 3, 4), (5, 3, 7), (2, 2, 9)]:
-        digits = rng.integers(-1, 5, (2, 3, n_rows, n_regions)).astype(np.int16)
-        length = chunk_length(n_rows * n_regions, every)
-        k = chunks_per_state(n_rows * n_regions, length)
-        assert k <= every
-        chunks = np.stack([np.concatenate([cut_digits(state, length) for state in c]) for c in digits])
-        np.testing.assert_array_equal(join_digits(chunks, n_rows, n_regions), digits)
-        if k > 1:  # an unfinished last state
-            np.testing.assert_array_equal(join_digits(chunks[:, :-1], n_rows, n_regions), digits[:, :-1])
-
-
-def test_the_smallest_type_that_holds_all_labels():
-    schema = schema_of(problem_of("infinite"))
-    assert digits_dtype(schema.structure, schema.compiled, 64) == np.int8  # labels up to 64 * 2 - 1
-    assert digits_dtype(schema.structure, schema.compiled, 65) == np.int16
-    finite = schema_of(problem_of("depths"))
-    assert digits_dtype(finite.structure, finite.compiled, 10**6) == np.int8
 
 
 def test_unpack_labels_the_digits_and_leaves_the_original():
@@ -238,13 +212,6 @@ def test_unpack_labels_the_digits_and_leaves_the_original():
     np.testing.assert_array_equal(digits, every)
     assert (digits.values[..., 1, 1] == -1).all()  # that cell is missing
     xr.testing.assert_identical(ps.unpack(unpacked), unpacked)
-
-
-def test_thinned_records_answer_like_full_ones():
-    df = decode(new_rows("missing"), posterior_of("missing").columns)
-    thin, full = (ps.SPNPosterior.from_idata(sampled_tree(record_every=k)) for k in (4, 1))
-    np.testing.assert_array_equal(thin.log_density(df), full.log_density(df))
-    assert thin.log_density(df, per_draw=True)["draw"].values[:3].tolist() == [0, 4, 8]
 
 
 def test_several_networks_and_none():

@@ -123,20 +123,3 @@ def test_a_seed_decides_whatever_else_is_asked(monkeypatch):
             assert float(one[name][0]) == pytest.approx(float(whole[name].sel(row=label)), rel=1e-12)
     assert not whole.p_value.identical(post.predictive_p_value(rows, n=200, random_seed=8).p_value)
     assert post.predictive_p_value(rows[:0], n=10, level=0.5).sizes == {"row": 0}
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "message"),
-    [
-        ({"n": 0}, ValueError, "n must be an integer of at least 1, got 0"),
-        ({"n": 1.5}, ValueError, "n must be an integer of at least 1, got 1.5"),
-        ({"n": 50}, ValueError, r"level must be at least 1 / \(n \+ 1\), with n=50 0.0196, got 0.01"),
-        ({"level": 1.0}, ValueError, "level must be within 0 and 1, got 1.0"),
-        ({"level": "low"}, TypeError, "level must be a number within 0 and 1, got 'low'"),
-        ({"df": {"y": [1.0]}}, ValueError, "data must have a column of"),
-    ],
-)
-def test_bad_input_is_refused(asked, error, message):
-    rows = {"df": {"x0": [0.7], "x1": [1], "x2": [2]}}
-    with pytest.raises(error, match=message):
-        posterior_of("missing").predictive_p_value(**(rows | asked))

@@ -20,12 +20,9 @@ from tests.hand_made_records import (
     problem_of,
     sampled_tree,
     schema_of,
-    states_of,
     tree_of,
     two_groups,
-    with_scratch,
 )
-from tests.sampled_runs import draw
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -193,48 +190,6 @@ def test_nothing_asked_is_an_empty_answer():
     assert few.shape == (0,) and "3 draws" in few.attrs["mcse_chain_note"]
 
 
-def test_co_clustering_of_new_rows_is_by_their_own_probabilities():
-    """Of one draw by hand: children weighted by their rows and by the density of the row in them."""
-    post, states = ps.SPNPosterior.from_idata(two_partitions()), states_of(two_partitions())
-    df = pd.DataFrame([ROW["missing"], {"x0": 0.3, "x1": 0, "x2": 1}, {"x0": np.nan, "x1": None, "x2": np.nan}])
-    found = post.co_clustering(df)
-    together = np.zeros((3, 3))
-    for s in range(4):
-        net = states.network(s)
-        rows, names = [], ["x0", "x1", "x2"]
-        for _, row in df.iterrows():
-            known = {c: row[c] for c in names if not pd.isna(row[c])}
-            values = np.array([[known.get(c, np.nan) for c in names]], float)
-            logs = states.log_densities(values, {})[s, 0] + 0.0
-            whole = np.exp(logs - states.log_jacobian(values)[0])
-            slots = np.flatnonzero(net.edges.n_data[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]])
-            weight = net.edges.weight[net.edges.begin[0] + slots] / (net.nodes.n_data[0] + net.masses.total[0])
-            value = np.exp(_child_logs(states, s, values)[slots])
-            rows.append(weight * value / whole)
-        same = np.array(rows) @ np.array(rows).T
-        np.fill_diagonal(same, 1.0)
-        together += same / 4
-    np.testing.assert_allclose(found, together, rtol=1e-9)
-    assert found.values[0, 1] < 1.0
-
-
-def _child_logs(states, s, values):
-    """Log value of each child of the top sum node, by networks that have that child alone."""
-    from pymc_spn.gibbs.exact import evaluate_regions_by_logs
-    from pymc_spn.networks.records import predictive_kernels
-
-    net = with_scratch(states.network(s))
-    coded = states.schema.code(values)[0]
-    total, logs = predictive_kernels.evaluate_row(*net.of_columns, coded)
-    if net.scratch.missing[0]:
-        return np.zeros(int(net.edges.top[0]))
-    linear = net.scratch.edge_value[net.edges.begin[0] : net.edges.begin[0] + net.edges.top[0]].copy()
-    shift = total - np.log(net.scratch.node_value[0]) if not logs else 0.0
-    assert not logs and evaluate_regions_by_logs is not None
-    with np.errstate(divide="ignore"):
-        return np.log(linear) + shift
-
-
 # ---- multiple imputation
 def test_imputed_cells_are_calibrated():
     """Blank cells whose values are known: the rank of the truth among its imputations is uniform.
@@ -262,75 +217,6 @@ def test_imputed_cells_are_calibrated():
                 assert (np.sum((counts - expected) ** 2 / expected) > 33.7) == planted
 
 
-def learned_mixture(seed, n):
-    """Rows of three groups, apart in two numbers and in the frequencies of levels."""
-    rng = np.random.default_rng(seed)
-    group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
-    frame = pd.DataFrame(
-        {
-            "a": rng.normal(np.array([-3.0, 0.5, 4.0])[group], np.array([0.7, 1.0, 0.5])[group]),
-            "b": rng.normal(np.array([2.0, -2.0, 0.0])[group], 0.8),
-            "c": np.array(list("uvw"))[(group + (rng.random(n) < 0.2)) % 3],
-        }
-    )
-    return frame, rng
-
-
-def coverage_of_learned(n_rows, n_new, draws, tune):
-    """Coverage of central intervals of imputed numbers, and how far expected and found levels are apart."""
-    frame, rng = learned_mixture(3, n_rows + n_new)
-    train, new = frame[:n_rows], frame[n_rows:].reset_index(drop=True)
-    with pm.Model() as model:
-        ps.SPN("x", ps.circuits.complete_tree(ps.Table.from_frame(train).columns, n_children=4), observed=train)
-    post = ps.SPNPosterior.from_idata(draw(model, draws=draws, tune=tune, random_seed=4))
-    blank = rng.integers(0, 3, n_new)
-    gaps = new.copy()
-    for d, name in enumerate(frame):
-        gaps[name] = gaps[name].mask(blank == d)
-    copies = post.impute(gaps, n=39, random_seed=rng)
-    ranks = np.concatenate(
-        [
-            (np.array([c[k][blank == d] for c in copies]) < new[k][blank == d].to_numpy()).sum(axis=0)
-            for d, k in enumerate("ab")
-        ]
-    )
-    covered = (ranks >= 4) & (ranks < 36)  # 32 of 40 places
-    at = blank == 2
-    share = np.mean([(c["c"][at] == new["c"][at]).to_numpy() for c in copies], axis=0)
-    level = new["c"][at].to_numpy()
-    proba = post.predict_proba(new[at], "c")
-    alone = np.array([float(proba.sel(row=r, level=k)) for r, k in zip(new.index[at], level, strict=True)])
-    expected = (proba.values**2).sum(axis=1)  # of the probability of the true level, were the law the learned one
-    return covered, share, alone, expected
-
-
-def within_bound(covered, share, alone, expected, slack):
-    """Binomial bound of five standard errors, and what a law learned from finitely many rows may be off."""
-    n = covered.size
-    assert abs(covered.mean() - 0.8) < 5.0 * np.sqrt(0.8 * 0.2 / n) + slack
-    assert abs(share.mean() - alone.mean()) < 5.0 * np.sqrt(0.25 / (39 * share.size))
-    assert abs(share.mean() - expected.mean()) < 5.0 * share.std() / np.sqrt(share.size) + slack
-
-
-def test_imputed_cells_of_a_learned_table_cover_the_truth():
-    """Mixed columns of a known mixture: 80 % intervals cover 80 % of some 400 blanked numbers, and levels are found.
-
-    Bounds are five binomial standard errors (0.10 of coverage). Planted: levels found as often as in rows of which
-    nothing is known.
-    """
-    answers = coverage_of_learned(150, 600, 20, 40)
-    within_bound(*answers, slack=0.02)
-    covered, share, alone, expected = answers
-    with pytest.raises(AssertionError):
-        within_bound(covered, np.full(share.size, 0.38), alone, expected, slack=0.02)  # the levels' shares alone
-
-
-@pytest.mark.full
-def test_imputed_cells_of_a_learned_table_cover_the_truth_at_length():
-    """8,000 blanked numbers, 800 training rows: within 0.03 of 80 %."""
-    within_bound(*coverage_of_learned(800, 12_000, 100, 300), slack=0.01)
-
-
 # ---- refusals
 def test_rows_of_density_zero_are_named_in_the_same_words():
     """Whatever is asked of them: more successes than any binomial leaf has trials. The other rows are answered."""
@@ -349,32 +235,6 @@ def test_rows_of_density_zero_are_named_in_the_same_words():
         assert all(len(completed) == 2 for completed in post.impute(frame, n=2))
     with pytest.raises(ValueError, match=r"row: column 'x2' cannot be 99.0, its probability is zero under every draw"):
         post.explain(frame.iloc[1])
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda p: p.explain(ROW["missing"], target="z"), "target must name one of the columns"),
-        (
-            lambda p: p.explain({"x0": 1.0, "x1": None, "x2": 1}, target="x1"),
-            "row must hold a value of the target 'x1'",
-        ),
-        (lambda p: p.explain({"x0": None, "x1": None, "x2": None}), "at least one observed cell"),
-        (lambda p: p.explain(pd.DataFrame([ROW["missing"]] * 2)), "row must hold one row, got 2"),
-        (lambda p: p.explain(ROW["missing"], prob=0.0), "prob must be within 0 and 1"),
-        (lambda p: p.explain(ROW["missing"], n_permutations=1), "n_permutations must be an integer of at least 2"),
-        (lambda p: p.condition({"x1": 1}).co_clustering(), "needs the posterior as sampled"),
-        (lambda p: p.marginal(["x0"]).top_clusters(), "needs the posterior as sampled"),
-    ],
-)
-def test_bad_questions_are_refused(ask, message):
-    with pytest.raises(ValueError, match=message):
-        ask(posterior_of("missing"))
-    with pytest.raises(TypeError, match="row must be a mapping"):
-        posterior_of("missing").explain(3)
-    for prob in ("a", None, [0.5], True):
-        with pytest.raises(TypeError, match="prob must be a number within 0 and 1, got"):
-            posterior_of("missing").explain(ROW["missing"], prob=prob)
 
 
 @pytest.mark.parametrize("query", ["log_density", "impute", "union"])

@@ -55,12 +55,14 @@ def test_training_rows_are_as_co_clustering_has_them():
 def test_new_rows_share_the_children_of_training_rows():
     """By the children on which the sampler itself puts the training rows when it loads a draw."""
     post, states = posterior(), states_of(tree())
-    expected = np.zeros((3, 9))
+    expected, together = np.zeros((3, 9)), np.zeros((3, 3))
     for s in range(states.n_draws):
         slots = np.array(states.load(s).slots[:, 0])
         shares = children_of_rows(states, s, NEW.to_numpy(float))
         expected += np.where(slots < 0, np.nan, shares[:, np.maximum(slots, 0)]) / states.n_draws
+        together += np.where(np.eye(3), 1.0, shares @ shares.T) / states.n_draws
     found = post.row_similarity(NEW)
+    np.testing.assert_allclose(post.co_clustering(NEW), together, rtol=1e-12)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert found.attrs["mcse_chain"].shape == (3, 9) and found["row"].values.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(post.row_similarity(ps.Table.from_frame(NEW, schema=post.columns)), found)

@@ -64,27 +64,6 @@ def test_complements():
     assert complement(frozenset({0.0, 1.0, 2.0}), COLUMNS[2], False) == []
 
 
-def test_probabilities_and_densities():
-    post = posterior_of("missing")
-    union = post.condition(UNION)
-    for event in ({"x1": 1}, {"x0": (0.5, 1.5)}, [{"x2": {0, 5}}, {"x0": (None, 0.4), "x1": 0}]):
-        found, expected = union.probability(event), post.probability(event, given=UNION)
-        assert float(found) == pytest.approx(float(expected), rel=1e-10)
-        assert found.attrs["exactness"] == "exact given the draws" and "mcse_chain" in found.attrs
-        assert found.attrs["draws_after_weighting"] == pytest.approx(expected.attrs["draws_after_weighting"])
-        each, other = union.probability(event, per_draw=True), post.probability(event, given=UNION, per_draw=True)
-        np.testing.assert_allclose(each, other, rtol=1e-9)
-    rows = pd.DataFrame({"x0": [0.5, 0.1, 2.0, 0.1, np.nan], "x1": [0, 0, 1, 1, 1], "x2": [7.0, 9, 9, 5, 2]})
-    base = np.log(float(post.probability(UNION)))
-    found = union.log_density(rows)
-    inside = post.log_density(rows).values - base
-    np.testing.assert_allclose(found[[0, 2, 3]], inside[[0, 2, 3]], atol=1e-10)
-    assert found[1] == -np.inf
-    assert float(found[4]) == pytest.approx(np.log(float(post.probability({"x1": 1, "x2": 2}, given=UNION))), abs=1e-10)
-    per_draw = union.log_density(rows, per_draw=True)
-    assert per_draw.dims == ("chain", "draw", "row") and np.isneginf(per_draw[..., 1]).all()
-
-
 INFORMATION = [
     lambda p, **given: p.entropy("x0", **given),
     lambda p, **given: p.entropy("x1", **given),
@@ -154,27 +133,6 @@ def test_quantiles_where_the_distribution_function_is_flat():
     mixed = apart._law.column(0).mixed(np.exp(apart._law.log_weights))
     assert mixed.quantile(mixed.cdf(np.array([0.75]))[0]).tolist() == [0.6]
     assert apart.quantile([0.0, 1.0], "x0").values.tolist() == [0.2, 1.4]
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda u: u.cdf(1.0, "y"), "column must name one of the columns"),
-        (lambda u: u.cdf(np.nan, "x0"), "x must be a number or a sequence of numbers without NaN"),
-        (lambda u: u.quantile(1.2, "x0"), "q must be a number or a sequence of numbers within 0 and 1"),
-        (lambda u: u.cdf(1.0, "x0", given={"x0": 0.5}), "column 'x0' is given at a value"),
-        (lambda u: u.mean(given={"x1": 0, "x0": (2, 3), "x2": 9}), "nothing of it can occur within the union"),
-        (lambda u: u.predict_proba({"x0": [0.5]}, "x2"), "must be binary, categorical or ordinal, 'x2' is count"),
-        (lambda u: u.predict({"x0": [0.5, 0.1], "x2": [1, 9]}, "x1"), "row 1: the union that the posterior"),
-        (lambda u: u.mpe(max_draws=0), "max_draws must be an integer of at least 1"),
-    ],
-)
-def test_questions_that_are_refused(ask, message):
-    with pytest.raises(ValueError, match=message):
-        ask(posterior_of("missing").condition(UNION))
-
-
-# ---- predictions
 
 
 # ---- the most probable row

@@ -1,19 +1,11 @@
 """`fit_variational` and what it returns: errors, hyperparameters, restarts, the protocol of a posterior, saving."""
 
-import subprocess
-import sys
-from itertools import permutations
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from scipy.special import betaln
 
 import pymc_spn as ps
-from pymc_spn.networks.variational import weights
-from pymc_spn.networks.variational.active_tree import pruned, statistics_of_kept
 from tests.answers.variational_fits import fitted, states_of_fit, table
 from tests.network_problems import mixed_frame
 
@@ -150,27 +142,6 @@ def test_answers_say_what_they_are():
     assert repr(fitted().condition({"c": "1"})).endswith("given 'c' '1')")
 
 
-def test_a_file_answers_the_same_bits_in_a_new_process(tmp_path):
-    post = fitted().condition({"c": "1"})
-    post.save(tmp_path / "fit.nc")
-    code = (
-        "import sys, numpy as np, pandas as pd, pymc_spn as ps\n"
-        "post = ps.VariationalPosterior.from_idata(sys.argv[1])\n"
-        "frame = pd.DataFrame({'a': [0.5, np.nan], 'b': [-1.0, 2.0], 'n': [3, 12]})\n"
-        "print(post.log_density(frame).values.tobytes().hex())\n"
-        "print(post.trace().values[:, :2].tobytes().hex(), post.bound)\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "fit.nc")], capture_output=True, text=True, check=True
-    ).stdout.split()
-    frame = pd.DataFrame({"a": [0.5, np.nan], "b": [-1.0, 2.0], "n": [3, 12]})
-    assert out[0] == post.log_density(frame).values.tobytes().hex()
-    assert out[1] == post.trace().values[:, :2].tobytes().hex()
-    assert float(out[2]) == post.bound
-    with pytest.raises(ValueError, match="name must be 'x'"):
-        ps.VariationalPosterior.from_idata(tmp_path / "fit.nc", name="y")
-
-
 def test_a_seed_repeats_a_fit():
     again = fitted.__wrapped__()
     np.testing.assert_array_equal(again.trace(), fitted().trace())
@@ -227,36 +198,6 @@ def test_gaps_splits_and_single_columns_are_fitted(width):
     assert np.isfinite(ps.fit_variational(frame[["size"]], one, random_seed=0).log_density(frame[["size"]])).all()
 
 
-def test_dropping_empty_edges_costs_only_what_they_held():
-    states = states_of_fit(fitted(2))
-    schema, fit = states.schema, states.fit
-    tree, statistics = fit.tree(schema.structure, schema.compiled), fit.statistics
-    smaller, number = pruned(tree, schema.structure, schema.compiled, np.ones(tree.option.size, np.bool_))
-    kept = statistics_of_kept(tree, statistics, number)
-    assert all(np.array_equal(a, b) for a, b in zip(tree, smaller, strict=True))
-    assert all(np.array_equal(a, b) for a, b in zip(statistics, kept, strict=True))
-    root = tree.edge_begin[1]
-    keep = np.ones(tree.option.size, np.bool_)
-    keep[root - 1] = False
-    smaller, number = pruned(tree, schema.structure, schema.compiled, keep)
-    kept = statistics_of_kept(tree, statistics, number)
-    assert smaller.option.size < tree.option.size - 1
-    assert kept.edge_count[0] == statistics.edge_count[0]
-
-
-def test_falling_counts_are_the_best_order_of_sticks():
-    counts = np.array([0.3, 5.0, 0.0, 2.5])
-    node = np.zeros(4, np.int32)
-    chosen = weights.sticks_of(SimpleNamespace(node_of_edge=node, node_ptr=np.array([0, 4])), counts).edge.tolist()
-    assert chosen == [1, 3, 0, 2]
-
-    def value(order):
-        rests = [sum(counts[list(order[k + 1 :])]) for k in range(4)]
-        return sum(betaln(1.0 + counts[c], 1.7 + rest) for c, rest in zip(order, rests, strict=True))
-
-    assert value(chosen) == pytest.approx(max(value(p) for p in permutations(range(4))), abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -299,6 +240,8 @@ def test_a_limit_that_ends_a_fit_is_said_everywhere(tmp_path):
         post = ps.fit_variational(frame, max_steps=2, **options)
     assert len(found) == 1 and found[0].filename == __file__
     post.save(tmp_path / "fit.nc")
+    with pytest.raises(ValueError, match="name must be 'x'"):
+        ps.VariationalPosterior.from_idata(tmp_path / "fit.nc", name="y")
     for one in (post, ps.load(tmp_path / "fit.nc"), post.condition({"colour": "red"})):
         assert "not converged" in repr(one) and one.mean().attrs["converged"] == 0
     whole = ps.fit_variational(frame, **options)

@@ -17,7 +17,7 @@ from pymc_spn.circuits.evaluation.packed_layout import pack
 from pymc_spn.circuits.evaluation.parameters import flatten
 from pymc_spn.circuits.evaluation.wide_leaves import layout_of
 from tests.densities.density_problems import differences
-from tests.modes import BY_PYTHON, PLAIN, REWRITTEN
+from tests.modes import PLAIN, REWRITTEN
 
 PAIR, TRIPLE, OUTLYING = "multivariate_gaussian[2]", "multivariate_gaussian[3]", "multivariate_student_t[2]"
 PARTS = [  # columns and families of the leaves of each product, columns in no order
@@ -217,30 +217,6 @@ def test_draws_have_the_moments_of_the_circuit():
         product = (drawn - centre)[:, :, None] * (drawn - centre)[:, None]
         assert np.all(np.abs(drawn.mean(axis=0) - centre) < 5 * drawn.std(axis=0) / np.sqrt(n))
         assert np.all(np.abs(product.mean(axis=0) - spread) < 5 * product.std(axis=0) / np.sqrt(n))
-
-
-def wide_leaf(mean, root):
-    """Parameters (1, d + d²) of a Gaussian leaf, of a tensor of its mean and one of a factor of its covariance."""
-    return pt.concatenate([mean, (root @ root.T).ravel()])[None]
-
-
-def test_the_mode_without_priors_is_the_sample_mean_and_covariance():
-    rng = np.random.default_rng(9)
-    data = rng.multivariate_normal([1.0, -2.0], [[1.0, 0.7], [0.7, 2.0]], size=80)
-    circuit = ps.circuits.leaf(("u", "v"), PAIR, (0, 0, 1, 0, 0, 1)).circuit
-    with pm.Model():
-        mean, root = pm.Flat("mean", shape=2), pm.Flat("root", shape=3, initval=np.array([1.0, 0.1, 1.0]))
-        factor = pt.stack([pt.stack([root[0], 0.0]), pt.stack([root[1], root[2]])])
-        ps.CircuitDensity("x", circuit, np.zeros(0), {PAIR: wide_leaf(mean, factor)}, observed=data)
-        mode = pm.find_MAP(progressbar=False, jitter=False, return_inferencedata=True, **BY_PYTHON).posterior
-        approximation = pm.fit(30, method="advi", progressbar=False, random_seed=1, **BY_PYTHON)
-    root = mode["root"].values.ravel()
-    factor = np.array([[root[0], 0.0], root[1:]])
-    np.testing.assert_allclose(
-        mode["mean"].values.ravel(), data.mean(axis=0), atol=1e-4
-    )  # gradients are followed to 1e-5
-    np.testing.assert_allclose(factor @ factor.T, np.cov(data.T, bias=True), atol=1e-3)
-    assert np.isfinite(approximation.hist).all()
 
 
 def test_bad_parameters_are_named():
