@@ -165,13 +165,6 @@ def test_conditionals_points_and_clashes():
     assert ask({}) == 1.0 and ask({"real": None, "level": {0, 1, 2}}) == pytest.approx(1.0, abs=1e-15)
 
 
-def test_what_is_not_in_one_interval_is_in_the_others():
-    circuit, *parameters = mixed_circuit()
-    outside = circuit.with_parameters(*parameters).probability({"real": [(None, 0.3), (1.1, None)]})
-    inside = circuit.with_parameters(*parameters).probability({"real": (0.3, 1.1)})
-    assert outside + inside == pytest.approx(1.0, abs=1e-14)
-
-
 @pytest.mark.parametrize("n", [1, 5, 300])
 def test_rows_at_once_are_rows_one_by_one(n):
     """Arrays of ends and of points with gaps, more rows than a block."""

@@ -74,8 +74,8 @@ def test_an_entropy_that_does_not_exist_is_not_promised():
     assert abs(float(cut) - expected) < cut.attrs["tolerance"] < 1e-6
 
 
-@pytest.mark.parametrize("freedom", [1.3, 4.0, np.inf])
-@pytest.mark.parametrize("within", [(0.0, np.inf), (0.01, np.inf), (0.01, 1e4)])
+@pytest.mark.parametrize("freedom", [1.3, np.inf])
+@pytest.mark.parametrize("within", [(0.0, np.inf), (0.01, 1e4)])
 def test_mean_of_far_logs(freedom, within):
     law = stats.t(freedom, 0.0, 0.7) if np.isfinite(freedom) else stats.norm(0.0, 0.7)
     low, high = (-np.inf if end == 0.0 else np.log(end) for end in within)

@@ -138,30 +138,6 @@ def test_mixtures_of_parts_in_other_orders_answer_questions():
     assert np.all(np.abs(shares - mass) < 5.0 * np.sqrt(mass / 20_000))
 
 
-def test_moments_are_those_of_the_parts_weighed_by_what_they_say_of_the_row():
-    """The law of total covariance over two parts, the second in another order, given some cells."""
-    parts, weights = [of_numbers(5), of_numbers(6, ("n", "y", "x"))], np.array([0.6, 0.4])
-    found = ps.circuits.mixture_of(parts, weights)
-    frame = pd.DataFrame([[np.nan, 1.5, np.nan], [np.nan, np.nan, 2.0], [np.nan] * 3], columns=NUMBERS)
-    rows = frame.to_numpy()
-    logs, means, seconds = [], [], []
-    for part in parts:
-        own = frame[list(part[0].names)].to_numpy()
-        order = [part[0].names.index(name) for name in NUMBERS]
-        m = part[0].with_parameters(*part[1:]).moments(own)
-        logs.append(log_density(part, own))
-        means.append(m["mean"].values[:, order])
-        cov = m["covariance"].values[:, order][:, :, order]
-        seconds.append(cov + means[-1][:, :, None] * means[-1][:, None, :])
-    share = weights[:, None] * np.exp(np.array(logs))
-    share /= share.sum(axis=0)
-    mean = np.einsum("kn,knd->nd", share, means)
-    covariance = np.einsum("kn,knde->nde", share, seconds) - mean[:, :, None] * mean[:, None, :]
-    answer = found.moments(rows)
-    np.testing.assert_allclose(answer["mean"], mean, rtol=1e-12)
-    np.testing.assert_allclose(answer["covariance"], covariance, rtol=1e-10, atol=1e-11)
-
-
 def test_a_circuit_that_holds_its_parameters_is_a_part():
     field = FieldCircuit(*LEVEL[0], 0.0)
     found = ps.circuits.product_of([field, of_numbers(0)])

@@ -10,8 +10,6 @@ from tests.shared_circuits import (
     APART,
     APART_PARAMETERS,
     build,
-    crossed_circuit,
-    random_parameters,
 )
 
 BETWEEN = np.array([[-40.0, 40.0], [41.0, -39.0]])
@@ -59,26 +57,3 @@ def test_shares_in_logs_are_those_of_bayes_rule():
     assert rows[0] == pytest.approx(-1800.0 - np.log(2.0 * np.pi) + np.logaddexp(*parts), rel=1e-14)
     np.testing.assert_allclose(gradient[0], 0.5 * np.array([0.0, 1.0, *share]), rtol=1e-13, atol=1e-300)
     assert gradient[1][4] == pytest.approx(0.5 * share[0] * 0.3, rel=1e-13)
-
-
-@pytest.mark.parametrize("n_sums", [3, 11])
-@pytest.mark.parametrize(
-    "families", [("gaussian",), ("gaussian", "exponential", "student_t"), ("poisson", "geometric")]
-)
-def test_gradients_of_a_graph_agree_in_both_ways(families, n_sums):
-    """A row of impossible values sends the block through logs and adds nothing itself."""
-    rng = np.random.default_rng(2)
-    circuit = crossed_circuit(4, n_sums, 3, families)
-    log_weights, parameters = random_parameters(circuit, rng)
-    rows = rng.poisson(2.0, (9, 4)).astype(float)
-    rows[rng.random(rows.shape) < 0.2] = np.nan
-    lost = np.full((1, 4), np.inf if families == ("gaussian",) else -0.5)
-    flat = flatten(circuit, parameters)
-    packed = pack(layout_of(circuit)[0], 4, flat.begin, flat.width)
-    alone = rows_and_gradient_of(packed, rows, log_weights, flat.theta, np.ones(9))
-    both = rows_and_gradient_of(packed, np.vstack([rows, lost]), log_weights, flat.theta, np.ones(10))
-    np.testing.assert_allclose(both[0][:9], alone[0], rtol=1e-13)
-    if families != ("gaussian", "exponential", "student_t"):  # of which two take the value
-        assert both[0][9] == -np.inf
-        for i in (1, 2):
-            np.testing.assert_allclose(both[i], alone[i], rtol=1e-11, atol=1e-12)

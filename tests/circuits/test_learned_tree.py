@@ -44,13 +44,6 @@ def test_a_class_stays_with_the_few_of_many_columns_that_it_depends_on():
 
 
 # ---- measures
-def test_mutual_information_of_levels_is_exact():
-    """A fair coin copied with errors: log 2 minus the entropy of the error rate; six decimals by design."""
-    a = np.repeat([0.0, 0.0, 1.0, 1.0], [900, 100, 100, 900])
-    b = np.repeat([0.0, 1.0, 0.0, 1.0], [900, 100, 100, 900])
-    found = mutual_information(np.stack([a, b], 1), np.array([True, True]), None)
-    exact = np.log(2) + 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
-    assert found[0, 1] == found[1, 0] == pytest.approx(exact - 1 / (2 * a.size), abs=1e-12)
 
 
 def test_mutual_information_counts_the_rows_that_both_columns_have(monkeypatch):

@@ -25,40 +25,6 @@ def some_circuit(normal=False):
     return circuit, log_weights, parameters, values
 
 
-QUESTIONS = {
-    "density": lambda held, values: held.log_density(values),
-    "one row": lambda held, values: held.log_density(values[:1]),
-    "frame": lambda held, values: held.log_density(pd.DataFrame(values[:, ::-1], columns=["x3", "x2", "x1", "x0"])),
-    "mapping": lambda held, values: held.log_density({f"x{d}": values[:, d] for d in range(4)}),
-    "sample": lambda held, values: held.sample(5, random_seed=1),
-    "sample given": lambda held, values: held.sample(5, random_seed=1, given={"x1": (0.0, 2.0)}),
-    "impute": lambda held, values: held.impute(values, random_seed=1),
-    "mean": lambda held, values: held.moments(values, covariance=False)["mean"],
-    "covariance": lambda held, values: held.moments(values)["covariance"],
-    "mpe": lambda held, values: held.mpe({"x0": 0.5}).upper_bound,
-    "box": lambda held, values: held.probability({"x0": (0.0, 1.0), "x2": (None, 0.5)}),
-    "given": lambda held, values: held.log_probability([{"x0": (0.0, 1.0)}, {"x1": (1.0, None)}], {"x3": 0.5}),
-    "rows": lambda held, values: held.log_probability_of_rows({"x0": (np.zeros(3), np.arange(1.0, 4.0))}),
-}
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_answers_are_labelled_and_marked(question):
-    circuit, *parameters, values = some_circuit(normal=True)
-    held = circuit.with_parameters(*parameters)
-    answer = QUESTIONS[question](held, values)
-    np.testing.assert_array_equal(answer, QUESTIONS[question](ParameterisedCircuit(circuit, *parameters), values))
-    kind = {"sample": "simulation", "impute": "simulation", "mpe": "bound"}
-    assert kind.get(question.split()[0], "exact") in answer.attrs["exactness"]
-    if question in ("sample", "sample given", "impute"):
-        assert list(answer.columns) == ["x0", "x1", "x2", "x3"]
-    if question in ("density", "frame", "mapping"):
-        assert answer.dims == ("row",)
-        np.testing.assert_array_equal(answer, held.log_density(values))
-    if question == "covariance":
-        assert answer.dims == ("row", "column", "other") and answer["other"].values.tolist() == list(circuit.names)
-
-
 def test_leaves_of_scipy_are_held_and_answer():
     leaf = ps.circuits.leaf("x", stats.skewnorm(4.0))
     mixed = ps.circuits.mixture_of([leaf, ps.circuits.leaf("x", stats.gumbel_r(1.0))], [0.3, 0.7])

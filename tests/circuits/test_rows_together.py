@@ -1,4 +1,4 @@
-"""Draws and moments of many rows at once: with different gaps, lost to linear space, without evidence."""
+"""Draws and moments of many rows at once: with different gaps, lost to linear space."""
 
 import numpy as np
 import pytest
@@ -60,19 +60,3 @@ def test_draws_of_a_row_that_linear_space_loses():
     first = (drawn[:, 2] < 0.0).mean()  # but for 2e-2 of the second component
     expected = share[:2] @ norm.cdf(0.0, MEAN[:2, 2], SD[:2, 2])
     assert abs(first - expected) < 4.5 * np.sqrt(expected * (1.0 - expected) / n)
-
-
-def test_rows_without_evidence_beside_rows_with():
-    """Blocks of 32 without any are drawn from the weights alone, and leave nothing behind for the next."""
-    circuit, parameters = mixture_of_products()
-    values = np.full((160, 4), np.nan)
-    values[64:96, 0] = 60.0  # the second component
-    values[130, 0] = 60.0
-    drawn = np.stack(
-        [circuit.with_parameters(LOG_WEIGHTS, parameters).impute(values, random_seed=s).to_numpy() for s in range(60)]
-    )
-    low = (drawn[:, :, 1] < 30.0).mean(axis=0)  # the first component
-    assert low[64:96].max() == 0.0 and low[130] == 0.0
-    n = 60 * 127
-    free = np.delete(low, [*range(64, 96), 130]).mean()
-    assert abs(free - 0.2) < 4.5 * np.sqrt(0.2 * 0.8 / n)

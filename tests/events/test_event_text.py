@@ -8,11 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import pymc_spn as ps
 from pymc_spn.events.event_text import events_of_text
 from pymc_spn.tables import Column
 from tests.hand_made_records import posterior_of
-from tests.shared_circuits import build, mixed_circuit
+from tests.shared_circuits import build
 
 COLUMNS = (
     Column("x", "real", None, "float64"),
@@ -276,46 +275,6 @@ def test_probabilities_are_those_of_mappings(text, mapping):
     )
     turned = float(post.probability({"x1": 1}, mapping if isinstance(mapping, dict) else mapping[::-1]))
     assert float(post.probability("x1 == 1", text)) == pytest.approx(turned, rel=1e-10)
-
-
-def test_text_wherever_a_mapping_is_taken():
-    post = posterior_of("missing")
-    text, given = "x0 > 0.5 and x1 == 1", {"x0": (0.5, None), "x1": 1}
-    np.testing.assert_allclose(post.mean(text), post.mean(given), rtol=1e-12)
-    np.testing.assert_allclose(post.condition(text).mean(), post.condition(given).mean(), rtol=1e-12)
-    assert [c.name for c in post.condition("x0 == 0.5").columns] == ["x1", "x2"]
-    union = post.condition("x0 > 0.5 or x1 == 1")
-    assert isinstance(union, ps.SPNPosterior) and " or " in repr(union)
-    alone = post.marginal(["x0", "x1"])
-    with pytest.raises(ValueError, match=r"there is no column 'x2', the columns are \['x0', 'x1'\]"):
-        alone.probability("x2 > 1")
-
-
-def test_text_under_circuits():
-    circuit, *parameters = mixed_circuit()  # columns that are names only: levels as their codes
-    text, mapping = (
-        "real**2 < 4 and not (level == 2) and count > 3",
-        {"real": (-2, 2), "level": {0, 1}, "count": (4, None)},
-    )
-    held = circuit.with_parameters(*parameters)
-    assert float(held.probability(text)) == pytest.approx(float(held.probability(mapping)), rel=1e-12)
-    assert float(held.probability(text, given="real > 0.3")) == pytest.approx(
-        float(held.probability(mapping, given={"real": (0.3, None)})), rel=1e-12
-    )
-    assert held.log_probability("count < 0") == -np.inf
-    union = float(held.probability([{"count": (None, 2)}, {"level": 1}]))
-    assert float(held.probability("count <= 2 or level == 1")) == pytest.approx(union, rel=1e-12)
-    most = held.mpe(given="real > 0.3 and count < 4")
-    assert most.log_density.equals(held.mpe(given={"real": (0.3, None), "count": (None, 3)}).log_density)
-    either = held.mpe(given="real > 1 or count > 2")
-    parts = [held.mpe(given=e) for e in ("real > 1", "count > 2")]
-    logs = [
-        float(m.log_density + held.log_probability(e)) for m, e in zip(parts, ("real > 1", "count > 2"), strict=True)
-    ]
-    whole = float(either.log_density + held.log_probability("real > 1 or count > 2"))
-    assert whole == pytest.approx(max(logs), abs=2e-6)
-    with pytest.raises(ValueError, match=r"given: column 'count' cannot be 0\.5, its probability is zero"):
-        held.probability("real > 0", given="count == 0.5")
 
 
 # ---- what is refused

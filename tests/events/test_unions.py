@@ -79,17 +79,6 @@ def test_unions_given_unions_under_a_circuit(events, known):
     )
 
 
-@property_of(events=events_of(["x0", "x2"], "x1", 2), known=events_of(["x0", "x2"], "x1", 2))
-@settings(max_examples=6)
-def test_unions_given_unions_under_a_posterior(events, known):
-    """P(A | B) P(B) = P(A) + P(B) - P(A or B), in which the unions are those tested above."""
-    post = posterior_of("missing")
-    a, b, either = (post.probability(e, per_draw=True) for e in (events, known, [*events, *known]))
-    assume(float(b.max()) > 1e-12)  # an interval between two counts has no probability
-    found = post.probability(events, known, per_draw=True)
-    np.testing.assert_allclose(found * b, a + b - either, rtol=1e-9, atol=1e-13)
-
-
 def test_what_is_known_may_be_a_list_of_intervals_or_one_of_several_events():
     post = posterior_of("missing")
     lists = post.probability({"x0": (None, 1.0)}, {"x2": [(0, 1), (3, 4)]})

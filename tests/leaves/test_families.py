@@ -180,15 +180,6 @@ def test_exponential_tail_is_exact():
     assert interval(LOMAX, p, 1e6, 1e6 + 1e-3) == pytest.approx(expected, rel=1e-8)
 
 
-def test_interval_broadcasts():
-    for name in CASES:
-        family, p, _ = predictive(name)
-        p = np.tile(p, (3, 1))
-        assert family.log_interval(p, np.zeros((2, 1)), np.full((2, 1), 99.0)).shape == (2, 3)
-        assert family.log_density(p, np.zeros((2, 1))).shape == (2, 3)
-        assert family.below(p, np.array(1.0)).shape == (3,)
-
-
 def test_masses_of_values():
     """Where families meet: leaves of densities have no masses, values between counts have none."""
     p = np.array([[1.7, 0.6]])
@@ -273,12 +264,6 @@ def test_the_mode_of_a_binomial_leaf(alpha, beta, m):
     if alpha + beta > 2.0:
         rises = np.diff(logs) > 1e-12
         assert not rises[int(mode) :].any() and rises[: max(int(mode) - 1, 0)].all()
-
-
-def test_small_dirichlet_masses_draw_probabilities():
-    theta = PREDICTIVES[CATEGORICAL].draw_parameters(np.full((500, 4), 1e-4), np.random.default_rng(1))
-    assert LEVEL.problem(theta) is None
-    np.testing.assert_allclose(theta.max(axis=1), 1.0, atol=0.1)
 
 
 # -- palette entries ----------------------------------------------------------------------------------

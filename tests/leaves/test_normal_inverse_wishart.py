@@ -6,7 +6,6 @@ from scipy import stats
 from scipy.special import multigammaln
 
 from pymc_spn.leaves import normal_inverse_wishart
-from pymc_spn.leaves.gaussian import gaussian_posterior, student_rows
 from tests.called_kernels import all_called
 
 niw = all_called(normal_inverse_wishart)
@@ -115,15 +114,6 @@ def test_evidence_is_the_product_of_predictives_and_has_a_closed_form():
     )
     assert evidence == pytest.approx(closed, rel=1e-12)
     assert evidence == pytest.approx(total, rel=1e-11)
-
-
-def test_one_column_is_the_normal_gamma_leaf():
-    """a = v / 2 and b = Psi / 2."""
-    own, rows, x = leaf(5, d=1)
-    y = rows[:, 0]
-    after = gaussian_posterior(float(y.size), y.sum(), np.sum(y**2), 0.0, K0, 1.5, 0.5 * own.psi0[0])
-    location, scale, dof = student_rows(np.array([after]))[0]
-    assert own.log_predictive(x) == pytest.approx(stats.t(dof, location, scale).logpdf(x[0]), rel=1e-12)
 
 
 def test_rows_are_taken_away_and_nearly_dependent_columns_are_factored():
