@@ -11,15 +11,6 @@ from tests.benchmarks.table_runs import averaged
 AVERAGE = "average of all"  # of the settings: the equal mixture of their densities
 RIVALS = ("published", "bottom_up", "variational")
 KERNELS = ("exact", "published", "bottom_up")
-DEMANDED = ("abalone", "ailerons", "cpu_act", "cpu_small", "kin8nm", "hybrid_price")  # above the paper by its sd
-LEAST = {"wine": -18.2, "lpga2008": -14.6}
-NOT_COMPARABLE = {
-    "german": "the paper mixes mass and density",
-    "breast": "the paper mixes mass and density",
-    "crx": "reading differs",
-    "vote_for_clinton": "a subset of its counties",
-}
-UNCLAIMED = {"airfoil_self_noise": "a column is discrete in disguise: no claim"}
 
 
 def report(options, store):
@@ -76,10 +67,7 @@ def paired(difference):
 
 
 def samplers(runs, names, c):
-    """The default against each other sampler, paired over the seeds that both have finished.
-
-    The verdict is on those with the most seeds, and "met" only where no one of them is ahead by a standard error.
-    """
+    """The default against each other sampler, paired over the seeds that both have finished."""
     rows = []
     for name in names:
         pairs = {k: seeds for k in RIVALS if (seeds := seeds_of(runs, name, "exact", k))}
@@ -88,10 +76,7 @@ def samplers(runs, names, c):
         own = seeds_of(runs, name, "exact")
         leads = {k: paired(column(runs, name, "exact", s) - column(runs, name, k, s)) for k, s in pairs.items()}
         most = max(map(len, pairs.values()))
-        complete = [k for k in pairs if len(pairs[k]) == most]
-        missed = [k for k in complete if leads[k][0] <= -leads[k][1]]
-        top = min(missed or complete, key=lambda k: leads[k][0])
-        verdict = "one seed" if most == 1 else "missed" if missed else "met"
+        top = min((k for k in pairs if len(pairs[k]) == most), key=lambda k: leads[k][0])
         cells = []
         for k in RIVALS:
             seeds = pairs.get(k, [])
@@ -100,10 +85,10 @@ def samplers(runs, names, c):
         paper = LIKELIHOOD[name][c]
         row = [name, f"{runs[name, 'exact', own[0]]['seconds']:g}", f"{len(own)}"]
         row += [f"{column(runs, name, 'exact', own).mean():.2f}", *cells]
-        rows.append([*row, f"{top}: {shown(leads[top])}", verdict, f"{paper[0][0]:g} / {paper[1][0]:g}"])
+        rows.append([*row, f"{top}: {shown(leads[top])}", f"{paper[0][0]:g} / {paper[1][0]:g}"])
     header = ["set", "seconds", "seeds", "default", *(f"{k} (seeds, if fewer)" for k in RIVALS)]
-    header += ["default − best other", "demand"]
-    return markdown_table([*header, "paper, top-down / bottom-up"], rows) if rows else ""
+    header += ["default − best other", "paper, top-down / bottom-up"]
+    return markdown_table(header, rows) if rows else ""
 
 
 def shown(lead):
@@ -163,11 +148,11 @@ def best(settings, names):
         spread = f" ± {test.std(ddof=1):.2f}" if len(test) > 1 else ""
         n_settings = len({r["width"] for r in own})
         row = [name, f"{own[0]['seconds']:g}", f"{n_settings}", f"{len(test)}", f"{test.mean():.2f}{spread}"]
-        row += [f"{value:g} ± {sd:g}", verdict_of_best(name, test, value, sd)]
+        row.append(f"{value:g} ± {sd:g}")
         row.append(f"{np.mean(averages):.2f}" if len(averages) == len(seeds) else "–")
         which = Counter(p[0] for p in picked).most_common()
         rows.append([*row, "; ".join(f"{w} ({n})" if n > 1 else w for w, n in which)])
-    header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd", "demand"]
+    header = ["set", "seconds a setting", "settings", "seeds", "ours ± sd", "paper's best ± sd"]
     header += [AVERAGE, "chosen on validation"]
     return markdown_table(header, rows) if rows else ""
 
@@ -179,16 +164,6 @@ def candidates(records):
         parts = [np.array([r["rows"][i] for r in records]) for i in (0, 1)]
         found.append((AVERAGE, *(averaged(logs) for logs in parts)))
     return found
-
-
-def verdict_of_best(name, test, value, sd):
-    if name in DEMANDED:
-        verdict = "met" if test.mean() > value + sd else "missed"
-    elif name in LEAST:
-        verdict = f"{'met' if test.mean() >= LEAST[name] else 'missed'} (≥ {LEAST[name]:g})"
-    else:
-        verdict = NOT_COMPARABLE.get(name) or UNCLAIMED.get(name) or ("above" if test.mean() > value else "below")
-    return f"{verdict}, one seed" if len(test) == 1 else verdict
 
 
 def longest(records):

@@ -1,13 +1,10 @@
 """Convolutional networks over graphs: values and gradients, evidence as a function of the graph, exact posteriors."""
 
-import itertools
 import math
 
-import networkx as nx
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.integrate import quad
 
 import pymc_spn as ps
 from examples.convolutional.architecture import architecture_of
@@ -15,10 +12,8 @@ from examples.convolutional.evidence import ArchitectureEvidence
 from examples.convolutional.layout import make_layout
 from examples.convolutional.network_kernels import backward, forward, log_softmax
 from examples.convolutional.ops import architecture_log_evidence
-from tests import reference_indian_chefs as reference
 
 N_BINS, N_EXTRA = 3, 1
-INPUT_OUTPUT = {"observed_nodes": ["image", "label"], "reputations": {"image": 1.0, "label": 0.0}}
 
 
 def prior_graphs(n, seed, gamma=3.0):
@@ -110,37 +105,6 @@ def test_values_are_those_of_loops_and_gradients_those_of_differences():
     assert {0, 1, 2} <= strides
 
 
-def test_equal_architectures_are_isomorphic_ones():
-    found = architectures(150, seed=4)
-    graphs = []
-    for a in found:
-        graph = nx.DiGraph(list(map(tuple, np.argwhere(a.parents))))
-        nx.set_node_attributes(graph, dict(enumerate(a.bins)), "bin")
-        graphs.append(graph)
-    n_equal = 0
-    for i, j in itertools.combinations(range(len(found)), 2):
-        if len(found[i].bins) != len(found[j].bins) or found[i].parents.sum() != found[j].parents.sum():
-            assert found[i].key != found[j].key
-            continue
-        alike = nx.is_isomorphic(graphs[i], graphs[j], node_match=lambda a, b: a["bin"] == b["bin"])
-        assert (found[i].key == found[j].key) == alike
-        n_equal += alike
-    assert n_equal > 20
-
-
-def test_statistics_are_those_of_networkx():
-    for a in architectures(40, seed=5):
-        graph = nx.DiGraph(list(map(tuple, np.argwhere(a.parents))))
-        n = len(a.bins)
-        held = a.statistics()
-        assert held["nodes"] == n == graph.number_of_nodes()
-        assert held["depth"] == nx.dag_longest_path_length(graph)
-        assert held["width"] == sum(1 for _ in nx.all_simple_paths(graph, 0, n - 1))
-        assert held["degree"] == pytest.approx(np.mean([d for _, d in graph.degree]))
-    nothing = architecture_of(np.array([1.0, 0.0, 0.4]), np.eye(3)[[2, 2, 1]] * [[0], [0], [1]], 0, 1, N_BINS)
-    assert nothing.statistics() == {"nodes": 2, "edges": 0, "degree": 0, "depth": 0, "width": 0}
-
-
 def small_evidence():
     images, labels = striped_images(40, seed=6)
     return ArchitectureEvidence(images, labels, n_bins=N_BINS, n_extra=N_EXTRA, steps=20, batch_size=10, rate=0.05)
@@ -200,72 +164,6 @@ def test_training_learns_and_its_score_is_the_log_likelihood():
         images[rows], names[rows], held_out=(images[80:], names[80:]), steps=150, batch_size=40, rate=0.03
     )
     assert held_out.train(chain).log_evidence == pytest.approx(np.log(right[80:]).sum(), rel=1e-9)
-
-
-def exact_law(evidence, alpha, gamma, phi):
-    """Probabilities of (edge image-label, hidden node's bin or -1, edge image-hidden) with at most one hidden node."""
-
-    def prior(theta, *edges):
-        z = np.zeros((2 + len(theta),) * 2, bool)
-        z[0, 1] = edges[0]
-        if theta:
-            z[0, 2], z[2, 1] = edges[1], True
-        fixed = [True, True]
-        return math.exp(reference.log_density(z, np.array([1.0, 0.0, *theta]), 2, alpha, gamma, phi, fixed)), z
-
-    law = {}
-    for direct in (0, 1):
-        mass, z = prior((), direct)
-        law[direct, -1, 0] = mass, evidence.log_evidence(np.array([1.0, 0.0]), z)
-        for b, fed in itertools.product(range(N_BINS), (0, 1)):
-            low, high = 1.0 - (b + 1) / N_BINS, 1.0 - b / N_BINS
-            mass = quad(lambda t, d=direct, f=fed: prior((t,), d, f)[0], low, high)[0]
-            _, z = prior((0.5 * (low + high),), direct, fed)
-            law[direct, b, fed] = mass, evidence.log_evidence(np.array([1.0, 0.0, 0.5 * (low + high)]), z)
-    masses, scores = np.array(list(law.values())).T
-    posterior = masses * np.exp(scores - scores.max())
-    return list(law), posterior / posterior.sum(), masses / masses.sum()
-
-
-def test_sampled_architectures_follow_the_enumerated_posterior(evidence, tmp_path):
-    """The script's chain against all graphs with one hidden node at most; the prior's law is more than 10 se away."""
-    pytest.importorskip("sklearn")
-    import arviz as az
-
-    from tests.benchmarks import indian_chefs_architectures as script
-
-    chain = script.sample(evidence, 0, 1200, 20, 3)
-    chain.attrs.update(cpu_seconds=1.0, trained=1)
-    chain.to_netcdf(tmp_path / "chain.nc", engine="h5netcdf")
-    idata = script.merged([tmp_path / "chain.nc"])
-    states, exact, without = exact_law(evidence, **script.NUMBERS)
-    stats = idata.sample_stats
-    with pytest.warns(UserWarning, match="births were refused"):
-        draws = ps.GraphDraws.from_idata(idata)
-    z, theta = draws.graphs().values, draws.reputations().values
-    n = stats.g_n_nodes.values
-    bins = np.where(n == 3, np.floor(N_BINS * (1.0 - np.nan_to_num(theta[..., 2]))), -1)
-    found = np.stack([z[..., 0, 1], bins, z[..., 0, 2]], -1).astype(int)
-    furthest = 0.0
-    for state, p, p_without in zip(states, exact, without, strict=True):
-        if p < 0.02:
-            continue
-        hits = (found == state).all(-1).astype(float)
-        ess = float(np.asarray(az.ess(hits)))
-        assert ess > 100
-        error = math.sqrt(p * (1.0 - p) / ess)
-        assert abs(hits.mean() - p) < 5.0 * error, (state, hits.mean(), p, ess)
-        furthest = max(furthest, abs(p_without - p) / error)
-    assert furthest > 10.0
-
-    images, labels = striped_images(50, seed=10)
-    numbers = script.evaluated(theta[:, :80], z[:, :80], evidence, images, labels)
-    np.testing.assert_allclose(stats.g_log_likelihood[:, :80], numbers["log_evidence"], rtol=1e-12)
-    assert set(np.unique(numbers["width"])) <= {0.0, 1.0, 2.0} and numbers["accuracy"].mean() > 0.5
-    np.testing.assert_array_equal(numbers["min"].notnull(), n[:, :80] == 3)
-    assert "| accuracy |" in script.scalars_table(numbers)
-    assert "| posterior |" in script.ensemble_table(numbers, numbers, labels)
-    assert "three other starts" in script.noise_table(draws, evidence, n=4)
 
 
 @pytest.mark.parametrize(
