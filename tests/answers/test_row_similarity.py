@@ -149,25 +149,26 @@ def test_memory_of_neighbours_goes_with_rows_times_k():
 
 
 @pytest.mark.parametrize(
-    ("ask", "error", "message"),
+    "case",
     [
-        (lambda p: p.row_similarity([99]), ValueError, "rows names 99, which is not the label of a training row"),
+        (lambda p: p.row_similarity([99]), "rows names 99, which is not the label of a training row"),
         (lambda p: p.row_similarity("ab"), TypeError, r"rows must be a list of labels.*of a single row \[label\]"),
         (lambda p: p.nearest_rows(10), TypeError, "rows must be a list of labels of training rows or a table"),
         (lambda p: p.nearest_rows(NEW.loc["a"]), TypeError, r"or df\.loc\[\[label\]\]"),
-        (lambda p: p.row_similarity([10], column="z"), ValueError, "column must name one of the columns"),
-        (lambda p: p.row_similarity(NEW, column="x0"), ValueError, "column must be None for new rows"),
-        (lambda p: p.row_similarity(NEW.add_prefix("y")), ValueError, "must have a column of"),
-        (lambda p: p.nearest_rows([10], k=0), ValueError, "k must be an integer of at least 1, got 0"),
-        (lambda p: p.nearest_rows([10], k=8), ValueError, "k must be at most 7, the number of other rows"),
-        (lambda p: p.nearest_rows([12]), ValueError, "rows: training row 12 has no observed cell"),
-        (lambda p: p.nearest_rows([14], column="x1"), ValueError, "row 14 has no value of 'x1'"),
-        (lambda p: p.condition({"x1": 1}).row_similarity([10]), ValueError, "row_similarity needs the posterior as"),
-        (lambda p: p.marginal(["x0"]).nearest_rows([10]), ValueError, "nearest_rows needs the posterior as sampled"),
+        (lambda p: p.row_similarity([10], column="z"), "column must name one of the columns"),
+        (lambda p: p.row_similarity(NEW, column="x0"), "column must be None for new rows"),
+        (lambda p: p.row_similarity(NEW.add_prefix("y")), "must have a column of"),
+        (lambda p: p.nearest_rows([10], k=0), "k must be an integer of at least 1, got 0"),
+        (lambda p: p.nearest_rows([10], k=8), "k must be at most 7, the number of other rows"),
+        (lambda p: p.nearest_rows([12]), "rows: training row 12 has no observed cell"),
+        (lambda p: p.nearest_rows([14], column="x1"), "row 14 has no value of 'x1'"),
+        (lambda p: p.condition({"x1": 1}).row_similarity([10]), "row_similarity needs the posterior as"),
+        (lambda p: p.marginal(["x0"]).nearest_rows([10]), "nearest_rows needs the posterior as sampled"),
     ],
 )
-def test_bad_questions_are_refused(ask, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_questions_are_refused(case):
+    ask, *error, message = case
+    with pytest.raises(*error or [ValueError], match=message):
         ask(posterior())
 
 

@@ -320,25 +320,17 @@ def pair_frame():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    "case",
     [
         (lambda f: f.assign(c=1), UserWarning, "unknown columns are ignored: 'c'"),
-        (lambda f: pd.DataFrame(f.to_numpy()), ValueError, "df must have a column of 'a', 'b', got '0', '1'"),
-        (lambda f: f.set_axis(["a", "a"], axis=1), ValueError, "df must have distinct columns, 'a' occurs twice"),
+        (lambda f: pd.DataFrame(f.to_numpy()), "df must have a column of 'a', 'b', got '0', '1'"),
+        (lambda f: f.set_axis(["a", "a"], axis=1), "df must have distinct columns, 'a' occurs twice"),
         (lambda f: f.assign(a=["1", "2"]), TypeError, "df: column 'a' must hold numbers, .*got dtype str"),
         (lambda f: f.assign(a=pd.Categorical([1, 2])), TypeError, "column 'a' must hold .*got dtype category"),
         (lambda f: f.assign(a=pd.Series([1, "2"], dtype=object)), TypeError, "column 'a' must hold .*got dtype object"),
         (lambda f: f.assign(a=pd.Timestamp("2026")), TypeError, "column 'a' must hold .*got dtype datetime64"),
-        (
-            lambda f: [["u", "v"]],
-            TypeError,
-            "levels that the circuit does not know as codes; got text",
-        ),
-        (
-            lambda f: np.array([["1", 2]], object),
-            TypeError,
-            "levels that the circuit does not know as codes; got text",
-        ),
+        (lambda f: [["u", "v"]], TypeError, "levels that the circuit does not know as codes; got text"),
+        (lambda f: np.array([["1", 2]], object), TypeError, "levels that the circuit does not know as codes; got text"),
         (
             lambda f: np.array([[3, 4]], "M8[D]"),
             TypeError,
@@ -346,8 +338,9 @@ def pair_frame():
         ),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_by_name(change, error, message):
-    with pytest.raises(error, match=message):
+def test_rows_that_do_not_fit_are_refused_by_name(case):
+    change, *error, message = case
+    with pytest.raises(*error or [ValueError], match=message):
         PAIR.with_parameters([], PAIR_PARAMETERS).log_density(change(pair_frame()))
 
 

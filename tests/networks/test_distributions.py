@@ -184,42 +184,32 @@ def spn(columns=("a", "b", "c"), frame=None, **arguments):
 FRAME = pd.DataFrame({"a": [0.25, 1.75, 2.5], "b": [1, 0, 4], "c": ["u", "v", "u"]})
 COLUMNS = ps.Table.from_frame(FRAME).columns
 BAD = {
-    "missing column": (dict(frame=FRAME[["a", "b"]]), ValueError, r"observed .*missing \['c'\], unknown \[\]"),
-    "unknown column": (dict(columns="ab"), ValueError, r"observed .*missing \[\], unknown \['c'\]"),
-    "missing column of a schema": (dict(columns=COLUMNS, frame=FRAME[["a", "b"]]), ValueError, r"missing.*'c'"),
-    "no value": (dict(frame=FRAME.assign(a=nan)), ValueError, r"column 'a': all values are missing"),
+    "missing column": (dict(frame=FRAME[["a", "b"]]), r"observed .*missing \['c'\], unknown \[\]"),
+    "unknown column": (dict(columns="ab"), r"observed .*missing \[\], unknown \['c'\]"),
+    "missing column of a schema": (dict(columns=COLUMNS, frame=FRAME[["a", "b"]]), r"missing.*'c'"),
+    "no value": (dict(frame=FRAME.assign(a=nan)), r"column 'a': all values are missing"),
     "no value of a schema": (
         dict(columns=COLUMNS, frame=FRAME.assign(a=nan)),
-        ValueError,
         r"observed: column 'a' has no observed value",
     ),
-    "no rows": (dict(frame=FRAME.iloc[:0]), ValueError, r"row"),
-    "no rows of a schema": (dict(columns=COLUMNS, frame=FRAME.iloc[:0]), ValueError, r"observed .*one row"),
+    "no rows": (dict(frame=FRAME.iloc[:0]), r"row"),
+    "no rows of a schema": (dict(columns=COLUMNS, frame=FRAME.iloc[:0]), r"observed .*one row"),
     "leaves of another kind": (
         dict(leaves={"b": ps.leaves.Bernoulli()}),
-        ValueError,
         r"leaves\['b'\]: Bernoulli leaves need a column of kind binary; 'b' is count",
     ),
-    "leaves of a level": (
-        dict(leaves={"c": ps.leaves.Gaussian()}),
-        ValueError,
-        r"leaves\['c'\]: Gaussian.*'c' is categorical",
-    ),
-    "leaves of no column": (dict(leaves={"z": ps.leaves.Gaussian()}), ValueError, r"leaves names the column 'z'"),
-    "no leaves": (dict(leaves={"a": []}), ValueError, r"leaves\['a'\].*empty"),
+    "leaves of a level": (dict(leaves={"c": ps.leaves.Gaussian()}), r"leaves\['c'\]: Gaussian.*'c' is categorical"),
+    "leaves of no column": (dict(leaves={"z": ps.leaves.Gaussian()}), r"leaves names the column 'z'"),
+    "no leaves": (dict(leaves={"a": []}), r"leaves\['a'\].*empty"),
     "leaves by name": (dict(leaves={"a": "gaussian"}), TypeError, r"leaves\['a'\].*'gaussian'"),
     "leaves without names": (dict(leaves=[ps.leaves.Gaussian()]), TypeError, r"leaves must be a dict"),
-    "concentration of zero": (dict(concentration=0.0), ValueError, r"concentration must be positive.* 0\.0 at 'inner'"),
-    "negative concentration": (dict(concentration=[1.0, -2]), ValueError, r"concentration .*-2\.0 at 'univariate'"),
-    "infinite scale": (dict(leaf_scale=[1.0, 1.0, np.inf]), ValueError, r"leaf_scale .*inf at 'c'"),
-    "shape not a number": (dict(leaf_shape=nan), ValueError, r"leaf_shape .*nan at 'a'"),
-    "three concentrations": (
-        dict(concentration=np.ones(3)),
-        ValueError,
-        r"concentration must be one number or 2; .*\(3,\)",
-    ),
-    "two scales": (dict(leaf_scale=np.ones(2)), ValueError, r"leaf_scale must be one number or 3; .*\(2,\)"),
-    "matrix": (dict(precision_ratio=np.ones((3, 1))), ValueError, r"precision_ratio .*\(3, 1\)"),
+    "concentration of zero": (dict(concentration=0.0), r"concentration must be positive.* 0\.0 at 'inner'"),
+    "negative concentration": (dict(concentration=[1.0, -2]), r"concentration .*-2\.0 at 'univariate'"),
+    "infinite scale": (dict(leaf_scale=[1.0, 1.0, np.inf]), r"leaf_scale .*inf at 'c'"),
+    "shape not a number": (dict(leaf_shape=nan), r"leaf_shape .*nan at 'a'"),
+    "three concentrations": (dict(concentration=np.ones(3)), r"concentration must be one number or 2; .*\(3,\)"),
+    "two scales": (dict(leaf_scale=np.ones(2)), r"leaf_scale must be one number or 3; .*\(2,\)"),
+    "matrix": (dict(precision_ratio=np.ones((3, 1))), r"precision_ratio .*\(3, 1\)"),
     "text": (dict(leaf_scale="wide"), TypeError, r"leaf_scale must hold numbers.*'wide'"),
     "text by name": (
         dict(leaf_shape={"a": "wide", "b": 1.0}),
@@ -228,30 +218,20 @@ BAD = {
     ),
     "scale without a column": (
         dict(leaf_scale={"a": 1.0, "b": 1.0}),
-        ValueError,
         r"leaf_scale must name exactly \['a', 'b', 'c'\]; unknown \[\], missing \['c'\]",
     ),
-    "shape of levels": (
-        dict(leaf_shape={"a": 1.0, "b": 2.0, "c": 2.0}),
-        ValueError,
-        r"leaf_shape .*\['a', 'b'\]; unknown \['c'\]",
-    ),
+    "shape of levels": (dict(leaf_shape={"a": 1.0, "b": 2.0, "c": 2.0}), r"leaf_shape .*\['a', 'b'\]; unknown \['c'\]"),
     "concentration by another name": (
         dict(concentration={"inner": 1.0, "outer": 2.0}),
-        ValueError,
         r"concentration .*unknown \['outer'\], missing \['univariate'\]",
     ),
-    "rounded": (
-        dict(rounded="yes"),
-        TypeError,
-        'rounded must be "auto", True, False or a list of .*; got .yes.',
-    ),
-    "missing": (dict(missing="impute"), ValueError, r'missing must be "marginal".*\'impute\''),
-    "start": (dict(start="warm"), ValueError, r"start must be.*'warm'"),
-    "negative grid": (dict(resolution=-1.0), ValueError, r"resolution of column 'a'.*-1\.0"),
-    "negative grid by name": (dict(resolution={"a": -0.5}), ValueError, r"resolution of column 'a'.*-0\.5"),
-    "grid of no column": (dict(resolution={"z": 1.0}), ValueError, r"resolution names the column 'z'"),
-    "grid by another name": (dict(resolution="fine"), ValueError, r"resolution must be \"auto\".*'fine'"),
+    "rounded": (dict(rounded="yes"), TypeError, 'rounded must be "auto", True, False or a list of .*; got .yes.'),
+    "missing": (dict(missing="impute"), r'missing must be "marginal".*\'impute\''),
+    "start": (dict(start="warm"), r"start must be.*'warm'"),
+    "negative grid": (dict(resolution=-1.0), r"resolution of column 'a'.*-1\.0"),
+    "negative grid by name": (dict(resolution={"a": -0.5}), r"resolution of column 'a'.*-0\.5"),
+    "grid of no column": (dict(resolution={"z": 1.0}), r"resolution names the column 'z'"),
+    "grid by another name": (dict(resolution="fine"), r"resolution must be \"auto\".*'fine'"),
 }
 
 
@@ -275,8 +255,8 @@ def test_a_column_beyond_the_squares_of_floats_is_named(case):
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named(case):
-    arguments, error, message = BAD[case]
-    with pytest.raises(error, match=message):
+    arguments, *error, message = BAD[case]
+    with pytest.raises(*error or [ValueError], match=message):
         spn(**arguments)
 
 
@@ -302,49 +282,37 @@ CALLS = [
     (lambda: ps.SPN("x", TREE), TypeError, r"^Give the table as observed: ps\.SPN\('x', structure, observed=df\)"),
     (
         lambda: ps.SPN("x", observed=NEGATIVE, kinds={"a": "positive"}, leaves={"a": ps.leaves.Exponential()}),
-        ValueError,
         "'a'.*'v'.*-0.5|'a'.*-0.5.*'v'",
     ),
     (
         lambda: network(concentration=2 * pm.Gamma("a", 2.0, 1.0)),
-        ValueError,
         r'concentration must be a number or a named variable.*pm\.Deterministic\("x_concentration"',
     ),
-    (
-        lambda: network(leaf_scale=pm.Gamma("s", 2.0, 1.0, shape=2)),
-        ValueError,
-        "leaf_scale must have length 3; 's' has 2",
-    ),
-    (
-        lambda: network(leaf_shape=pm.Gamma("q", 2.0, 1.0, shape=5)),
-        ValueError,
-        "leaf_shape must have length 2 or 3; 'q' has 5",
-    ),
+    (lambda: network(leaf_scale=pm.Gamma("s", 2.0, 1.0, shape=2)), "leaf_scale must have length 3; 's' has 2"),
+    (lambda: network(leaf_shape=pm.Gamma("q", 2.0, 1.0, shape=5)), "leaf_shape must have length 2 or 3; 'q' has 5"),
     (
         lambda: network(leaf_scale=pm.Gamma("m", 2.0, 1.0, shape=(3, 1))),
-        ValueError,
         "leaf_scale must be a scalar or a vector; 'm' has 2",
     ),
-    (lambda: network(leaf_scale=pm.Data("fixed", np.ones(3))), ValueError, "leaf_scale must be a number or a named"),
+    (lambda: network(leaf_scale=pm.Data("fixed", np.ones(3))), "leaf_scale must be a number or a named"),
     (
         lambda: steps(lambda: ps.steps.TopDownSPNStep(kernel="gibbs")),
-        ValueError,
         r"kernel must be one of \['exact', 'published'\]; got 'gibbs'",
     ),
-    (lambda: steps(lambda: ps.steps.TopDownSPNStep(sweeps=1.5)), ValueError, r"sweeps must be an integer .* got 1\.5"),
+    (lambda: steps(lambda: ps.steps.TopDownSPNStep(sweeps=1.5)), r"sweeps must be an integer .* got 1\.5"),
     (
         lambda: steps(lambda: ps.steps.TopDownSPNStep(record_every=-2)),
-        ValueError,
         "record_every must be an integer of at least 1, got -2",
     ),
-    (lambda: steps(lambda: ps.steps.TopDownSPNStep(kernel="published")), ValueError, "published.*(finite|infinite)"),
-    (lambda: steps(lambda: ps.steps.BottomUpSPNStep()), ValueError, "bottom.*(finite|infinite)"),
+    (lambda: steps(lambda: ps.steps.TopDownSPNStep(kernel="published")), "published.*(finite|infinite)"),
+    (lambda: steps(lambda: ps.steps.BottomUpSPNStep()), "bottom.*(finite|infinite)"),
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "message"), CALLS)
-def test_bad_calls_stop_before_sampling(call, error, message):
-    with pm.Model(), pytest.raises(error, match=message):
+@pytest.mark.parametrize("case", CALLS)
+def test_bad_calls_stop_before_sampling(case):
+    call, *error, message = case
+    with pm.Model(), pytest.raises(*error or [ValueError], match=message):
         call()
 
 

@@ -145,24 +145,22 @@ def test_a_structure_over_names_holds_the_mark():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    "case",
     [
         (
             {"missing_not_at_random": "a"},
             TypeError,
             "missing_not_at_random must be a list of names of columns, got 'a'",
         ),
-        ({"missing_not_at_random": ["z"]}, ValueError, "must name columns among 'a', 'b', 'c'; got 'z'"),
-        ({"missing_not_at_random": ["a", "a"]}, ValueError, "names column 'a' twice"),
-        ({"missing_not_at_random": ["b"]}, ValueError, "names column 'b', which has no missing cell: leave it out"),
+        ({"missing_not_at_random": ["z"]}, "must name columns among 'a', 'b', 'c'; got 'z'"),
+        ({"missing_not_at_random": ["a", "a"]}, "names column 'a' twice"),
+        ({"missing_not_at_random": ["b"]}, "names column 'b', which has no missing cell: leave it out"),
         (
             {"missing_not_at_random": ["a"], "observed": gappy().rename(columns={"b": "a_is_missing"})},
-            ValueError,
             "adds a column 'a_is_missing', and the table has one: rename that",
         ),
         (
             {"missing_not_at_random": ["a"], "structure": ps.circuits.complete_tree(["a", "b", "c"])},
-            ValueError,
             r"must have the structure's columns \['a', 'b', 'c'\]; missing \[\], unknown \['a_is_missing'\]",
         ),
         (
@@ -170,13 +168,13 @@ def test_a_structure_over_names_holds_the_mark():
                 "missing_not_at_random": ["a"],
                 "structure": ps.circuits.complete_tree(ps.Table.from_frame(gappy()).columns),
             },
-            ValueError,
             "columns of the structure have their kinds, and none may be added",
         ),
     ],
 )
-def test_what_cannot_be_marked_is_refused(options, error, message):
-    with pm.Model(), pytest.raises(error, match=message):
+def test_what_cannot_be_marked_is_refused(case):
+    options, *error, message = case
+    with pm.Model(), pytest.raises(*error or [ValueError], match=message):
         ps.SPN("x", **({"observed": gappy()} | options))
 
 

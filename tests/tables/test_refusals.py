@@ -110,18 +110,8 @@ AB = Table.from_frame({"a": [1.0], "b": [2.0]}).columns
 SHIFTED = pd.Series([1, 2], index=[1, 2])
 REFUSED = [
     # cells and levels
-    (
-        lambda: {"a": pd.Categorical([1, 2**53 + 1])},
-        {},
-        ValueError,
-        "'a', row .*: integers must lie .*9007199254740993",
-    ),
-    (
-        lambda: {"a": pd.Categorical([1.0, np.inf])},
-        {},
-        ValueError,
-        r"column 'a': levels must be finite, got \(1\.0, inf",
-    ),
+    (lambda: {"a": pd.Categorical([1, 2**53 + 1])}, {}, "'a', row .*: integers must lie .*9007199254740993"),
+    (lambda: {"a": pd.Categorical([1.0, np.inf])}, {}, r"column 'a': levels must be finite, got \(1\.0, inf"),
     (
         lambda: {"a": DURATIONS.astype("duration[ns][pyarrow]")},
         {},
@@ -130,15 +120,10 @@ REFUSED = [
     ),
     # kinds
     *(
-        (lambda: NUMBERS, {"kinds": {"a": k}}, ValueError, "column 'a': unknown kind .*; the kinds are real, positive,")
+        (lambda: NUMBERS, {"kinds": {"a": k}}, "column 'a': unknown kind .*; the kinds are real, positive,")
         for k in ("nominal", None, 3, ["real"])
     ),
-    (
-        lambda: NUMBERS,
-        {"kinds": {"b": "real"}},
-        ValueError,
-        "kinds names column 'b', which does .*; the columns are 'a'",
-    ),
+    (lambda: NUMBERS, {"kinds": {"b": "real"}}, "kinds names column 'b', which does .*; the columns are 'a'"),
     (lambda: NUMBERS, {"kinds": ["real"]}, TypeError, r"kinds must map column names to kinds, got \['real'\]"),
     (lambda: one(["u", "v", "w"], "str"), {"kinds": {"a": "count"}}, TypeError, "'a': kind 'count' needs numbers, got"),
     (lambda: one(["u", "v", "w"], object), {"kinds": {"a": "real"}}, TypeError, "'a': kind 'real' needs numbers, got"),
@@ -150,30 +135,25 @@ REFUSED = [
     ),
     (lambda: one([True, False, True], "bool"), {"kinds": {"a": "real"}}, TypeError, "kind 'real' needs .*convert with"),
     *(
-        (
-            lambda c=c: {"a": c},
-            {"kinds": {"a": "binary"}},
-            ValueError,
-            "'binary' needs exactly two levels, got [13]: 'u'",
-        )
+        (lambda c=c: {"a": c}, {"kinds": {"a": "binary"}}, "'binary' needs exactly two levels, got [13]: 'u'")
         for c in (["u", "v", "w"], ["u", "u", "u"], pd.Categorical(["u"] * 3))
     ),
     *(
-        (lambda d=d: one([None] * 3, d), {}, ValueError, "column 'a': all values are missing; drop the column")
+        (lambda d=d: one([None] * 3, d), {}, "column 'a': all values are missing; drop the column")
         for d in ("float64", "object", "str", "string", "Int64", "boolean", "category")
     ),
     # shapes
-    (lambda: pd.DataFrame({"a": [], "b": []}), {}, ValueError, r"data has no rows \(columns 'a', 'b'\)"),
-    (lambda: pd.DataFrame(index=[0]), {}, ValueError, "data has no columns"),
-    (lambda: {}, {}, ValueError, "data has no columns"),
-    (lambda: np.empty((3, 0)), {}, ValueError, "data has no columns"),
-    (lambda: np.zeros(3), {}, ValueError, r"two dimensions \(rows, columns\), got shape \(3,\)"),
-    (lambda: np.zeros((3, 2)), {"names": ["a"]}, ValueError, r"the array has 2 columns, expected 1: \['a'\]"),
-    (lambda: {"a": [1, 2], "b": [1]}, {}, ValueError, "columns must have equal lengths, got {'a': 2, 'b': 1}"),
-    (lambda: {"a": 3.0}, {}, ValueError, "column 'a': values must be one-dimensional"),
-    (lambda: {"a": np.zeros((2, 2))}, {}, ValueError, "column 'a': values must be one-dimensional"),
-    (lambda: {"a": "text"}, {}, ValueError, "column 'a': values must be one-dimensional"),
-    (lambda: {"a": pd.Series([1, 2]), "b": SHIFTED}, {}, ValueError, "column 'b': its row labels differ from those of"),
+    (lambda: pd.DataFrame({"a": [], "b": []}), {}, r"data has no rows \(columns 'a', 'b'\)"),
+    (lambda: pd.DataFrame(index=[0]), {}, "data has no columns"),
+    (lambda: {}, {}, "data has no columns"),
+    (lambda: np.empty((3, 0)), {}, "data has no columns"),
+    (lambda: np.zeros(3), {}, r"two dimensions \(rows, columns\), got shape \(3,\)"),
+    (lambda: np.zeros((3, 2)), {"names": ["a"]}, r"the array has 2 columns, expected 1: \['a'\]"),
+    (lambda: {"a": [1, 2], "b": [1]}, {}, "columns must have equal lengths, got {'a': 2, 'b': 1}"),
+    (lambda: {"a": 3.0}, {}, "column 'a': values must be one-dimensional"),
+    (lambda: {"a": np.zeros((2, 2))}, {}, "column 'a': values must be one-dimensional"),
+    (lambda: {"a": "text"}, {}, "column 'a': values must be one-dimensional"),
+    (lambda: {"a": pd.Series([1, 2]), "b": SHIFTED}, {}, "column 'b': its row labels differ from those of"),
     # types
     (lambda: NUMBERS.loc["r0"], {}, TypeError, r"got Series; a row is df.loc\[\[label\]\], a column to_frame\(\)"),
     *(
@@ -181,9 +161,9 @@ REFUSED = [
         for d in ([[1.0]], pd.Series([1.0]), None, "file.csv")
     ),
     # names
-    (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, ValueError, "names must be unique, got 'a' 2 times"),
-    (lambda: pd.DataFrame([[1, 2]], columns=[1, "1"]), {}, ValueError, "names must be unique, got '1' 2 times"),
-    (lambda: np.zeros((1, 2)), {"names": ["a", "a"]}, ValueError, "column names must be unique, got 'a' 2 times"),
+    (lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "names must be unique, got 'a' 2 times"),
+    (lambda: pd.DataFrame([[1, 2]], columns=[1, "1"]), {}, "names must be unique, got '1' 2 times"),
+    (lambda: np.zeros((1, 2)), {"names": ["a", "a"]}, "column names must be unique, got 'a' 2 times"),
     *(
         (lambda k=k: {k: [1.0]}, {}, TypeError, "column names must be str or int, got .*; rename the columns")
         for k in (1.5, ("a", "b"), True)
@@ -191,12 +171,12 @@ REFUSED = [
     (lambda: NUMBERS, {"names": ["a"]}, TypeError, "names is for 2-D arrays, got it with a DataFrame"),
     (lambda: Table.from_frame(NUMBERS), {"names": ["a"]}, TypeError, "names is for 2-D arrays, got it with a Table"),
     # schemas
-    (lambda: {"c": [1.0]}, {"schema": AB}, ValueError, "data must have a column of 'a', 'b', got 'c'"),
-    (lambda: np.zeros((1, 3)), {"schema": AB}, ValueError, "the array has 3 columns, expected 2"),
-    (lambda: NUMBERS, {"kinds": {"a": "real"}, "schema": AB}, ValueError, "kinds and schema exclude each other"),
+    (lambda: {"c": [1.0]}, {"schema": AB}, "data must have a column of 'a', 'b', got 'c'"),
+    (lambda: np.zeros((1, 3)), {"schema": AB}, "the array has 3 columns, expected 2"),
+    (lambda: NUMBERS, {"kinds": {"a": "real"}, "schema": AB}, "kinds and schema exclude each other"),
     (lambda: {"a": [1.0]}, {"schema": ["a"]}, TypeError, "schema must hold Column objects, got 'a'"),
-    (lambda: {"a": [1.0]}, {"schema": []}, ValueError, "schema must hold at least one column, got none"),
-    (lambda: {"a": [1.0]}, {"schema": [AB[0]] * 2}, ValueError, "column names must be unique, got 'a' 2 times"),
+    (lambda: {"a": [1.0]}, {"schema": []}, "schema must hold at least one column, got none"),
+    (lambda: {"a": [1.0]}, {"schema": [AB[0]] * 2}, "column names must be unique, got 'a' 2 times"),
     *(
         (lambda c=c: {"a": c}, {"schema": AB[:1]}, TypeError, r"'a': kind 'real' needs numbers, got .*astype\(float\)")
         for c in (["1", "2", "3"], [True, False, True], pd.Categorical([1, 2, 3]))
@@ -204,9 +184,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "arguments", "error", "words"), REFUSED)
-def test_tables_that_are_refused(data, arguments, error, words):
-    with pytest.raises(error, match=words):
+@pytest.mark.parametrize("case", REFUSED)
+def test_tables_that_are_refused(case):
+    data, arguments, *error, words = case
+    with pytest.raises(*error or [ValueError], match=words):
         Table.from_frame(data(), **arguments)
 
 
@@ -263,36 +244,31 @@ def test_direct_construction():
 
 
 @pytest.mark.parametrize(
-    ("fields", "error", "words"),
+    "case",
     [
         ((1, "real", None, "float64"), TypeError, "a column's name must be a str, got 1"),
-        (("a\0", "real", None, "float64"), ValueError, r"column 'a.x00': its name holds a NUL"),
-        (("\ud800", "real", None, "float64"), ValueError, r"column '.ud800': its name holds half of a surrogate pair"),
-        (("a", "binary", ("u", "\0"), "str"), ValueError, r"column 'a': its level '.x00' holds a NUL, which no file"),
+        (("a\0", "real", None, "float64"), r"column 'a.x00': its name holds a NUL"),
+        (("\ud800", "real", None, "float64"), r"column '.ud800': its name holds half of a surrogate pair"),
+        (("a", "binary", ("u", "\0"), "str"), r"column 'a': its level '.x00' holds a NUL, which no file"),
         (("a", "real", None, float), TypeError, "column 'a': dtype must be a str, got <class 'float'>"),
-        (("a", "nominal", None, "float64"), ValueError, "column 'a': unknown kind 'nominal'"),
-        (("a", "ordinal", (1, 3), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
-        (("a", "ordinal", (1.0, 2.0), "float64"), ValueError, "kind 'ordinal' needs consecutive integers"),
-        (("a", "ordinal", (), "int64"), ValueError, "kind 'ordinal' needs consecutive integers"),
-        (("a", "real", (1, 2), "float64"), ValueError, r"kind 'real' has no levels, got \(1, 2\)"),
-        (
-            ("a", "categorical", None, "str"),
-            TypeError,
-            "kind 'categorical' needs a tuple of levels, got None",
-        ),
+        (("a", "nominal", None, "float64"), "column 'a': unknown kind 'nominal'"),
+        (("a", "ordinal", (1, 3), "int64"), "kind 'ordinal' needs consecutive integers"),
+        (("a", "ordinal", (1.0, 2.0), "float64"), "kind 'ordinal' needs consecutive integers"),
+        (("a", "ordinal", (), "int64"), "kind 'ordinal' needs consecutive integers"),
+        (("a", "real", (1, 2), "float64"), r"kind 'real' has no levels, got \(1, 2\)"),
+        (("a", "categorical", None, "str"), TypeError, "kind 'categorical' needs a tuple of levels, got None"),
         (("a", "categorical", ["u"], "str"), TypeError, r"needs a tuple of levels, got \['u'\]"),
         (("a", "categorical", ("u", 1), "str"), TypeError, "levels must be all str, all int"),
         (("a", "categorical", (b"u",), "str"), TypeError, "levels must be all str, all int"),
-        (("a", "categorical", (1.0, np.nan), "float64"), TypeError, "levels must be"),
-        (("a", "categorical", (1.0, float("inf")), "float64"), ValueError, "levels must be finite"),
-        (("a", "categorical", ("u", "u"), "str"), ValueError, r"levels must differ, got \('u', 'u'\)"),
-        (("a", "binary", ("u",), "str"), ValueError, "kind 'binary' needs exactly two levels, got"),
+        (("a", "categorical", (1.0, np.nan), "float64"), "levels must be"),
+        (("a", "categorical", (1.0, float("inf")), "float64"), "levels must be finite"),
+        (("a", "categorical", ("u", "u"), "str"), r"levels must differ, got \('u', 'u'\)"),
+        (("a", "binary", ("u",), "str"), "kind 'binary' needs exactly two levels, got"),
     ],
 )
-def test_columns(fields, error, words):
-    if words == "levels must be":
-        error = ValueError
-    with pytest.raises(error, match=words):
+def test_columns(case):
+    fields, *error, words = case
+    with pytest.raises(*error or [ValueError], match=words):
         Column(*fields)
 
 
