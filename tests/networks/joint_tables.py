@@ -1,6 +1,7 @@
 """Tables for leaves over several columns: tiny ones with all their states, and one with questions about it."""
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import product
 
@@ -11,23 +12,13 @@ from scipy.special import gammaln
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.leaves import normal_inverse_wishart
 from tests.called_kernels import all_called
+from tests.reference import independent_total_variation, log_marginal, set_partitions, total_variation
 
 niw = all_called(normal_inverse_wishart)
 
 SCALE, SHAPE, RATIO, JOINT = 0.4, 1.5, 0.05, 0.3
+PRIOR = {"mu0": 0.0, "rho0": RATIO, "a0": SHAPE, "b0": SHAPE * SCALE}
 MASS = 1.3, 0.7  # of sum nodes over several columns and over one
-
-
-def partitions(rows):
-    """Set partitions of a list."""
-    if not rows:
-        yield []
-        return
-    first, rest = rows[0], rows[1:]
-    for smaller in partitions(rest):
-        yield [[first], *smaller]
-        for i, block in enumerate(smaller):
-            yield [*smaller[:i], [first, *block], *smaller[i + 1 :]]
 
 
 def log_restaurant(sizes, mass):
@@ -38,13 +29,7 @@ def log_restaurant(sizes, mass):
 
 def log_normal_gamma(y):
     """Log evidence of coded values: mean 0, variance 1 in the column."""
-    y = y[~np.isnan(y)]
-    n, a0, b0 = y.size, SHAPE, SHAPE * SCALE
-    rho, b = RATIO + n, b0 + 0.5 * (y @ y - y.sum() ** 2 / (RATIO + n))
-    return (
-        gammaln(a0 + 0.5 * n) - gammaln(a0) + a0 * math.log(b0) - (a0 + 0.5 * n) * math.log(b)
-        + 0.5 * math.log(RATIO / rho) - 0.5 * n * math.log(2.0 * math.pi)
-    )  # fmt: skip
+    return log_marginal("gaussian", PRIOR, y[~np.isnan(y)])
 
 
 def log_joint_leaf(rows):
@@ -69,7 +54,7 @@ def log_joint_leaf(rows):
 def enumerated(y):
     """Log weights of all states of rows with two columns: blocks of rows, each a leaf over both or a product of two."""
     found = {}
-    for blocks in partitions(list(range(len(y)))):
+    for blocks in set_partitions(list(range(len(y)))):
         root = log_restaurant(np.array([len(b) for b in blocks]), MASS[0])
         options = []
         for block in blocks:
@@ -84,7 +69,7 @@ def enumerated(y):
                             (log_restaurant(np.array([len(p) for p in part]), MASS[1]) if part else 0.0)
                             + sum(log_normal_gamma(y[p, d]) for p in part),
                         )
-                        for part in partitions(seen)
+                        for part in set_partitions(seen)
                     ]
                 )
             for (a, log_a), (b, log_b) in product(*split):
@@ -98,12 +83,12 @@ def enumerated(y):
 def enumerated_above(y):
     """Log weights of rows with three columns: each block a leaf over all, or a region of two beside the last."""
     found = {}
-    for blocks in partitions(list(range(len(y)))):
+    for blocks in set_partitions(list(range(len(y)))):
         root = log_restaurant(np.array([len(b) for b in blocks]), MASS[0])
         options = []
         for block in blocks:
             own = [(("joint", frozenset(block)), math.log(0.5) + log_joint_leaf(y[block]))]
-            for part in partitions(block):
+            for part in set_partitions(block):
                 log_a = log_restaurant(np.array([len(p) for p in part]), MASS[1])
                 log_a += sum(log_normal_gamma(y[p, 2]) for p in part)
                 for state, log_b in enumerated(y[block][:, :2]).items():
@@ -143,6 +128,13 @@ def state_of(sampler, region=0, reached=None):
             below.append(frozenset(frozenset(n for n in own if slots[n, r] == s) for s in {slots[n, r] for n in own}))
         names.append(("split", frozenset(block), *below))
     return frozenset(names)
+
+
+def ratio_of_distance(states, posterior):
+    """Total variation between the states of a chain and their probabilities, over that of as many independent draws."""
+    rng = np.random.default_rng(2)
+    usual = np.mean([independent_total_variation(posterior, len(states), rng) for _ in range(200)])
+    return total_variation(Counter(states), posterior) / usual
 
 
 TABLES = {

@@ -102,13 +102,11 @@ def excess(posterior, y, rounded, n_draws, covariance_scale=plain.JOINT, kind=Ro
     sampler.set_hyperparameters(np.array(plain.MASS), *priors)
     sampler.set_digits(np.zeros((len(y), schema.structure.n_regions), np.int32))
     assert not sweeps.integrated.any()
-    place, rng = {state: i for i, state in enumerate(posterior)}, np.random.default_rng(1)
-    counts, exact = np.zeros(len(posterior)), np.array(list(posterior.values()))
+    rng, states = np.random.default_rng(1), []
     for _ in range(n_draws):
         sweeps.sweep(rng, sampler)
-        counts[place[plain.state_of(sampler)]] += 1
-    independent = np.random.default_rng(2).multinomial(n_draws, exact, size=200) / n_draws
-    return 0.5 * np.abs(counts / n_draws - exact).sum() / (0.5 * np.abs(independent - exact).sum(axis=1).mean())
+        states.append(plain.state_of(sampler))
+    return plain.ratio_of_distance(states, posterior)
 
 
 @pytest.mark.parametrize("name", TABLES)

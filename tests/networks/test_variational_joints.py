@@ -25,12 +25,23 @@ from pymc_spn.networks.variational.path_kernels import assign_rows
 from pymc_spn.networks.variational_posterior import VariationalPosterior
 from pymc_spn.numerics import threads
 from pymc_spn.tables import Table
-from tests.networks.joint_tables import JOINT, MASS, QUESTIONS, RATIO, ROWS, SCALE, SHAPE, TABLES, enumerated, table
+from tests.networks.joint_tables import (
+    JOINT,
+    MASS,
+    PRIOR,
+    QUESTIONS,
+    RATIO,
+    ROWS,
+    SCALE,
+    SHAPE,
+    TABLES,
+    enumerated,
+    table,
+)
 from tests.reference import Problem, Splits
 from tests.reference_variational import Variational, trees_of_row
 
 ALL_EDGES = ListSearch(breadth=99, descent=99, enter=1e-30, leave=1e-30)
-PRIOR = {"mu0": 0.0, "rho0": RATIO, "a0": SHAPE, "b0": SHAPE * SCALE}
 GAPS = np.array([[0.3, 0.4], [-1.0, np.nan], [1.2, 0.9], [np.nan, -0.3], [0.1, 0.2]])
 
 
