@@ -1,8 +1,9 @@
-"""P-values of cells: against single queries and sums."""
+"""P-values of cells: against single queries, sums, and by their distribution."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.answers import asked_rows
@@ -101,3 +102,17 @@ def test_cells_beside_an_impossible_one_have_no_p_value():
     exact = 2.0 * min(float(only.cdf(1.0, "x0")), 1.0 - float(only.cdf(1.0, "x0")))
     assert float(only.cell_p_value({"x0": [1.0]})[0, 0]) == pytest.approx(exact, rel=1e-9)
     assert post.cell_p_value({"x0": [], "x1": [], "x2": []}).shape == (0, 3)
+
+
+def test_cells_of_the_model_are_uniform_and_a_wrong_one_stands_out():
+    post = fitted()
+    rows = post.sample(2000, random_seed=4)
+    found = post.cell_p_value(rows)
+    for name in ("a", "b"):
+        assert stats.kstest(found.sel(column=name).values, "uniform").pvalue > 1e-3
+        assert stats.kstest(post.predict_cdf(rows, name).values, "uniform").pvalue > 1e-3
+    for u in (0.01, 0.1, 0.3):  # those of counts and levels are no smaller
+        share = (found <= u).mean("row")
+        assert (share < u + 5.0 * np.sqrt(u * (1.0 - u) / 2000)).all()
+    spoiled = rows[:20].assign(b=rows["b"][:20] + 40.0)
+    assert (post.cell_p_value(spoiled).sel(column="b") < 1e-3).all()

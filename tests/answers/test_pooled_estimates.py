@@ -1,4 +1,4 @@
-"""Rubin's rules: compared with statsmodels and with published figures."""
+"""Rubin's rules: compared with statsmodels, with published figures, and by the coverage of the intervals."""
 
 import math
 import warnings
@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from scipy.stats import t as student
 
 import pymc_spn as ps
 
-N, SLOPE = 40, 0.6
+N, SLOPE, TABLES = 40, 0.6, 5
 GAPPY = pd.DataFrame({"a": [1.0], "b": [np.nan]})
 
 
@@ -155,3 +156,16 @@ def test_bad_input_is_refused(tables, estimate, error, message):
 def test_bad_options_are_refused(asked):
     with pytest.raises(ValueError, match=next(iter(asked))):
         ps.pool_estimates([1, 2], lambda t: (1.0, 1.0), **asked)
+
+
+def test_intervals_cover_the_truth():
+    """Their number is within three standard deviations; the planted mistake leaves out the spread between tables."""
+    rng, repetitions, held, too_narrow = np.random.default_rng(3), 500, 0, 0
+    for _ in range(repetitions):
+        pooled = ps.pool_estimates(proper_imputations(gappy(rng), TABLES, rng), variances, complete_dof=N - 2)
+        slope = {name: float(value[1]) for name, value in pooled.data_vars.items()}
+        held += slope["low"] < SLOPE < slope["high"]
+        too_narrow += abs(slope["estimate"] - SLOPE) < student.ppf(0.975, N - 2) * math.sqrt(slope["within"])
+    sd = math.sqrt(0.95 * 0.05 * repetitions)
+    assert abs(held - 0.95 * repetitions) < 3.0 * sd
+    assert too_narrow - 0.95 * repetitions < -6.0 * sd

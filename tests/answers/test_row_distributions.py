@@ -129,3 +129,30 @@ def test_a_row_too_far_out_has_no_answer_and_the_others_have_theirs():
     with pytest.warns(UserWarning, match=r"1 of 3 rows: 'b' .*Their gaps are not filled in"):
         first, second = post.impute(gaps, n=2, random_seed=1)
     assert first["x2"].isna().tolist() == [False, True, False] and second.loc["b", "x0"] == 5e307
+
+
+@pytest.mark.parametrize(("target", "event"), [("x0", (0.2, 1.5)), ("x2", {1, 3, 4}), ("x2", (2, 9))])
+def test_what_is_known_of_the_target_itself_holds(target, event):
+    post = posterior_of("missing").condition({target: event})
+    rest = next(n for n in ("x0", "x2") if n != target)
+    df = pd.DataFrame({rest: [1.0, np.nan]})
+    found = post.marginal(["x0", "x2"]).predict_quantile(df, target, [0.0, 0.3, 0.8, 1.0])
+    sd = post.marginal(["x0", "x2"]).predict_sd(df, target)
+    for m, given in enumerate([{rest: 1.0}, None]):
+        np.testing.assert_allclose(found[m], post.quantile([0.0, 0.3, 0.8, 1.0], target, given), rtol=1e-9)
+        assert float(sd[m]) ** 2 == pytest.approx(
+            float(post.moment(2, given, central=True).sel(column=target)), rel=1e-7
+        )
+    assert sd.attrs["exactness"] == (
+        "numerical given the draws" if isinstance(event, tuple) else "exact given the draws"
+    )
+    alone = post.condition({"x1": 1}).marginal(["x0", "x2"]).predict_quantile(df, target, 0.3)
+    assert float(alone[0]) == pytest.approx(float(post.quantile(0.3, target, {"x1": 1, rest: 1.0})), rel=1e-9)
+
+
+def test_intervals_of_drawn_rows_hold_their_share_of_them():
+    """Calibration by construction: rows of the predictive itself; 0.03 is 3 standard errors of 1,600 rows' share."""
+    post = sampled_posterior()
+    df = post.sample(1_600, random_seed=5)
+    low, high = post.predict_quantile(df, "x0", [0.1, 0.9]).values.T
+    assert abs(np.mean((df["x0"] >= low) & (df["x0"] <= high)) - 0.8) < 0.03

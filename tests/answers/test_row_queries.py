@@ -23,6 +23,7 @@ from tests.hand_made_records import (
     tree_of,
     two_groups,
 )
+from tests.sampled_runs import draw
 
 pytestmark = pytest.mark.usefixtures("integrated")
 
@@ -291,3 +292,66 @@ def test_covariances_of_many_columns_take_little_memory_beside_those_of_the_draw
     xr.testing.assert_identical(found, whole)
     between = np.cov(post.mean(per_draw=True).values.reshape(-1, 40).T, bias=True)
     np.testing.assert_allclose(found, each.mean(("chain", "draw")) + between, rtol=1e-9, atol=1e-12)
+
+
+def learned_mixture(seed, n):
+    """Rows of three groups, apart in two numbers and in the frequencies of levels."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(np.array([-3.0, 0.5, 4.0])[group], np.array([0.7, 1.0, 0.5])[group]),
+            "b": rng.normal(np.array([2.0, -2.0, 0.0])[group], 0.8),
+            "c": np.array(list("uvw"))[(group + (rng.random(n) < 0.2)) % 3],
+        }
+    )
+    return frame, rng
+
+
+def coverage_of_learned(n_rows, n_new, draws, tune):
+    """Coverage of central intervals of imputed numbers, and how far expected and found levels are apart."""
+    frame, rng = learned_mixture(3, n_rows + n_new)
+    train, new = frame[:n_rows], frame[n_rows:].reset_index(drop=True)
+    with pm.Model() as model:
+        ps.SPN("x", ps.circuits.complete_tree(ps.Table.from_frame(train).columns, n_children=4), observed=train)
+    post = ps.SPNPosterior.from_idata(draw(model, draws=draws, tune=tune, random_seed=4))
+    blank = rng.integers(0, 3, n_new)
+    gaps = new.copy()
+    for d, name in enumerate(frame):
+        gaps[name] = gaps[name].mask(blank == d)
+    copies = post.impute(gaps, n=39, random_seed=rng)
+    ranks = np.concatenate(
+        [
+            (np.array([c[k][blank == d] for c in copies]) < new[k][blank == d].to_numpy()).sum(axis=0)
+            for d, k in enumerate("ab")
+        ]
+    )
+    covered = (ranks >= 4) & (ranks < 36)  # 32 of 40 places
+    at = blank == 2
+    share = np.mean([(c["c"][at] == new["c"][at]).to_numpy() for c in copies], axis=0)
+    level = new["c"][at].to_numpy()
+    proba = post.predict_proba(new[at], "c")
+    alone = np.array([float(proba.sel(row=r, level=k)) for r, k in zip(new.index[at], level, strict=True)])
+    expected = (proba.values**2).sum(axis=1)  # of the probability of the true level, were the law the learned one
+    return covered, share, alone, expected
+
+
+def within_bound(covered, share, alone, expected, slack):
+    """Binomial bound of five standard errors, and what a law learned from finitely many rows may be off."""
+    n = covered.size
+    assert abs(covered.mean() - 0.8) < 5.0 * np.sqrt(0.8 * 0.2 / n) + slack
+    assert abs(share.mean() - alone.mean()) < 5.0 * np.sqrt(0.25 / (39 * share.size))
+    assert abs(share.mean() - expected.mean()) < 5.0 * share.std() / np.sqrt(share.size) + slack
+
+
+def test_imputed_cells_of_a_learned_table_cover_the_truth():
+    """Mixed columns of a known mixture: 80 % intervals cover 80 % of some 400 blanked numbers, and levels are found.
+
+    Bounds are five binomial standard errors (0.10 of coverage). Planted: levels found as often as in rows of which
+    nothing is known.
+    """
+    answers = coverage_of_learned(150, 600, 20, 40)
+    within_bound(*answers, slack=0.02)
+    covered, share, alone, expected = answers
+    with pytest.raises(AssertionError):
+        within_bound(covered, np.full(share.size, 0.38), alone, expected, slack=0.02)  # the levels' shares alone
