@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 from scipy import stats
 
@@ -18,6 +17,7 @@ from pymc_spn.tables import Column
 from tests.hand_made_records import weighted_posterior
 from tests.network_problems import reference_problem
 from tests.reference import simulate
+from tests.sampled_runs import draw, model_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*R-hat of the log joint")  # of short chains
 COLUMNS = (
@@ -98,28 +98,25 @@ def test_conditional_means_are_no_posterior(monkeypatch):
     assert sum(held[name] < least for name in ("share", "mean", "mean of counts", "quantile")) >= 3, held
 
 
-def sampled(df):
-    with pm.Model():
-        ps.SPN("x", observed=df)
-        how = dict(cores=1, random_seed=1, progressbar=False, compute_convergence_checks=False)
-        return ps.SPNPosterior.from_idata(pm.sample(300, tune=200, chains=2, **how))
+def sampled(df, draws, **arguments):
+    return ps.SPNPosterior.from_idata(draw(model_of(observed=df, **arguments), draws=draws, tune=draws))
 
 
 def test_one_draw_answers_all_questions_alike():
     rng = np.random.default_rng(2)
     df = pd.DataFrame({"y": rng.normal(size=40), "b": rng.random(40) < 0.3, "n": rng.poisson(3, 40)})
-    post = sampled(df)
+    post = sampled(df, 100)
     yes, no = (post.probability({"b": b}, {"y": (0, None)}, per_draw=True) for b in (True, False))
     np.testing.assert_allclose(yes + no, 1.0, rtol=1e-12)
     joint, above = (post.probability(e, per_draw=True) for e in ({"b": True, "y": (0, None)}, {"y": (0, None)}))
     np.testing.assert_allclose(joint / above, yes, rtol=1e-9)
     q = post.quantile(0.3, "y", per_draw=True)
-    at = np.unique(q.values)[::40]
+    at = np.unique(q.values)[::20]
     below = post.cdf(at, "y", per_draw=True).values
     for k, x in enumerate(at):
         np.testing.assert_allclose(below[..., k][q.values == x], 0.3, atol=1e-9)
     means = np.exp(post.log_density(df.head(5), per_draw=True)).mean(("chain", "draw"))
-    np.testing.assert_allclose(np.log(means), post.log_density(df.head(5)), atol=0.1)  # 600 draws
+    np.testing.assert_allclose(np.log(means), post.log_density(df.head(5)), atol=0.1)  # 200 draws
     assert post.mean(per_draw=True).equals(ps.SPNPosterior(post._law).mean(per_draw=True))
 
 
@@ -128,10 +125,8 @@ def test_centres_are_known_where_they_are_given():
     df = pd.DataFrame({"y": np.arange(30.0) ** 1.5, "n": np.arange(30) % 7, "b": np.arange(30) % 3 == 0})
     found = []
     for leaves in (None, {"y": Gaussian(mean=3.0), "n": Poisson(mean=2.0), "b": Categorical(probabilities=(0.5, 0.5))}):
-        with pm.Model():
-            ps.SPN("x", observed=df, leaves=leaves, kinds={"n": "count"}, joint_leaves=None)
-            idata = pm.sample(4, tune=2, chains=1, progressbar=False, compute_convergence_checks=False)
-        found.append(ps.SPNPosterior.from_idata(idata)._states.taken.tolist())
+        post = sampled(df, 4, leaves=leaves, kinds={"n": "count"}, joint_leaves=None)
+        found.append(post._states.taken.tolist())
     assert all(found[0]) and len(found[1]) == 3 and not any(found[1])
 
 
@@ -139,7 +134,7 @@ def test_what_has_no_interval_says_so():
     fit = ps.fit_variational(pd.DataFrame({"y": np.arange(20.0) ** 1.5}), random_seed=1, progressbar=False)
     with pytest.raises(ValueError, match=r"interval needs draws .* VariationalPosterior has one state"):
         fit.mean(interval=0.9)
-    post = sampled(pd.DataFrame({"b": [True, False] * 10}))
+    post = sampled(pd.DataFrame({"b": [True, False] * 10}), 4)
     with pytest.raises(ValueError, match="interval must be within 0 and 1, got 90"):
         post.probability({"b": True}, interval=90)
 
@@ -216,7 +211,7 @@ def test_leaves_over_several_columns_have_their_posterior():
     y = rng.normal(size=(200, 2)) @ np.array([[1.0, 0.8], [0.0, 0.6]])
     y = (y - y.mean(axis=0)) / y.std(axis=0)
     r = (y[:, 0] * y[:, 1]).mean()
-    post = sampled(pd.DataFrame(y, columns=["a", "b"]))
+    post = sampled(pd.DataFrame(y, columns=["a", "b"]), 250)
     assert post._states.has_joints
     for found, centre, sd in (
         (post.mean(interval=0.9).sel(column="a"), 0.0, np.sqrt(1.0 / 200)),

@@ -179,7 +179,7 @@ def test_draws_on_an_irregular_tree_are_from_the_enumerated_posterior():
             precision_ratio=0.2,
             joint_leaves=None,
         )
-        idata = pm.sample(4_000, tune=100, chains=2, cores=1, random_seed=2, progressbar=False)
+        idata = pm.sample(2_000, tune=100, chains=2, cores=1, random_seed=2, progressbar=False)
     drawn = idata.posterior["x_log_joint"]
     marginals = [
         leaf_marginal(entry, df[name])
@@ -192,7 +192,7 @@ def test_draws_on_an_irregular_tree_are_from_the_enumerated_posterior():
     mean = np.sum(np.exp(exact - logsumexp(exact)) * exact)
     assert abs(float(drawn.mean()) - mean) < 4.5 * error
     wrong = log_joints(circuit, df.to_numpy(float), marginals, (3.0, 3.0))
-    assert abs(np.sum(np.exp(wrong - logsumexp(wrong)) * wrong) - mean) > 9 * error
+    assert abs(np.sum(np.exp(wrong - logsumexp(wrong)) * wrong) - mean) > 7 * error
 
 
 AB = ("product", ("leaf", "a"), ("leaf", "b"))
