@@ -98,11 +98,18 @@ def same_bits():
         yield
 
 
+class Runs(dict):
+    """Every model that is asked for, once, and its run in one process."""
+
+    def __missing__(self, name):
+        model = MODELS[name]()
+        self[name] = model, draw(model)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def runs():
-    """Every model once, and its run in one process."""
-    models = {name: make() for name, make in MODELS.items()}
-    return {name: (model, draw(model)) for name, model in models.items()}
+    return Runs()
 
 
 # fixed and learned hyperparameters, several splits, NUTS beside our step, multivariate leaves with drawn gaps
