@@ -42,7 +42,7 @@ TOPICS = {
     },
     "DagDraws": {
         "Make and save": "from_idata save load to_group",
-        "Edges": "edge_probabilities edge_table edges_given_order consensus",
+        "Edges": "edge_probabilities edge_table consensus",
         "Graphs": "names graphs",
         "Trust": "edge_diagnostics diagnose check_scores",
     },
@@ -75,7 +75,7 @@ TOPICS = {
     },
     "NamedGraph": {
         "Make": "from_edges from_networkx",
-        "Edges": "directed undirected edges parents order cpdag log_linear_extensions",
+        "Edges": "directed undirected edges order cpdag",
         "Other formats": "to_networkx to_dot to_dagitty",
     },
     "LocalScores": {

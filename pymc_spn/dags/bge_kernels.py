@@ -64,7 +64,6 @@ def log_minors(matrix, log_det_out, variance_out):
             variance_out[m] = schur[b, 0, 0]
 
 
-@kernel
 def full_tables(log_det, constants, exponents, out):
     """BGe scores of all parent sets of all variables from one table of minors.
 
@@ -77,22 +76,13 @@ def full_tables(log_det, constants, exponents, out):
     out : (d, 2^(d-1)) float64
         Out: log marginal likelihoods; bit k of the column index is the k-th other variable in ascending order.
     """
-    d = out.shape[0]
-    size = out.shape[1]
-    n_parents = np.empty(size, np.int64)
-    n_parents[0] = 0
-    for m in range(1, size):
-        n_parents[m] = n_parents[m & (m - 1)] + 1
-    unchecked = np.zeros(1, np.int64)
-    for i in range(d):
-        if must_stop_after(5 * size, unchecked):
-            return
-        low = (1 << i) - 1
-        for m in range(size):
-            parents = (m & low) | ((m & ~low) << 1)
-            n = n_parents[m]
-            family = log_det[parents | (1 << i)]
-            out[i, m] = constants[n] - (exponents[n] + 0.5) * family + exponents[n] * log_det[parents]
+    sizes = np.bitwise_count(np.arange(out.shape[1]))
+    constant, exponent, more = constants[sizes], exponents[sizes], exponents[sizes] + 0.5
+    for i, own in enumerate(out):
+        parents, families = log_det.reshape(-1, 2, 1 << i).swapaxes(0, 1)
+        shape = parents.shape
+        np.subtract(constant.reshape(shape), more.reshape(shape) * families, out=own.reshape(shape))
+        own += (exponent.reshape(shape) * parents).ravel()
 
 
 @kernel

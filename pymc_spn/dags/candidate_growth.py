@@ -1,6 +1,5 @@
 """Candidate parents grown from sampled graphs until no variable outside matters."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,12 +8,13 @@ import numpy as np
 
 from pymc_spn.dags.candidates import LARGEST, MOST, best_with_each
 from pymc_spn.dags.constraints import Constraints
-from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.mcmc_chain import short_chains
 from pymc_spn.dags.order_sample import graphs_given_orders
-from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
+from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix, places_of_orders
+from pymc_spn.dags.scores import warn
 from pymc_spn.numerics.progress_bars import ProgressBar
-from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
+from pymc_spn.numerics.trust_warnings import CoverageWarning
 
 if TYPE_CHECKING:
     from pymc_spn.dags.local_scores import LocalScores
@@ -58,30 +58,28 @@ def grown(
     """
     rng, known = np.random.default_rng(0), np.full((scores.d, scores.d), np.nan)
     scored: Scored = {}  # rounds differ in few candidates and in few parent sets
-    none = (0,) * scores.d
-    tables = LeafTables(BaseTables(scores), none, none)
+    tables = LeafTables(scores)
     with ProgressBar("Looking for candidate parents", ROUNDS + 1, progressbar) as bar:
         for left in range(ROUNDS, -1, -1):
             orders = short_chains(scores, rng, CHAINS, SETTLE, DRAWS, THIN).reshape(-1, scores.d)
             graphs = graphs_given_orders(tables, orders, rng)
-            edges = edges_given_orders(scores, scores.log_sums, orders)
+            edges = edges_given_orders(scores, scores.log_sums, places_of_orders(scores, orders))
             inside = pair_matrix(scores, edges.mean(axis=0))
             added, swapped = outside_probabilities(scores, scorer, constraints, terms, orders, graphs, scored)
             chosen = _next_candidates(scores, constraints, inside, np.maximum(added, swapped), known)
             bar.advance()
             if not left or all(c == scores.candidate_list(i) for i, c in enumerate(chosen)):
                 break
-            kept = {i: r for i, r in tables.base.ranked.items() if chosen[i] == scores.candidate_list(i)}
+            kept = {i: r for i, r in tables.known.items() if chosen[i] == scores.candidate_list(i)}
             scores = remade(chosen, scores)
-            tables = LeafTables(BaseTables(scores, kept), none, none)
+            tables = LeafTables(scores, kept)
     if (worst := np.nanmax(np.where(scores.slots.T < 0, added, 0.0))) >= LIKELY:
         parent, child = np.argwhere((added == worst) & (scores.slots.T < 0))[0]
-        warnings.warn(
+        warn(
             f"{scores.names[parent]!r} was left out of the {scores.n_candidates[child]} candidate parents of "
             f"{scores.names[child]!r}, but it is a parent with a probability of about {worst:.2g}. Answers lack such "
             "edges: raise max_candidates=",
             CoverageWarning,
-            skip_file_prefixes=OWN_FILES,
         )
     return replace(scores, outside=np.where(constraints.allowed.T & (scores.slots.T < 0), added, np.nan))
 

@@ -277,20 +277,6 @@ class DAG(NamedGraph):
         return cls.from_edges(list(graph.nodes), list(graph.edges))
 
     @property
-    def parents(self) -> np.ndarray:
-        """(d,) int64: parents of each variable as bits; ValueError for more than 64 variables.
-
-        Examples
-        --------
-        >>> ps.DAG.from_edges(["a", "b"], [("a", "b")]).parents
-        array([0, 1])
-        """
-        from pymc_spn.dags.prefix_lattice import sets_of_rows
-
-        refuse_wide("parents as bits", len(self.names))
-        return sets_of_rows(self.adjacency.T)
-
-    @property
     def order(self) -> tuple[str, ...]:
         """Return an order in which parents stand before their children.
 
@@ -316,29 +302,6 @@ class DAG(NamedGraph):
         [('a', 'b')]
         """
         return self._named(self.adjacency)
-
-    def log_linear_extensions(self) -> float:
-        """Calculate the log of the number of orders that the graph allows.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        ValueError
-            If it has more than 64 variables, or a connected part of it more than two million order ideals.
-
-        Examples
-        --------
-        >>> dag = ps.DAG.from_edges(["a", "b", "c"], [("a", "b")])
-        >>> round(np.exp(dag.log_linear_extensions()))
-        3
-        """
-        from pymc_spn.dags.prefix_lattice import log_linear_extensions
-
-        refuse_wide("numbers of orders", len(self.names))
-        return log_linear_extensions(self.adjacency.T, "the graph")
 
     def cpdag(self) -> "CPDAG":
         """Return the equivalence class of the graph.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,10 @@ import pandas as pd
 from pymc_spn.dags.labelled_answers import Evidence, Seed, clashes, in_words
 from pymc_spn.dags.local_scores import MEMORY_LIMIT, LocalScores, Score, Scoring, StructurePrior
 from pymc_spn.dags.order_queries import OrderQueries, WeightedParts
-from pymc_spn.dags.order_spn import IMPUTED, DagPosterior, from_tree, to_tree
-from pymc_spn.dags.scores import is_number
+from pymc_spn.dags.order_spn import IMPUTED, DagPosterior
 from pymc_spn.dags.stored_scores import FORMAT
 from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.marks import GIVEN_TABLES, limited
 from pymc_spn.numerics.progress_bars import counted
@@ -26,29 +26,15 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-DRAWN = 20  # tables that an imputer is asked for
 
-
-class Imputer(Protocol):
-    """What fills in the gaps of a table: posteriors and fits of `SPN`, and circuits with their parameters."""
-
-    def impute(self, df: Any, n: int = 1, random_seed: Any = None) -> Any:
-        """A completed copy of a table, or a list of `n`."""
-
-
-Imputations = Sequence[pd.DataFrame] | Imputer
-
-
-def completed_tables(data: pd.DataFrame, imputations: Imputations, rng: np.random.Generator) -> list[pd.DataFrame]:
+def completed_tables(data: pd.DataFrame, imputations: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Completed copies of a table.
 
     Parameters
     ----------
     data : DataFrame
         With gaps.
-    imputations : sequence of DataFrame, or an object with ``impute``
-    rng : Generator
-        Of the imputations, where they are drawn here.
+    imputations : sequence of DataFrame
 
     Raises
     ------
@@ -61,13 +47,11 @@ def completed_tables(data: pd.DataFrame, imputations: Imputations, rng: np.rando
     frame = pandas_frame(data)
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"data must be a DataFrame with gaps, got {type(data).__name__}")
-    if hasattr(imputations, "impute"):
-        imputations = imputations.impute(data, n=DRAWN, random_seed=rng)
     one = pandas_frame(imputations, "imputations")
     if isinstance(one, pd.DataFrame | str) or not isinstance(imputations, Sequence):
         raise TypeError(
-            "imputations must be a sequence of completed DataFrames, as impute(df, n=20) returns, or an object with "
-            f"such a method; got {type(imputations).__name__}"
+            "imputations must be a sequence of completed DataFrames, as impute(df, n=20) returns, "
+            f"got {type(imputations).__name__}"
         )
     if len(imputations) < 2:
         raise ValueError(f"imputations must be at least two tables, got {len(imputations)}; take 20")
@@ -179,7 +163,11 @@ class ImputedDagPosterior(OrderQueries):
 
     @classmethod
     def from_data(
-        cls, data: "pd.DataFrame", imputations: Imputations, random_seed: Seed = None, **options: Unpack[FromData]
+        cls,
+        data: pd.DataFrame,
+        imputations: Sequence[pd.DataFrame],
+        random_seed: Seed = None,
+        **options: Unpack[FromData],
     ) -> Self:
         """Make the posterior of each imputed table.
 
@@ -187,11 +175,11 @@ class ImputedDagPosterior(OrderQueries):
         ----------
         data : DataFrame of pandas, polars or pyarrow
             With gaps.
-        imputations : sequence of DataFrame, or an object with ``impute``
+        imputations : sequence of DataFrame
             At least two completed copies of `data`, with its index and columns, as the ``impute(df, n=20)`` of a
-            posterior of this package returns them. The posterior or fit itself may be given: it draws 20.
+            posterior of this package returns them.
         random_seed : int, Generator or None
-            Of the imputations, where they are drawn here, and of sampled orders.
+            Of sampled orders.
         **options
             All else of `DagPosterior.from_data`, the same for each table: ``interventions``, too. A "learned"
             prior is learned from each table. ``max_gigabytes`` is for all tables together.
@@ -220,9 +208,9 @@ class ImputedDagPosterior(OrderQueries):
         ('parent', 'child')
         """
         rng = np.random.default_rng(random_seed)
-        tables = completed_tables(data, imputations, rng)
+        tables = completed_tables(data, imputations)
         limit = options.get("max_gigabytes", MEMORY_LIMIT)
-        if not is_number(limit):
+        if not is_real(limit):
             raise TypeError(f"max_gigabytes must be a number, got {quoted(limit)}")
         options["max_gigabytes"] = limit / len(tables)
         with counted("Making a posterior of each table", options.get("progressbar", True)):
@@ -265,7 +253,7 @@ class ImputedDagPosterior(OrderQueries):
 
         logs = np.where(np.isneginf(self.log_shares), np.nan, self.log_shares)
         parts = {"/": xr.Dataset({"log_shares": ("table", logs)}, attrs={IMPUTED: FORMAT})}
-        parts |= {f"/table_{m}": to_tree(post).to_dataset() for m, post in enumerate(self.posteriors)}
+        parts |= {f"/table_{m}": post._saved().to_dataset() for m, post in enumerate(self.posteriors)}
         return xr.DataTree.from_dict(parts)
 
     @classmethod
@@ -277,7 +265,7 @@ class ImputedDagPosterior(OrderQueries):
         logs = checked("log_shares", tree["log_shares"].values, (len(tree.children),), gaps=True)
         if np.isnan(logs).all():
             refuse("log_shares", "hold a number", "NaN alone")
-        posts: list[Any] = [from_tree(tree.children[f"table_{m}"]) for m in range(logs.size)]
+        posts: list[Any] = [DagPosterior._of_tree(tree.children[f"table_{m}"]) for m in range(logs.size)]
         if not all(isinstance(post, DagPosterior) for post in posts):
             refuse("the tables", "each have a DagPosterior", [type(post).__name__ for post in posts])
         return cls(posts, np.where(np.isnan(logs), -np.inf, logs))

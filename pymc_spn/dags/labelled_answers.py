@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_spn.dags.constraints import edge_list
 from pymc_spn.dags.dag import DAG
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.graph_pictures import without_circles
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables.frame_kinds import frame_of_kind
@@ -153,6 +154,6 @@ def consensus_of_edges(names: Sequence[str], edges: np.ndarray, threshold: float
 
 def _share(argument: str, value: Any) -> float:
     """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= value <= 1.0:
+    if not is_real(value) or not 0.0 <= value <= 1.0:
         raise ValueError(f"{argument} must be a number from 0 to 1, got {quoted(value)}")
     return float(value)

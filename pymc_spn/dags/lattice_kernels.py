@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from pymc_spn.dags.bit_kernels import lowest_bit, subset_index
+from pymc_spn.dags.bit_kernels import popcount, subset_index
 from pymc_spn.dags.zeta_kernels import log_add
 from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import kernel
@@ -24,8 +24,8 @@ def places(masks, source, variable, lookup, offsets, out):
 
 
 @kernel
-def log_forward(ptr, source, log_weights, out):
-    """Log of the sum over the chains to each prefix; the last entry is the total.
+def log_forward(ptr, source, log_weights, out, from_source):
+    """Log of the sum over the chains to each prefix, and the share of each edge; the last sum is the total.
 
     Parameters
     ----------
@@ -34,6 +34,8 @@ def log_forward(ptr, source, log_weights, out):
         Of its edges.
     out : (n,) float64
         Out.
+    from_source : (e,) float64
+        Out: probability of an edge given the prefix that it leads to; zero where the prefix has no weight.
     """
     out[0] = 0.0
     unchecked = np.zeros(1, np.int64)
@@ -45,25 +47,15 @@ def log_forward(ptr, source, log_weights, out):
             top = max(top, out[source[e]] + log_weights[e])
         if top == -math.inf:
             out[t] = top
+            from_source[ptr[t] : ptr[t + 1]] = 0.0
             continue
         total = 0.0
         for e in range(ptr[t], ptr[t + 1]):
-            total += math.exp(out[source[e]] + log_weights[e] - top)
+            from_source[e] = math.exp(out[source[e]] + log_weights[e] - top)
+            total += from_source[e]
         out[t] = top + math.log(total)
-
-
-@kernel
-def log_shares(ptr, source, log_weights, sums, from_source):
-    """Probability of every edge given the prefix that it leads to; zero where the prefix has no weight."""
-    unchecked = np.zeros(1, np.int64)
-    for t in range(1, sums.size):
-        if must_stop_after(20 * (ptr[t + 1] - ptr[t]), unchecked):
-            return
         for e in range(ptr[t], ptr[t + 1]):
-            if sums[t] == -math.inf:
-                from_source[e] = 0.0
-            else:
-                from_source[e] = math.exp(sums[source[e]] + log_weights[e] - sums[t])
+            from_source[e] /= total
 
 
 @kernel
@@ -75,7 +67,7 @@ def backward(ptr, source, from_source, prefix, edge):
     ptr, source
         As in `log_forward`.
     from_source : (e,) float64
-        From `log_shares`.
+        From `log_forward`.
     prefix : (n,) float64
         Out.
     edge : (e,) float64
@@ -118,29 +110,6 @@ def log_spread(places, edge, log_weights, out):
 
 
 @kernel
-def before(masks, source, variable, edge, out):
-    """Probability that j stands before i, for all pairs.
-
-    Parameters
-    ----------
-    masks, source, variable, edge
-        Lattice and the probabilities of its edges.
-    out : (d, d) float64
-        Out: entry [j, i].
-    """
-    out[:] = 0.0
-    unchecked = np.zeros(1, np.int64)
-    for e in range(source.size):
-        if must_stop_after(20, unchecked):
-            return
-        rest = masks[source[e]]
-        i = variable[e]
-        while rest:
-            out[lowest_bit(rest), i] += edge[e]
-            rest &= rest - 1
-
-
-@kernel
 def best_chain(ptr, source, variable, log_weights, order):
     """Chain of largest weight; fills `order` and returns its log weight."""
     n = ptr.size - 1
@@ -164,23 +133,21 @@ def best_chain(ptr, source, variable, log_weights, order):
 
 
 @kernel
-def closed_sets(must_precede, limit, out):
+def closed_sets(must_precede, after, smallest, limit, out):
     """All sets that hold, with a variable, everything that must precede it; their number, or -1 beyond the limit.
 
     Parameters
     ----------
-    must_precede : (d,) int64
+    must_precede, after : (d,) int64
+        What must stand before each variable, and behind it.
+    smallest : int
+        Set that all others hold.
     limit : int
     out : (limit,) int64
-        Out; not sorted.
+        Out; not sorted, but smaller sets come first.
     """
     d = must_precede.size
-    after = np.zeros(d, np.int64)  # variables that must stand behind each
-    for i in range(d):
-        for j in range(d):
-            if (must_precede[i] >> j) & 1:
-                after[j] |= 1 << i
-    out[0] = 0
+    out[0] = smallest
     n = 1
     start = 0
     for _ in range(d):
@@ -193,7 +160,7 @@ def closed_sets(must_precede, limit, out):
                 larger = ideal | (1 << i)
                 first = True  # made once: only by adding its highest variable that can be taken away
                 for j in range(i + 1, d):
-                    if (larger >> j) & 1 and after[j] & larger == 0:
+                    if ((larger & ~smallest) >> j) & 1 and after[j] & larger == 0:
                         first = False
                         break
                 if first:
@@ -203,3 +170,41 @@ def closed_sets(must_precede, limit, out):
                     n += 1
         start = end
     return n
+
+
+@kernel
+def log_linear_extensions(must_precede, after, limit):
+    """Log number of orders that keep what must precede; NaN if a part has more than `limit` closed sets.
+
+    Parts that nothing joins are counted by themselves: their orders interleave in every way, and the closed sets of the
+    whole are as many as the products of theirs.
+    """
+    d = must_precede.size
+    found, counts = np.empty(limit, np.int64), np.empty(limit)
+    unchecked = np.zeros(1, np.int64)
+    total, done = math.lgamma(d + 1.0), 0
+    for first in range(d):
+        if (done >> first) & 1:
+            continue
+        part, grown = 0, 1 << first
+        while part != grown:
+            part = grown
+            for i in range(d):
+                if (part >> i) & 1:
+                    grown |= must_precede[i] | after[i]
+        done |= part
+        n = closed_sets(must_precede, after, ~part, limit, found)
+        if n < 0:
+            return math.nan
+        order = np.argsort(found[:n])
+        ranked = found[order]
+        counts[0] = 1.0
+        for t in range(1, n):
+            if must_stop_after(50 * d, unchecked):
+                return math.nan
+            counts[t] = 0.0
+            for i in range(d):
+                if ((found[t] & part) >> i) & 1 and after[i] & found[t] == 0:
+                    counts[t] += counts[order[np.searchsorted(ranked, found[t] ^ (1 << i))]]
+        total += math.log(counts[n - 1]) - math.lgamma(popcount(part) + 1.0)
+    return total

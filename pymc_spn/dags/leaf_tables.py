@@ -20,62 +20,6 @@ def descending(log_scores: np.ndarray) -> np.ndarray:
     return np.argsort(-log_scores, kind="stable").astype(np.int32)
 
 
-class BaseTables:
-    """Tables without evidence, shared by an order posterior and all its conditions."""
-
-    def __init__(self, scores: ParentSetScores, ranked: dict[int, np.ndarray] | None = None):
-        self.scores = scores
-        self.masked: dict[tuple[int, int, int], MaskedLeaf] = {}
-        self.ranked = {} if ranked is None else ranked  # parent sets by descending score, of variables asked about
-        self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
-
-    @cached_property
-    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
-        scores = self.scores
-        sums, sound = np.empty(scores.log_scores.size), np.empty(scores.d, bool)
-
-        def work(i: int) -> None:
-            part = slice(scores.offsets[i], scores.offsets[i + 1])
-            sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], scores.tops[i], sums[part])
-            self.bar.advance()
-
-        for_each(work, range(scores.d), scores.log_scores.size >= THREADS_FROM)
-        return sums, sound
-
-    @property
-    def sums(self) -> np.ndarray:
-        """Flat sums over subsets of exp(score), in units of each variable's largest score."""
-        return self._scaled[0]
-
-    @property
-    def log_scale(self) -> np.ndarray:
-        """(d,) log of what one unit of each variable's sums stands for: its largest score."""
-        return self.scores.tops
-
-    @property
-    def sound(self) -> np.ndarray:
-        """(d,) whether each variable's linear sums lost nothing."""
-        return self._scaled[1]
-
-    @cached_property
-    def factors(self) -> np.ndarray:
-        """(d,) by which the scaled sums are multiplied, so that a good order has weight one."""
-        scores, out = self.scores, np.empty(self.scores.d)
-        subset_kernels.greedy_factors(scores.slots, scores.offsets, self.sums, scores.must_precede, out)
-        return out
-
-    def leaf(self, i: int, present: int, absent: int) -> "MaskedLeaf":
-        """Tables of variable i given parents that are present or absent (bits); the last few are remembered."""
-        key = (i, present, absent)
-        masked = self.masked
-        found = masked.get(key)
-        if found is None:
-            found = MaskedLeaf.of(self.scores, i, present, absent)
-            # replaced as a whole: other threads may be reading it
-            self.masked = dict([*masked.items()][1 - _KEPT :]) | {key: found}
-        return found
-
-
 @dataclass(frozen=True, eq=False)
 class MaskedLeaf:
     """Log scores of one variable given evidence, with their sums over subsets.
@@ -122,34 +66,88 @@ class MaskedLeaf:
 
 
 class LeafTables:
-    """Tables of all variables given evidence.
+    """Tables of all variables, perhaps given evidence.
 
     Parameters
     ----------
-    base : BaseTables
-    present, absent : tuple of int
-        By child: parents that are known to be present or absent, as bits.
+    scores : ParentSetScores
+    ranked : dict, optional
+        Parent sets by descending score, of variables of which they are known.
+    base : LeafTables, optional
+        Those without evidence, which all conditions share; None for these themselves.
+    evidence : pair of tuples of int, optional
+        By child: parents that are present, and absent, as bits.
     """
 
-    def __init__(self, base: BaseTables, present: tuple[int, ...], absent: tuple[int, ...]):
-        self.base, self.present, self.absent = base, present, absent
-        self.scores = base.scores
-        self.touched = [i for i in range(self.scores.d) if present[i] or absent[i] & self.scores.candidate_sets[i]]
-        self.leaves = {i: base.leaf(i, present[i], absent[i]) for i in self.touched}
+    def __init__(
+        self,
+        scores: ParentSetScores,
+        ranked: dict[int, np.ndarray] | None = None,
+        base: "LeafTables | None" = None,
+        evidence: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ):
+        self.scores, self._base = scores, base
+        self.known = {} if ranked is None else ranked
+        self._masked: dict[tuple[int, int, int], MaskedLeaf] = {}
+        self.bar = ProgressBar("", 0, False)  # of the builder, while it builds
+        self.present, self.absent = ((0,) * scores.d, (0,) * scores.d) if evidence is None else evidence
+        both = zip(self.present, self.absent, scores.candidate_sets, strict=True)
+        touched = [i for i, (here, gone, possible) in enumerate(both) if here or gone & possible]
+        self.leaves = {i: self.base._leaf(i, self.present[i], self.absent[i]) for i in touched}
+
+    @property
+    def base(self) -> "LeafTables":
+        """The tables without evidence."""
+        return self if self._base is None else self._base
+
+    def given(self, present: tuple[int, ...], absent: tuple[int, ...]) -> "LeafTables":
+        """These tables, without evidence, given some."""
+        return LeafTables(self.scores, None, self, (present, absent))
+
+    def _leaf(self, i: int, present: int, absent: int) -> MaskedLeaf:
+        """Tables of variable i given parents that are present or absent (bits); the last few are remembered."""
+        key = (i, present, absent)
+        masked = self._masked
+        found = masked.get(key)
+        if found is None:
+            found = MaskedLeaf.of(self.scores, i, present, absent)
+            # replaced as a whole: other threads may be reading it
+            self._masked = dict([*masked.items()][1 - _KEPT :]) | {key: found}
+        return found
+
+    @cached_property
+    def _scaled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Flat sums of the base, and (d,) whether those of each variable lost nothing."""
+        scores = self.scores
+        sums, sound = np.empty(scores.log_scores.size), np.empty(scores.d, bool)
+
+        def work(i: int) -> None:
+            part = slice(scores.offsets[i], scores.offsets[i + 1])
+            sound[i] = zeta_kernels.linear_subset_sums(scores.log_scores[part], scores.tops[i], sums[part])
+            self.bar.advance()
+
+        for_each(work, range(scores.d), scores.log_scores.size >= THREADS_FROM)
+        return sums, sound
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """(d,) by which the scaled sums of the base are multiplied, so that a good order has weight one."""
+        scores, out = self.scores, np.empty(self.scores.d)
+        subset_kernels.greedy_factors(scores.slots, scores.offsets, self.flat_sums(), scores.must_precede, out)
+        return out
 
     @cached_property
     def log_scale(self) -> np.ndarray:
-        """(d,) log of what one unit of each variable's sums stands for."""
-        out = self.base.log_scale.copy()
-        for i, leaf in self.leaves.items():
-            out[i] = leaf.log_scale
-        return out
+        """(d,) log of what one unit of each variable's sums stands for: its largest score."""
+        return np.array(
+            [self.leaves[i].log_scale if i in self.leaves else top for i, top in enumerate(self.scores.tops)]
+        )
 
     @cached_property
     def sound(self) -> bool:
         """Whether linear sums are exact to rounding for every variable."""
-        own = [leaf.sound for leaf in self.leaves.values()]
-        return all(own) and all(ok for i, ok in enumerate(self.base.sound) if i not in self.leaves)
+        sound = self.base._scaled[1]
+        return all(self.leaves[i].sound if i in self.leaves else sound[i] for i in range(self.scores.d))
 
     @property
     def log_unit(self) -> float:
@@ -162,8 +160,8 @@ class LeafTables:
         return all(leaf.log_scale > -np.inf for leaf in self.leaves.values())
 
     def flat_sums(self) -> np.ndarray:
-        """Flat scaled sums."""
-        return self._patched(self.base.sums, "sums")
+        """Flat sums over subsets of exp(score), scaled."""
+        return self._patched(self.base._scaled[0], "sums")
 
     def flat_log_sums(self) -> np.ndarray:
         """Flat log sums, not scaled."""
@@ -190,9 +188,10 @@ class LeafTables:
         """(2^k,) int32: parent sets of one variable by descending score."""
         if i in self.leaves:
             return self.leaves[i].ranked
-        if i not in self.base.ranked:
-            self.base.ranked[i] = descending(self.log_scores(i))
-        return self.base.ranked[i]
+        known = self.base.known
+        if i not in known:
+            known[i] = descending(self.log_scores(i))
+        return known[i]
 
     def _patched(self, flat: np.ndarray, name: str) -> np.ndarray:
         if not self.leaves:

@@ -1,6 +1,5 @@
 """Local scores of every variable over all subsets of its candidate parents: what every order posterior is made from."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -9,7 +8,7 @@ import numpy as np
 from pymc_spn.dags.candidates import FIRST, MOST, choose_candidates, require, subset_prior
 from pymc_spn.dags.constraints import Constraints, intervened_cells, read_constraints
 from pymc_spn.dags.parent_set_scores import ParentSetScores
-from pymc_spn.dags.scores import BDeu, BGe, ConditionalGaussian, choose_score
+from pymc_spn.dags.scores import BDeu, BGe, ConditionalGaussian, choose_score, warn
 from pymc_spn.dags.structure_prior import (
     EdgeLogOdds,
     EdgePenalty,
@@ -22,7 +21,6 @@ from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.memory_limits import refuse_memory
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Table, read_table
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.tables.table import kind_of_columns
@@ -30,32 +28,13 @@ from pymc_spn.tables.table import kind_of_columns
 MOST_SCORED = 1_000  # variables that can be scored
 
 
-def n_columns(data: Any) -> int:
-    """Columns of data that have not been read; 0 where only reading tells."""
-    if isinstance(data, Mapping):
-        return len(data)
-    shape = data.values.shape if isinstance(data, Table) else getattr(data, "shape", ())
-    return int(shape[1]) if len(shape) == 2 and isinstance(shape[1], int | np.integer) else 0
-
-
-def refuse_many(n_variables: int) -> None:
-    """Refuse more variables than can be scored.
-
-    Raises
-    ------
-    ValueError
-        If there are more than `MOST_SCORED`.
-    """
-    if n_variables > MOST_SCORED:
-        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {n_variables:,}; choose some columns")
-
-
 def check_table(table: Table) -> None:
     """Refuse missing and infinite cells; warn of few rows."""
     names = table.names
     if not names:
         raise ValueError("there must be at least one variable")
-    refuse_many(len(names))
+    if len(names) > MOST_SCORED:
+        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {len(names):,}; choose some columns")
     bad = np.argwhere(np.isnan(table.values))
     if bad.size:
         row, column = bad[0]
@@ -69,11 +48,9 @@ def check_table(table: Table) -> None:
         row, column = np.argwhere(~np.isfinite(table.values))[0]
         raise ValueError(f"data: column {names[column]!r}, row {table.index[row]!r} must be finite")
     if len(table.index) < len(names):
-        warnings.warn(
+        warn(
             f"data: there are fewer rows ({len(table.index)}) than variables ({len(names)}), so answers depend on the "
-            "prior",
-            UserWarning,
-            skip_file_prefixes=OWN_FILES,
+            "prior"
         )
 
 
@@ -231,7 +208,6 @@ class LocalScores(ParentSetScores):
         >>> scores.of("age").shape
         (2,)
         """
-        refuse_many(n_columns(data))
         table = read_table(data, kinds)
         kind = kind_of_columns(table.columns)
         check_table(table)
@@ -254,7 +230,7 @@ class LocalScores(ParentSetScores):
         grows = limit is None and widest > ALL_CANDIDATES
         first = [max(FIRST, n) for n in held] if grows else [widest if limit is None else limit] * len(names)
         refuse_table(n_allowed, [max(MOST, n + 1) for n in held] if grows else first, max_gigabytes)
-        scorer, score_name, *rows = choose_score(score, table, set_cells, _flag("standardize", standardize))
+        scorer, score_name, gaussian, counts = choose_score(score, table, set_cells, _flag("standardize", standardize))
         if hasattr(score, "scorer"):  # a function may rule out one parent alone, and allow it with others
             for child, parent in np.argwhere(constraints.required).tolist():
                 if np.isneginf(scorer.table(child, [], [parent])[1]):
@@ -267,10 +243,12 @@ class LocalScores(ParentSetScores):
 
             def made(chosen: list[list[int]], known: "LocalScores | None" = None) -> "LocalScores":
                 tables = _fill(scorer, constraints, chosen, by_size, by_edge, bar, known)  # a bar that is full stays so
-                fewer = np.array([len(c) for c in chosen]) < n_allowed
-                restricted = tuple(names[i] for i in np.flatnonzero(fewer))
-                words = restricted, score_name, prior_name
-                return cls._of_tables(names, chosen, tables, constraints, *words, *rows, None, kind)
+                n = np.array([len(c) for c in chosen])
+                candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
+                for own, c in zip(candidates, chosen, strict=True):
+                    own[: len(c)] = c
+                words = tuple(names[i] for i in np.flatnonzero(n < n_allowed)), score_name, prior_name
+                return cls(names, candidates, n, tables, constraints.must_precede, *words, gaussian, counts, None, kind)
 
             scores = made(chosen)
 
@@ -289,25 +267,6 @@ class LocalScores(ParentSetScores):
         by_size, prior_name = by_size - penalty * np.arange(len(names)), f"edge penalty {penalty:.3f}, learned"
         scores = made(chosen)
         return grow(scores) if grows and scores.restricted else scores
-
-    @classmethod
-    def _of_tables(
-        cls,
-        names: tuple[str, ...],
-        chosen: Sequence[Sequence[int]],
-        tables: Any,
-        constraints: Constraints,
-        restricted: tuple[str, ...],
-        score: str,
-        prior: str,
-        *known: Any,
-    ) -> "LocalScores":
-        n = np.array([len(c) for c in chosen])
-        candidates = np.full((len(names), max(int(n.max()), 1)), -1, np.int64)
-        for i, c in enumerate(chosen):
-            candidates[i, : len(c)] = c
-        flat = tables if isinstance(tables, np.ndarray) else np.concatenate(tables)
-        return cls(tuple(names), candidates, n, flat, constraints.must_precede, restricted, score, prior, *known)
 
 
 def _fill(

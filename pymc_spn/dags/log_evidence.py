@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from pymc_spn.dags import bge_kernels, lattice_kernels
+from pymc_spn.dags import bge_kernels
 from pymc_spn.dags.candidates import subset_prior
-from pymc_spn.dags.local_scores import MEMORY_LIMIT, LocalScores, Scoring
-from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
-from pymc_spn.dags.scores import LEVELS, BDeu, BDeuScorer, BGe, bge_terms, is_number
+from pymc_spn.dags.local_scores import LocalScores, Scoring
+from pymc_spn.dags.passes import Support
+from pymc_spn.dags.scores import LEVELS, BDeu, BDeuScorer, BGe, bge_terms
 from pymc_spn.dags.structure_prior import EdgeLogOdds, EdgePenalty, is_learned, prior_terms, sizes_of_sets
-from pymc_spn.dags.zeta_kernels import log_sums_inside
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.tables import read_table
 from pymc_spn.tables.inputs import TableLike
@@ -86,15 +86,16 @@ def dag_log_evidence(
     penalty = prior.penalty if isinstance(prior, EdgePenalty) else 0.0
     own_parameter = ("BGe: prior_scale", score.resolve(d)[2]) if isinstance(score, BGe) else ("BDeu: ess", score.ess)
     for argument, value in (own_parameter, ("EdgePenalty: penalty", penalty)):
-        if not is_number(value) and getattr(value, "ndim", None) != 0:
+        if not is_real(value) and getattr(value, "ndim", None) != 0:
             raise TypeError(f"{argument} must be a number or a scalar tensor, got {quoted(value)}")
-    if learned and is_number(penalty):
+    if learned and is_real(penalty):
         prior_terms(prior, table.names)  # refuses what is not finite
     numbers = _plain(score, d), "uniform" if learned else prior
     at_default = LocalScores.from_data(table, *numbers, **Scoring(progressbar=False) | options)
     parts = _bge_parts(at_default, score, numbers[0]) if isinstance(score, BGe) else _bdeu_parts(at_default)
-    evidence = GraphEvidence.of(at_default, _prior_of(at_default, numbers[1]), parts)
-    if not learned or is_number(penalty):
+    prior_of_sets, sizes = _prior_of(at_default, numbers[1]), sizes_of_sets(at_default.n_candidates)
+    evidence = GraphEvidence(Support.of_all(at_default), prior_of_sets, sizes, parts)
+    if not learned or is_real(penalty):
         fixed = evidence.log_prior - float(penalty) * evidence.sizes
         with np.errstate(invalid="ignore"):
             evidence = replace(evidence, normaliser=evidence.sums(fixed)[0])
@@ -113,13 +114,9 @@ class GraphEvidence:
 
     Parameters
     ----------
-    lattice : PrefixLattice
-        All orders that knowledge allows.
-    places : (e,) int64
-        Of the lattice.
-    offsets : (d + 1,) int64
-        From `LocalScores`.
-    log_prior, sizes : (offsets[-1],) float64
+    orders : Support
+        That knowledge allows.
+    log_prior, sizes : (n_sets,) float64
         What does not depend on the penalty, -inf for impossible sets, and the number of parents.
     scored : callable
         By the number of a variable and the score parameter.
@@ -127,21 +124,11 @@ class GraphEvidence:
         Log of the sum of the prior over all pairs of order and graph; NaN where it depends on the penalty.
     """
 
-    lattice: PrefixLattice
-    places: np.ndarray
-    offsets: np.ndarray
+    orders: Support
     log_prior: np.ndarray
     sizes: np.ndarray
     scored: ScoredWithSlope
     normaliser: float = np.nan
-
-    @classmethod
-    def of(cls, scores: LocalScores, log_prior: np.ndarray, scored: ScoredWithSlope) -> "GraphEvidence":
-        """The evidence with the candidates and the knowledge of `scores`."""
-        lattice = exact_lattice(scores, MEMORY_LIMIT) or PrefixLattice.all_prefixes(scores.d)
-        return cls(
-            lattice, lattice.places(scores), scores.offsets, log_prior, sizes_of_sets(scores.n_candidates), scored
-        )
 
     def __call__(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         own, penalty = parameters
@@ -149,7 +136,7 @@ class GraphEvidence:
             return self._at(float(own), float(penalty))
 
     def _at(self, own: float, penalty: float) -> tuple[float, np.ndarray]:
-        tables = [self.scored(i, own) for i in range(self.lattice.d)]
+        tables = [self.scored(i, own) for i in range(self.orders.scores.d)]
         logs, slopes = map(np.concatenate, zip(*tables, strict=True))
         prior = self.log_prior - penalty * self.sizes
         value, posterior = self.sums(logs + prior)
@@ -164,29 +151,20 @@ class GraphEvidence:
     def sums(self, log_scores: np.ndarray) -> tuple[float, np.ndarray]:
         """Log of the sum over all pairs of order and graph, and the posterior of every parent set.
 
-        The derivative of the first in the score of a set is the second. Sums run in logs: the hyperparameters may be
-        anywhere.
+        The derivative of the first in the score of a set is the second. Hyperparameters may be anywhere: both are NaN
+        where the scores of a variable are none.
         """
-        arrays, parts = (self.lattice.ptr, self.lattice.source), list(map(slice, self.offsets[:-1], self.offsets[1:]))
-        sums, posterior = log_scores.copy(), np.empty(log_scores.size)
-        for part in parts:
-            log_sums_inside(sums[part], False)
-        weights, ahead, prefix = sums[self.places], *np.empty((2, self.lattice.n_prefixes))
-        shares, edge = np.empty((2, weights.size))
-        lattice_kernels.log_forward(*arrays, weights, ahead)
-        lattice_kernels.log_shares(*arrays, weights, ahead, shares)
-        lattice_kernels.backward(*arrays, shares, prefix, edge)
-        lattice_kernels.log_spread(self.places, edge, weights, posterior)
-        for part in parts:
-            log_sums_inside(posterior[part], True)
-        return float(ahead[-1]), np.where(np.isneginf(log_scores), 0.0, np.exp(posterior + log_scores))
+        if not np.isfinite(np.maximum.reduceat(log_scores, self.orders.scores.offsets[:-1])).all():
+            return np.nan, np.full(log_scores.size, np.nan)
+        passes = self.orders.passes_at(log_scores)
+        return passes.log_total, np.concatenate([passes.parent_sets(i) for i in range(self.orders.scores.d)])
 
 
 def _plain(score: Any, d: int) -> Any:
     """The score with a number in place of a tensor."""
     if isinstance(score, BDeu):
-        return score if is_number(score.ess) else BDeu()
-    return score if is_number(score.resolve(d)[2]) else BGe(score.alpha_mu, score.alpha_w)
+        return score if is_real(score.ess) else BDeu()
+    return score if is_real(score.resolve(d)[2]) else BGe(score.alpha_mu, score.alpha_w)
 
 
 def _prior_of(scores: LocalScores, prior: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from pymc_spn.dags import order_gibbs_kernels, order_mcmc_kernels, partition_mcm
 from pymc_spn.dags.leaf_tables import descending
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 
-ALONE = np.ones(1)  # powers of a chain without replicas
+POWERS = np.array([1.0, 0.85, 0.72, 0.61, 0.52, 0.44, 0.37, 0.3])  # of a chain and its replicas
 _TRIALS = 100  # sweeps in search of a state with positive weight
 
 
@@ -22,18 +22,31 @@ def ranked_sets(scores: ParentSetScores) -> np.ndarray:
     return out
 
 
+def random_start(rng: np.random.Generator, before: np.ndarray) -> np.ndarray:
+    """(d,) a random order that keeps what stands before each variable."""
+    order = np.empty(len(before), np.int64)
+    order_gibbs_kernels.random_order(rng, np.arange(order.size), before, order)
+    return order
+
+
+def run_chain(rng: np.random.Generator, states: np.ndarray, n: int, thin: int, arrays: tuple[Any, ...]) -> np.ndarray:
+    """(n, d) orders of a chain, with so many sweeps between them; its states, and those of replicas, change."""
+    slots, offsets, sums, before = arrays
+    orders = np.empty((n, states.shape[1]), np.int64)
+    powers = POWERS[: len(sums)]
+    order_gibbs_kernels.chain_of_orders(rng, states, powers, thin, slots, offsets, sums, before, orders)
+    return orders
+
+
 def short_chains(
     scores: ParentSetScores, rng: np.random.Generator, n_chains: int, settle: int, n_states: int, thin: int
 ) -> np.ndarray:
     """(chain, state, d) orders of chains from random starts: so many sweeps until they count, and between states."""
-    arrays, d = (scores.slots, scores.offsets, scores.log_sums[None], scores.must_precede), scores.d
-    starts, orders = np.empty((n_chains, 1, d), np.int64), np.empty((n_chains, n_states, d), np.int64)
-    for start in starts:
-        order_gibbs_kernels.random_order(rng, np.arange(d), scores.must_precede, start[0])
-        order_gibbs_kernels.chain_of_orders(rng, start, ALONE, settle, *arrays, np.empty((1, d), np.int64))
-    for chain, start in zip(orders, starts, strict=True):
-        order_gibbs_kernels.chain_of_orders(rng, start, ALONE, thin, *arrays, chain)
-    return orders
+    arrays, starts = (scores.slots, scores.offsets, scores.log_sums[None], scores.must_precede), []
+    for _ in range(n_chains):
+        starts.append(random_start(rng, scores.must_precede)[None])
+        run_chain(rng, starts[-1], 1, settle, arrays)
+    return np.stack([run_chain(rng, start, n_states, thin, arrays) for start in starts])
 
 
 class OrderChain:
@@ -59,17 +72,18 @@ class OrderChain:
         ValueError
             If none is found.
         """
-        order_gibbs_kernels.random_order(rng, np.arange(self.scores.d), self.scores.must_precede, self.order)
+        self.order[:] = random_start(rng, self.scores.must_precede)
         for _ in range(_TRIALS):
             if self._weight_of_order() > -np.inf:
                 return
-            order_gibbs_kernels.sweep_from(rng, self.order, *self._arrays)
+            OrderChain.sweep(self, rng)
         raise ValueError("scores: no order was found in which every variable has a possible parent set")
 
     def sweep(self, rng: np.random.Generator) -> float:
         """d relocations; the share of variables whose position changed."""
         before = self.order.copy()
-        order_gibbs_kernels.sweep_from(rng, self.order, *self._arrays)
+        slots, offsets, log_sums, precede = self._arrays
+        run_chain(rng, self.order[None], 1, 1, (slots, offsets, log_sums[None], precede))
         return float(np.mean(before != self.order))
 
     @property
@@ -116,7 +130,7 @@ class PartitionChain(OrderChain):
         self.parts = np.zeros(scores.d + 1, np.int64)
         self.n_parts = 0
         self._members = np.arange(scores.d)
-        self._scratch = np.empty((6, scores.d + 2))
+        self._scratch = np.empty((6, scores.d + 2), np.complex128)
 
     def start(self, rng: np.random.Generator) -> None:
         """The levels of a graph drawn given a random order.
@@ -133,13 +147,13 @@ class PartitionChain(OrderChain):
     @property
     def log_score(self) -> float:
         """Log weight of the partition, graphs summed out."""
-        return float(partition_mcmc_kernels.partition_log_weight(self.parts, self.n_parts, 0, True, *self.arrays)[0])
+        return float(partition_mcmc_kernels.partition_log_weight(self.parts, self.n_parts, 0, True, *self.arrays).real)
 
     def sweep(self, rng: np.random.Generator) -> float:
         """d relocations, exchanges and reversals of edges; the share of variables whose block changed."""
         before = self.state
         place = self.parts, self.n_parts, self._members, 0
-        self.n_parts, _, _ = partition_mcmc_kernels.sweep(rng, *place, *self.arrays, self._scratch)
+        self.n_parts = partition_mcmc_kernels.sweep(rng, *place, *self.arrays, self._scratch)
         self.draw_graph(rng)
         arrays = self.scores.candidates, *self.arrays
         if partition_mcmc_graphs.reverse_edges(rng, self.scores.d, self.parents, *arrays):

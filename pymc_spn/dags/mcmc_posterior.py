@@ -297,26 +297,14 @@ class DagDraws(PosteriorOfDraws):
 
     def _edge_draws(self, scores: LocalScores | None) -> np.ndarray:
         """(chain, draw, parent, child) whether each edge is drawn, or its probability given the drawn order."""
-        return self.edges if scores is None else self.edges_given_order(scores).values
+        from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix, places_of_orders
 
-    def edges_given_order(self, scores: LocalScores) -> "xr.DataArray":
-        """Calculate exact edge probabilities given each drawn order.
-
-        They are float64 (chain, draw, parent, child).
-
-        Examples
-        --------
-        >>> dag_draws_of_orders = ps.DagDraws.from_idata(order_idata)
-        >>> dag_draws_of_orders.edges_given_order(scores).dims
-        ('chain', 'draw', 'parent', 'child')
-        """
-        from pymc_spn.dags.parent_set_scores import edges_given_orders, pair_matrix
-
+        if scores is None:
+            return self.edges
         self.check_scores(scores)
-        n, m, d = self.state.shape
-        orders = np.argsort(self.state.reshape(n * m, d), axis=1)
-        out = pair_matrix(scores, edges_given_orders(scores, scores.log_sums, orders))
-        return self._of_edges("edges_given_order", out.reshape(n, m, d, d), True)
+        places = places_of_orders(scores, np.argsort(self.state, axis=-1).reshape(-1, len(self.names)))
+        edges = pair_matrix(scores, edges_given_orders(scores, scores.log_sums, places))
+        return edges.reshape(self.edges.shape)
 
     def check_scores(self, scores: LocalScores) -> None:
         """Check that the draws are orders, and that these are the scores of their model.

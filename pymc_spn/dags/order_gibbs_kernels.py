@@ -180,14 +180,6 @@ def sweep(rng, order, slots, offsets, log_sums, precede, log_place, inside):
 
 
 @kernel
-def sweep_from(rng, order, slots, offsets, log_sums, precede):
-    """As `sweep`, of an order of all variables about which nothing is known yet."""
-    inside = np.zeros(order.size, np.int64)
-    add_before(order, slots, inside)
-    sweep(rng, order, slots, offsets, log_sums, precede, np.empty(order.size), inside)
-
-
-@kernel
 def random_order(rng, members, precede, out):
     """A random order of some variables, given ascending, that keeps what must precede; not uniform among them."""
     missing = np.zeros(precede.shape[0], np.int64)

@@ -11,7 +11,7 @@ from pymc_spn.numerics.interrupt_checks import must_stop_after
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
-FEW = 9  # candidates inside, up to which their subsets are gone through, and not all sets in the order of their scores
+FEW = 9  # candidates, for `draw_set`
 
 
 @kernel
@@ -57,56 +57,57 @@ def _positions_log_weight(positions, slots, offsets, log_sums, precede):
 
 
 @inner_kernel
-def draw_set(rng, i, inside, needed, log_sum, offsets, ranked, log_scores):
-    """A parent set of i within a subset of its candidates, with one of those that are needed if any are.
+def draw_set(rng, inside, needed, log_sum, ranked, log_scores, few):
+    """A parent set within a subset of a variable's candidates, with one of those that are needed if any are.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    i : int
     inside, needed : int
         Subset indices; nothing is needed if the second is 0.
     log_sum : float
         Log weight of all sets that may be drawn.
-    offsets, ranked, log_scores
-        As in `draw_parents_of_order`.
+    ranked, log_scores : (2^k,)
+        Tables of the variable: its sets by descending score, and their scores.
+    few : int
+        Candidates inside, up to which their subsets are gone through, and not all sets in the order of their scores.
     """
-    start = offsets[i]
     left = rng.random()
     chosen = 0
-    if popcount(inside) <= FEW:
+    if popcount(inside) <= few:
         m = inside
         while True:
-            score = log_scores[start + m]
-            if score > -math.inf and (needed == 0 or m & needed):
+            if log_scores[m] > -math.inf and (needed == 0 or m & needed):
                 chosen = m
-                left -= math.exp(score - log_sum)
+                left -= math.exp(log_scores[m] - log_sum)
                 if left < 0.0:
                     break
             if m == 0:
                 break
             m = (m - 1) & inside
         return chosen
-    for r in range(start, offsets[i + 1]):
+    for r in range(ranked.size):
         m = ranked[r]
-        if log_scores[start + m] == -math.inf:
+        if log_scores[m] == -math.inf:
             break
         if m & ~inside == 0 and (needed == 0 or m & needed):
             chosen = m
-            left -= math.exp(log_scores[start + m] - log_sum)
+            left -= math.exp(log_scores[m] - log_sum)
             if left < 0.0:
                 break
     return chosen
 
 
 @inner_kernel
-def bits_of_set(candidates, i, chosen):
-    """Variables, as bits, of a subset index of the candidates of i."""
-    out = 0
+def draw_family(rng, i, inside, needed, log_sum, candidates, offsets, ranked, log_scores):
+    """Parents of i as bits, and their log score; arguments as for `draw_set`, with flat tables."""
+    start, stop = offsets[i], offsets[i + 1]
+    chosen = draw_set(rng, inside, needed, log_sum, ranked[start:stop], log_scores[start:stop], FEW)
+    parents = 0
     for k in range(candidates.shape[1]):
         if (chosen >> k) & 1:
-            out |= 1 << candidates[i, k]
-    return out
+            parents |= 1 << candidates[i, k]
+    return parents, log_scores[start + chosen]
 
 
 @kernel
@@ -128,94 +129,22 @@ def draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ran
     before = base
     total = 0.0
     for i in order:
-        start = offsets[i]
         inside = subset_index(lookup, i, before)
-        log_sum = log_sums[start + inside]
-        chosen = draw_set(rng, i, inside, 0, log_sum, offsets, ranked, log_scores)
-        total += log_scores[start + chosen]
-        parents[i] = bits_of_set(candidates, i, chosen)
+        log_sum = log_sums[offsets[i] + inside]
+        parents[i], score = draw_family(rng, i, inside, 0, log_sum, candidates, offsets, ranked, log_scores)
+        total += score
         before |= 1 << i
     return total
 
 
 @kernel
-def edges_given_order(orders, candidates, slots, offsets, log_sums, out):
-    """Exact probability of every edge given each order.
-
-    Parameters
-    ----------
-    orders : (n, d) int64
-    candidates, slots, offsets, log_sums : arrays of `LocalScores`
-    out : (n, d, K) float64
-        Out: by child and place among its candidates.
-
-    References
-    ----------
-    Friedman and Koller (2003), doi:10.1023/A:1020249912095, equation 9.
-    """
-    inside = np.empty(orders.shape[1], np.int64)
-    unchecked = np.zeros(1, np.int64)
-    for s in range(orders.shape[0]):
-        if must_stop_after(50 * orders.shape[1] ** 2, unchecked):
-            return
-        inside[:] = 0
-        add_before(orders[s], slots, inside)
-        for i in range(orders.shape[1]):
-            total = log_sums[offsets[i] + inside[i]]
-            for k in range(candidates.shape[1]):
-                out[s, i, k] = 0.0
-                if (inside[i] >> k) & 1:
-                    out[s, i, k] = -math.expm1(log_sums[offsets[i] + (inside[i] ^ (1 << k))] - total)
-
-
-@kernel
 def indices_of_orders(orders, slots, out):
-    """(n, d) int32 out: subset index of what stands before the variable at each place of each order."""
-    inside = np.empty(orders.shape[1], np.int64)
+    """(n, d) int64 zeros, out: subset index of what stands before each variable in each order."""
     unchecked = np.zeros(1, np.int64)
     for s in range(orders.shape[0]):
         if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
             return
-        inside[:] = 0
-        add_before(orders[s], slots, inside)
-        for p in range(orders.shape[1]):
-            out[s, p] = inside[orders[s, p]]
-
-
-@kernel
-def before_in_orders(orders, shares, out):
-    """Probability that j stands before i at [j, i], (d, d) out, from the probability of each order."""
-    out[:] = 0.0
-    unchecked = np.zeros(1, np.int64)
-    for s in range(orders.shape[0]):
-        if must_stop_after(2 * orders.shape[1] ** 2, unchecked):
-            return
-        for p in range(orders.shape[1]):
-            for q in range(p):
-                out[orders[s, q], orders[s, p]] += shares[s]
-
-
-@inner_kernel
-def draw_inside(rng, ranked, log_scores, log_sum, inside):
-    """Parent set drawn in proportion to exp(score) among the subsets of a prefix.
-
-    Parameters
-    ----------
-    log_sum : float
-        Log of the sum over these subsets.
-    """
-    left = rng.random()
-    last = -1
-    for r in range(ranked.size):
-        m = ranked[r]
-        if log_scores[m] == -math.inf:
-            break
-        if m & ~inside == 0:
-            last = m
-            left -= math.exp(log_scores[m] - log_sum)
-            if left < 0.0:
-                break
-    return last
+        add_before(orders[s], slots, out[s])
 
 
 @kernel
@@ -242,7 +171,7 @@ def draw_parents(rng, i, orders, slots, candidates, ranked, log_scores, log_sums
                 break
             if slots[i, j] >= 0:
                 inside |= 1 << slots[i, j]
-        m = draw_inside(rng, ranked, log_scores, log_sums[inside], inside)
+        m = draw_set(rng, inside, 0, log_sums[inside], ranked, log_scores, -1)
         for k in range(candidates.shape[1]):
             if candidates[i, k] >= 0:
                 graphs[s, candidates[i, k], i] = (m >> k) & 1

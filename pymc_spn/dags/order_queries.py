@@ -29,6 +29,7 @@ from pymc_spn.dags.labelled_answers import (
 )
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.order_sample import draw, must_stand_before
+from pymc_spn.dags.passes import edge_probabilities
 from pymc_spn.dags.set_effects import read_setting
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_count
@@ -413,8 +414,7 @@ class OrderQueries(StoredPosterior):
         """
 
         def ask(post: Any) -> np.ndarray:
-            found: np.ndarray = post.lattice.before(post._lattice_passes.edge)
-            return np.minimum(found, 1.0)  # a sum that should be one may round above it
+            return np.minimum(post._passes.before(), 1.0)  # a sum that should be one may round above it
 
         with self._under(given, progressbar) as asked:
             return asked._asked("before_probability", ask, {"before": self.names, "after": self.names})
@@ -483,34 +483,25 @@ class OrderQueries(StoredPosterior):
 
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
-            classes = to_cpdags(asked.sample(draws, None, rng).values)
-            found, times = np.unique(classes, axis=0, return_counts=True)
+            graphs = asked.sample(draws, None, rng).values
+            found, times = np.unique(to_cpdags(graphs), axis=0, return_counts=True)
             order = np.argsort(-times, kind="stable")
             found, p = found[order], times[order] / draws
             place = {cpdag.tobytes(): k for k, cpdag in enumerate(found)}
             names = list(self.names)
             pairs = {"parent": names, "child": names}
 
-            def parts(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            def shares(graphs: np.ndarray) -> tuple[np.ndarray, ...]:
+                drawn = to_cpdags(graphs)
                 known = [place.get(c.tobytes(), p.size) for c in drawn]
                 both = drawn & drawn.swapaxes(1, 2)
                 share = np.bincount(known, minlength=p.size + 1)[: p.size] / len(drawn)
                 return share, (drawn & ~both).mean(axis=0), both.mean(axis=0)
 
-            values = parts(classes)
-            sizes = np.cumsum([v.size for v in values])[:-1]
-            flat = np.concatenate([v.ravel() for v in values])
-
-            def again(post: Any) -> np.ndarray:
-                drawn = to_cpdags(post.sample(asked._parts.n_of_each(draws), None, rng).values)
-                return np.concatenate([v.ravel() for v in parts(drawn)])
-
-            error = asked._errors(flat, again).get("mcse", np.sqrt(flat * (1 - flat) / draws))
-            errors = [e.reshape(v.shape) for e, v in zip(np.split(error, sizes), values, strict=True)]
             words: Any = ("probability", {"class": range(len(p))}), ("compelled", pairs), ("reversible", pairs)
             data: dict[str, Any] = {
-                name: asked._answer(name, v, coords, "monte-carlo", mcse=e)
-                for (name, coords), v, e in zip(words, values, errors, strict=True)
+                name: asked._answer(name, v, coords, "monte-carlo", mcse=errors["mcse"])
+                for (name, coords), (v, errors) in zip(words, asked._of_graphs(graphs, shares, rng), strict=True)
             }
             data["cpdag"] = (("class", "parent", "child"), found)
             return xr.Dataset(data, {"parent": names, "child": names}, {"draws": draws, **asked._limits})
@@ -538,18 +529,15 @@ class OrderQueries(StoredPosterior):
         with self._under(given, progressbar) as asked:
             rng = np.random.default_rng(random_seed)
 
-            def share(post: Any, n: int) -> np.ndarray:
-                reached = post.sample(n, None, rng).values.copy()
+            def share(graphs: np.ndarray) -> tuple[np.ndarray]:
+                reached = graphs.copy()
                 for k in range(self.scores.d):
                     reached |= reached[:, :, k, None] & reached[:, None, k, :]
-                return reached.mean(axis=0)
+                return (reached.mean(axis=0),)
 
-            p = share(asked, draws)
+            ((p, errors),) = asked._of_graphs(asked.sample(draws, None, rng).values, share, rng)
             coords = {"ancestor": self.names, "descendant": self.names}
-            mcse = asked._errors(p, lambda post: share(post, asked._parts.n_of_each(draws))) or {
-                "mcse": np.sqrt(p * (1 - p) / draws)
-            }
-            return asked._answer("ancestor_probability", p, coords, "monte-carlo", **mcse)
+            return asked._answer("ancestor_probability", p, coords, "monte-carlo", **errors)
 
     # ---- linear effects
 
@@ -870,6 +858,16 @@ class OrderQueries(StoredPosterior):
         logs = told._parts.log_shares[known] - self._parts.log_shares[known]
         return self._parts.errors(np.exp(logs), value)
 
+    def _of_graphs(
+        self, graphs: np.ndarray, shares: Callable[[np.ndarray], tuple[np.ndarray, ...]], rng: np.random.Generator
+    ) -> list[tuple[np.ndarray, dict[str, Any]]]:
+        """Shares of drawn graphs that have something, each with its standard errors: those of the parts, if any."""
+        values, n = shares(graphs), self._parts.n_of_each(len(graphs))
+        of_parts = self._parts.ask(lambda post: shares(post.sample(n, None, rng).values))
+        alone = [{"mcse": np.sqrt(p * (1 - p) / len(graphs))} for p in values]
+        errors = [self._parts.errors([found[k] for found in of_parts], p) or alone[k] for k, p in enumerate(values)]
+        return list(zip(values, errors, strict=True))
+
     def _drawn(
         self, n: int, rng: np.random.Generator, ask: Callable[[Any, int], tuple[np.ndarray, ...]]
     ) -> tuple[Sequence[np.ndarray], dict[str, Any]]:
@@ -930,7 +928,7 @@ def possible_edges(post: Any) -> np.ndarray:
 
 def edges_of(post: Any) -> np.ndarray:
     """(d, d) edge probabilities of an `OrderSPN`, with the estimates of edges that were left out and may be there."""
-    edges: np.ndarray = post._passes.edges()
+    edges = edge_probabilities(post._passes)
     outside = post.scores.outside
     return edges if outside is None else np.where(~np.isnan(outside) & possible_edges(post), outside, edges)
 

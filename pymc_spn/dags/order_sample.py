@@ -11,8 +11,9 @@ from pymc_spn.dags.candidates import bits_of
 from pymc_spn.dags.constraints import closure
 from pymc_spn.dags.labelled_answers import Evidence, joined
 from pymc_spn.dags.leaf_tables import LeafTables
-from pymc_spn.dags.parent_set_scores import edges_given_orders
-from pymc_spn.dags.prefix_lattice import OrderPaths, places_of_orders
+from pymc_spn.dags.mcmc_chain import POWERS, random_start, run_chain
+from pymc_spn.dags.parent_set_scores import edges_given_orders, places_of_orders
+from pymc_spn.dags.prefix_lattice import OrderPaths
 from pymc_spn.numerics.answer_steps import Counter, each
 from pymc_spn.numerics.chain_mixing import r_hat_and_size
 from pymc_spn.numerics.cluster_clients import worked_out
@@ -23,7 +24,6 @@ STARTS = 10  # random orders, of which each chain takes the one from which the b
 SETTLE = 64  # sweeps of each chain from there
 ENOUGH = 1.02  # R-hat of edges at which no further round is run
 ROUNDS = (False, 1), (False, 2), (True, 1), (True, 2), (True, 4)  # whether with replicas, and sweeps an order
-POWERS = np.array([1.0, 0.85, 0.72, 0.61, 0.52, 0.44, 0.37, 0.3])  # of replicas
 STUCK = 1e6  # R-hat of chains that each stay where they are, but for rounding
 RARE = 0.01  # edges that are less probable than this, or nearer to certain, have no say in R-hat
 LEAST_SHARE = 0.1  # of the orders that must count after weighting; below, orders are drawn anew
@@ -64,13 +64,6 @@ def settled(chain: RelocationChain, tables: SharedByOrders) -> RelocationChain:
     return after._replace(n_draws=chain.n_draws)
 
 
-def random_start(rng: np.random.Generator, before: np.ndarray) -> np.ndarray:
-    """(d,) a random order that keeps what stands before each variable."""
-    order = np.empty(len(before), np.int64)
-    order_gibbs_kernels.random_order(rng, np.arange(order.size), before, order)
-    return order
-
-
 def best_climbed(
     starts: Iterable[np.ndarray], slots: np.ndarray, offsets: np.ndarray, maxima: np.ndarray, before: np.ndarray
 ) -> tuple[np.ndarray, float]:
@@ -82,10 +75,8 @@ def best_climbed(
 
 def drawn_on(chain: RelocationChain, tables: SharedByOrders, thin: int) -> tuple[RelocationChain, np.ndarray]:
     """The chain after its draws, and these (n, d); with its replicas if the tables have sums for them."""
-    states, orders = chain.states.copy(), np.empty((chain.n_draws, chain.states.shape[1]), np.int64)
-    arrays = tables.slots, tables.offsets, tables.sums, tables.before
-    powers = POWERS[: len(tables.sums)]
-    order_gibbs_kernels.chain_of_orders(chain.rng, states, powers, thin, *arrays, orders)
+    states, arrays = chain.states.copy(), (tables.slots, tables.offsets, tables.sums, tables.before)
+    orders = run_chain(chain.rng, states, chain.n_draws, thin, arrays)
     return chain._replace(states=states), orders
 
 
@@ -148,9 +139,10 @@ def mixing_of(tables: LeafTables, orders: np.ndarray) -> tuple[np.ndarray, tuple
     number of orders by their log weights.
     """
     n_chains, n_draws, d = orders.shape
-    scores, sums, flat = tables.scores, tables.flat_log_sums(), orders.reshape(-1, d)
-    log_weights = sums[places_of_orders(scores, flat)].sum(axis=1)
-    edges = edges_given_orders(scores, sums, flat).reshape(n_chains, n_draws, -1)
+    scores, sums = tables.scores, tables.flat_log_sums()
+    places = places_of_orders(scores, orders.reshape(-1, d))
+    log_weights = sums[places].sum(axis=1)
+    edges = edges_given_orders(scores, sums, places).reshape(n_chains, n_draws, -1)
     mean = edges.mean(axis=(0, 1))
     r_hat, _ = r_hat_and_size(edges[:, :, (mean > RARE) & (mean < 1.0 - RARE)], sized=False)
     (own,), (size,) = r_hat_and_size(log_weights.reshape(n_chains, n_draws, 1))
@@ -205,11 +197,10 @@ def items(evidence: Evidence, known: Evidence) -> list[Evidence]:
     found = []
     for kind in (0, 1):
         for child, (mask, old) in enumerate(zip(evidence[kind], known[kind], strict=True)):
-            for parent in range(len(evidence[kind])):
-                if (mask & ~old) >> parent & 1:
-                    one = [[0] * len(evidence[0]), [0] * len(evidence[0])]
-                    one[kind][child] = 1 << parent
-                    found.append((tuple(one[0]), tuple(one[1])))
+            for parent in bits_of(mask & ~old):
+                one = [[0] * len(evidence[0]), [0] * len(evidence[0])]
+                one[kind][child] = 1 << parent
+                found.append((tuple(one[0]), tuple(one[1])))
     return found
 
 
@@ -244,14 +235,11 @@ def most_probable(post: Any) -> tuple[np.ndarray, np.ndarray, float]:
         weights, order = maxima[post._lattice_passes.places], np.empty(scores.d, np.int64)
         log_weight = lattice_kernels.best_chain(lattice.ptr, lattice.source, lattice.variable, weights, order)
     graph = np.zeros((scores.d, scores.d), bool)
-    prefix = 0
-    for i in order:
-        inside = scores.index_of_parents(i, prefix & scores.candidate_sets[i])
+    before = places_of_orders(scores, order[None])[0] - scores.offsets[:-1]
+    for i, inside in enumerate(before.tolist()):
         ranked = tables.ranked(i)
-        m = int(ranked[np.argmax(ranked & ~inside == 0)])  # the best that the prefix holds
-        for k in range(scores.n_candidates[i]):
-            graph[scores.candidates[i, k], i] = m >> k & 1
-        prefix |= 1 << int(i)
+        m = ranked[np.argmax(ranked & ~inside == 0)]  # the best set that stands before
+        graph[scores.candidates[i, bits_of(int(m))], i] = True
     return order, graph, float(log_weight)
 
 

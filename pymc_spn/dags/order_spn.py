@@ -11,18 +11,18 @@ import numpy as np
 
 from pymc_spn.dags.dag import DAG, refuse_wide
 from pymc_spn.dags.labelled_answers import Evidence, Given, Seed, clashes, in_words, labelled
-from pymc_spn.dags.leaf_tables import BaseTables, LeafTables
+from pymc_spn.dags.leaf_tables import LeafTables
 from pymc_spn.dags.local_scores import Knowledge, LocalScores, Score, StructurePrior, check_scores
 from pymc_spn.dags.mcmc_posterior import DagDraws
 from pymc_spn.dags.order_queries import OrderQueries, WeightedParts
 from pymc_spn.dags.order_sample import LEAST_SHARE, draw_orders, drawn_anew, mixing_of, most_probable
-from pymc_spn.dags.passes import SUMS_TO_AND_FROM, FullPasses, LatticePasses
+from pymc_spn.dags.parent_set_scores import places_of_orders
+from pymc_spn.dags.passes import SUMS_TO_AND_FROM, FullPasses, LatticePasses, Support
 from pymc_spn.dags.prefix_lattice import (
     OrderPaths,
     PrefixLattice,
     exact_lattice,
     log_linear_extensions,
-    places_of_orders,
     sums_soon,
 )
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
@@ -77,7 +77,7 @@ class OrderSPN(OrderQueries):
     kind : {"exact", "regular", "orders"}
     evidence : pair of tuples of int, optional
         By child: parents that are present, and absent, as bits.
-    tables : BaseTables, optional
+    tables : LeafTables, optional
         Shared with the object that this one is a condition of.
     measured : pair of float, optional
         Coverage of the support, without evidence, and its standard error.
@@ -101,14 +101,14 @@ class OrderSPN(OrderQueries):
         lattice: PrefixLattice | None,
         kind: str,
         evidence: Evidence | None = None,
-        tables: BaseTables | None = None,
+        tables: LeafTables | None = None,
         measured: tuple[float, float] | None = None,
     ) -> None:
         self.scores, self._lattice, self.kind = scores, lattice, kind
         self.evidence = ((0,) * scores.d, (0,) * scores.d) if evidence is None else evidence
-        self._tables = BaseTables(scores) if tables is None else tables
+        self._tables = LeafTables(scores) if tables is None else tables
         self._measured = measured
-        self._unconditioned: OrderSPN | None = None
+        self._orders = Support(scores, lattice)
 
     # ---- making
 
@@ -225,7 +225,7 @@ class OrderSPN(OrderQueries):
         >>> dags.lattice
         PrefixLattice(3 variables, 8 prefixes, 12 edges)
         """
-        return self._paths_through[0]
+        return self._orders.explicit[0]
 
     @property
     def log_mass(self) -> "xr.DataArray":
@@ -310,7 +310,9 @@ class OrderSPN(OrderQueries):
                 "variables"
             )
         asked = self._given(given)
-        log_weight = asked._log_weight([self.scores.position(name) for name in order])
+        orders, log_weight = np.array([[self.scores.position(name) for name in order]]), -np.inf
+        if self._holds(orders)[0]:
+            log_weight = asked._leaf_tables.flat_log_sums()[places_of_orders(self.scores, orders)].sum()
         return asked._answer("order_probability", float(np.exp(log_weight - asked._log_total)), {})
 
     def most_probable(self, given: Given | None = None, progressbar: bool = True) -> MaximumAPosteriori:
@@ -458,11 +460,60 @@ class OrderSPN(OrderQueries):
     # ---- files
 
     def _saved(self) -> "xr.DataTree":
-        return to_tree(self)
+        import xarray as xr
+
+        data, fields = parts_of_scores(self.scores)
+        if isinstance(self._lattice, TreePaths):
+            tree = self._lattice.tree
+            data["splits"], data["ptr"] = (("product",), tree.splits), (("node",), tree.ptr)
+        elif isinstance(self._lattice, OrderPaths):
+            paths = self._lattice
+            data["orders"] = (("chain", "draw", "place"), paths.orders)
+            data["log_starts"] = (("order",), paths.log_starts)
+            data["mixing"] = (("figure",), [paths.r_hat, paths.size, paths.log_unit_error])
+        fields |= {
+            "kind": self.kind,
+            "evidence": [list(masks) for masks in self.evidence],
+            "coverage": self._measured,
+            "class": type(self).__name__,
+            "seed": self._seed,
+        }
+        return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
 
     @classmethod
     def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Any:
-        return from_tree(tree)
+        if SAVED not in tree.attrs:
+            raise ValueError("this does not hold an OrderSPN")
+        fields = json_of(tree.attrs[SAVED], f"attribute {SAVED!r}")
+        arrays = {str(name): values.values for name, values in tree.dataset.data_vars.items()}
+        scores = scores_of_parts(arrays, fields)
+        names = scores.names
+        if fields["kind"] not in KINDS:
+            refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
+        lattice: PrefixLattice | None = None
+        if "splits" in arrays:
+            splits = bit_sets("splits", arrays["splits"], len(names))
+            ptr = checked("ptr", arrays["ptr"], (2 * splits.size + 2,), 0, splits.size, whole=True)
+            if (np.diff(ptr) < 0).any():
+                refuse("ptr", "rise", ptr.tolist())
+            lattice = RegularTree(names, splits, ptr).paths
+        elif "orders" in arrays:
+            lattice = _paths(arrays, len(names))
+        elif fields["kind"] == "exact":
+            lattice = exact_lattice(scores, MOST_GIGABYTES)
+        else:
+            refuse("the support", "be stored, unless it is exact", "none")
+        measured = fields.get("coverage")
+        if measured is not None:
+            checked("coverage", measured, (2,), 0.0)
+            measured = tuple(map(float, measured))
+        made_by = DagPosterior if fields.get("class") == "DagPosterior" else OrderSPN
+        post = made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
+        if isinstance(post, DagPosterior):
+            post._seed = fields.get("seed", 0)
+            if type(post._seed) is not int or not 0 <= post._seed < 2**63:
+                refuse("the seed", "be a whole number from 0 to 2**63 - 1", post._seed)
+        return post
 
     # ---- below the surface
 
@@ -482,7 +533,7 @@ class OrderSPN(OrderQueries):
         if evidence == self.evidence:
             return self
         post = self._on(self._lattice, evidence)
-        post._unconditioned = self if self._unconditioned is None else self._unconditioned
+        post._orders = self._orders
         return post
 
     def _with(self, evidence: Evidence) -> Self:
@@ -505,28 +556,16 @@ class OrderSPN(OrderQueries):
 
     @cached_property
     def _leaf_tables(self) -> LeafTables:
-        return LeafTables(self._tables, *self.evidence)
+        return self._tables.given(*self.evidence)
 
     @cached_property
     def _passes(self) -> FullPasses | LatticePasses:
-        """The cheapest passes that are exact: over all prefixes at once, or over the explicit lattice."""
-        if self._lattice is None:
-            passes = FullPasses(self._leaf_tables)
-            if passes.exact:
-                return passes
-        return self._lattice_passes
+        return self._orders.passes(self._leaf_tables)
 
     @cached_property
     def _lattice_passes(self) -> LatticePasses:
-        return LatticePasses(*self._paths_through, self._leaf_tables)
-
-    @cached_property
-    def _paths_through(self) -> tuple[PrefixLattice, np.ndarray]:
-        """The explicit lattice, and the place of each of its edges in the tables of scores."""
-        if self._unconditioned is not None:
-            return self._unconditioned._paths_through
-        lattice = PrefixLattice.all_prefixes(self.scores.d) if self._lattice is None else self._lattice
-        return lattice, lattice.places(self.scores)
+        passes = self._passes
+        return passes if isinstance(passes, LatticePasses) else LatticePasses(*self._orders.explicit, self._leaf_tables)
 
     @property
     def _log_total(self) -> float:
@@ -536,13 +575,6 @@ class OrderSPN(OrderQueries):
 
     def _holds(self, orders: np.ndarray) -> np.ndarray:
         return np.ones(len(orders), bool) if self._lattice is None else self._lattice.holds(orders)
-
-    def _log_weight(self, order: list[int]) -> float:
-        """Log weight of one order with all its graphs; -inf off the support."""
-        orders = np.array([order])
-        if not self._holds(orders)[0]:
-            return -np.inf
-        return float(self._leaf_tables.flat_log_sums()[places_of_orders(self.scores, orders)].sum())
 
     @property
     def _limits(self) -> dict[str, Any]:
@@ -766,9 +798,8 @@ class DagPosterior(OrderSPN):
         if engine == "exact" or (engine == "auto" and sums_soon(scores.must_precede)):
             post: Any = cls.exact(scores, progressbar=progressbar)
             return post
-        rng, tables = np.random.default_rng(random_seed), BaseTables(scores)
-        none = (0,) * scores.d
-        found = draw_orders(LeafTables(tables, none, none), n_chains, n_draws, rng, progressbar, client)
+        rng, tables = np.random.default_rng(random_seed), LeafTables(scores)
+        found = draw_orders(tables, n_chains, n_draws, rng, progressbar, client)
         post = cls(scores, OrderPaths.of(*found), "orders", None, tables)
         post._seed = int(rng.integers(2**63))
         return post._warned()
@@ -813,9 +844,9 @@ class DagPosterior(OrderSPN):
                 drawn = DagDraws.from_idata(tree, name)
             scores = kept_scores(tree, drawn.schema.name) if scores is None else scores
         drawn.check_scores(scores)
-        tables, none = BaseTables(scores), (0,) * scores.d
+        tables = LeafTables(scores)
         orders = np.argsort(drawn.state, axis=-1)
-        log_weights, mixing = mixing_of(LeafTables(tables, none, none), orders)
+        log_weights, mixing = mixing_of(tables, orders)
         return cls(scores, OrderPaths.of(orders, log_weights, mixing), "orders", None, tables)._warned()
 
     # ---- what it is
@@ -874,71 +905,6 @@ SAVED = "order_spn"  # attribute that marks the file
 IMPUTED = "imputed_dag_posterior"  # that of a file of several, one for each imputed table
 KINDS = ("exact", "regular", "orders")
 MOST_GIGABYTES = 1_000.0  # it was made on some machine
-
-
-def to_tree(post: OrderSPN) -> "xr.DataTree":
-    """Scores, support and evidence."""
-    import xarray as xr
-
-    data, fields = parts_of_scores(post.scores)
-    if isinstance(post._lattice, TreePaths):
-        tree = post._lattice.tree
-        data["splits"], data["ptr"] = (("product",), tree.splits), (("node",), tree.ptr)
-    elif isinstance(post._lattice, OrderPaths):
-        paths = post._lattice
-        data["orders"] = (("chain", "draw", "place"), paths.orders)
-        data["log_starts"] = (("order",), paths.log_starts)
-        data["mixing"] = (("figure",), [paths.r_hat, paths.size, paths.log_unit_error])
-    fields |= {
-        "kind": post.kind,
-        "evidence": [list(masks) for masks in post.evidence],
-        "coverage": post._measured,
-        "class": type(post).__name__,
-        "seed": getattr(post, "_seed", 0),
-    }
-    return xr.DataTree(xr.Dataset(data, attrs={SAVED: json.dumps(fields)}))
-
-
-def from_tree(tree: "xr.DataTree") -> OrderSPN:
-    """Read a saved posterior.
-
-    Raises
-    ------
-    ValueError
-        If the tree is none, or was written by a newer version.
-    """
-    if SAVED not in tree.attrs:
-        raise ValueError("this does not hold an OrderSPN")
-    fields = json_of(tree.attrs[SAVED], f"attribute {SAVED!r}")
-    arrays = {str(name): values.values for name, values in tree.dataset.data_vars.items()}
-    scores = scores_of_parts(arrays, fields)
-    names = scores.names
-    if fields["kind"] not in KINDS:
-        refuse("the kind of support", f"be one of {KINDS}", fields["kind"])
-    lattice: PrefixLattice | None = None
-    if "splits" in arrays:
-        splits = bit_sets("splits", arrays["splits"], len(names))
-        ptr = checked("ptr", arrays["ptr"], (2 * splits.size + 2,), 0, splits.size, whole=True)
-        if (np.diff(ptr) < 0).any():
-            refuse("ptr", "rise", ptr.tolist())
-        lattice = RegularTree(names, splits, ptr).paths
-    elif "orders" in arrays:
-        lattice = _paths(arrays, len(names))
-    elif fields["kind"] == "exact":
-        lattice = exact_lattice(scores, MOST_GIGABYTES)
-    else:
-        refuse("the support", "be stored, unless it is exact", "none")
-    measured = fields.get("coverage")
-    if measured is not None:
-        checked("coverage", measured, (2,), 0.0)
-        measured = tuple(map(float, measured))
-    made_by = DagPosterior if fields.get("class") == "DagPosterior" else OrderSPN
-    post = made_by(scores, lattice, fields["kind"], _evidence(fields["evidence"], len(names)), None, measured)
-    if isinstance(post, DagPosterior):
-        post._seed = fields.get("seed", 0)
-        if type(post._seed) is not int or not 0 <= post._seed < 2**63:
-            refuse("the seed", "be a whole number from 0 to 2**63 - 1", post._seed)
-    return post
 
 
 def _paths(arrays: dict[str, np.ndarray], d: int) -> OrderPaths:

@@ -318,7 +318,19 @@ class ParentSetScores(NotebookRepr):
         return float("nan") if self.outside is None else float(np.nanmax(self.outside))
 
 
-def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, orders: np.ndarray) -> np.ndarray:
+def places_of_orders(scores: ParentSetScores, orders: np.ndarray) -> np.ndarray:
+    """(n, d) int64: place in the flat tables of the set that all candidates before each variable are, in each order.
+
+    An order's log weight, its graphs summed out, is the sum of the log sums there.
+    """
+    from pymc_spn.dags.order_mcmc_kernels import indices_of_orders
+
+    found = np.zeros(orders.shape, np.int64)
+    indices_of_orders(orders, scores.slots, found)
+    return found + scores.offsets[:-1]
+
+
+def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Exact probability of every edge given each order.
 
     Parameters
@@ -326,22 +338,28 @@ def edges_given_orders(scores: ParentSetScores, log_sums: np.ndarray, orders: np
     scores : ParentSetScores
     log_sums : (scores.log_scores.size,) float64
         As `LocalScores.log_sums`, perhaps under evidence.
-    orders : (n, d) int64
-        Variables from first to last.
+    places : (n, d) int64
+        From `places_of_orders`.
 
     Returns
     -------
     (n, d, K) float64
         By child and place among its candidates; `pair_matrix` brings the last two into (parent, child).
-    """
-    from pymc_spn.dags.order_mcmc_kernels import edges_given_order
 
-    out = np.empty((len(orders), *scores.candidates.shape))
+    References
+    ----------
+    Friedman and Koller (2003), doi:10.1023/A:1020249912095, equation 9.
+    """
+    out = np.empty((len(places), *scores.candidates.shape))
+    bits = 1 << np.arange(scores.candidates.shape[1])
 
     def ask(some: slice) -> None:
-        edges_given_order(orders[some], scores.candidates, scores.slots, scores.offsets, log_sums, out[some])
+        own = places[some, :, None]
+        fewer = own - ((own - scores.offsets[:-1, None]) & bits)
+        with np.errstate(invalid="ignore"):  # orders of no weight have no edges
+            out[some] = -np.expm1(log_sums[fewer] - log_sums[own])
 
-    for_each(ask, parts_of_rows(len(orders), AT_A_TIME))
+    for_each(ask, parts_of_rows(len(places), AT_A_TIME))
     return out
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from pymc_spn.dags.bit_kernels import lowest_bit, popcount, subset_index
-from pymc_spn.dags.order_mcmc_kernels import bits_of_set, draw_set
-from pymc_spn.dags.partition_mcmc_kernels import counted_weight, log_weight, partition_log_weight
+from pymc_spn.dags.order_mcmc_kernels import draw_family
+from pymc_spn.dags.partition_mcmc_kernels import exact_weight, partition_log_weight
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.numerics.read_only_views import read_only_view
 
@@ -56,19 +56,15 @@ def draw_parents(rng, parts, n_parts, candidates, lookup, offsets, log_sums, ran
         while rest:
             i = lowest_bit(rest)
             rest &= rest - 1
-            start = offsets[i]
             if t == 0:
                 parents[i] = 0
-                total += log_scores[start]
+                total += log_scores[offsets[i]]
                 continue
-            all_sets = subset_index(lookup, i, before)
-            needed = all_sets & ~subset_index(lookup, i, without)
-            value, known = log_weight(i, before, without, lookup, offsets, log_sums)
-            if not known:
-                value = counted_weight(i, before, without, lookup, offsets, ranked, log_scores)
-            chosen = draw_set(rng, i, all_sets, needed, value, offsets, ranked, log_scores)
-            total += log_scores[start + chosen]
-            parents[i] = bits_of_set(candidates, i, chosen)
+            inside = subset_index(lookup, i, before)
+            needed = inside & ~subset_index(lookup, i, without)
+            value = exact_weight(i, before, without, lookup, offsets, log_sums, ranked, log_scores)
+            parents[i], score = draw_family(rng, i, inside, needed, value, candidates, offsets, ranked, log_scores)
+            total += score
         before |= parts[t]
     return total
 
@@ -85,13 +81,6 @@ def _descendants(parents, v):
         if more == found:
             return found
         found = more
-
-
-@inner_kernel
-def _log_sum_with(i, allowed, j, lookup, offsets, log_sums, ranked, log_scores):
-    """Log weight of the parent sets of i among what is allowed that hold j."""
-    value, known = log_weight(i, allowed, allowed & ~(1 << j), lookup, offsets, log_sums)
-    return value if known else counted_weight(i, allowed, allowed & ~(1 << j), lookup, offsets, ranked, log_scores)
 
 
 @kernel
@@ -137,21 +126,21 @@ def reverse_edges(rng, n, parents, candidates, lookup, offsets, log_sums, ranked
         old_i, old_j = parents[i], parents[j]
         parents[i] = parents[j] = 0
         allowed_i, allowed_j = ~_descendants(parents, i), ~_descendants(parents, j)
-        forth = _log_sum_with(i, allowed_i, j, *arrays)
+        forth = exact_weight(i, allowed_i, allowed_i & ~(1 << j), *arrays)
         if forth == -math.inf:
             parents[i], parents[j] = old_i, old_j
             continue
-        back = _log_sum_with(j, allowed_j, i, *arrays)
+        back = exact_weight(j, allowed_j, allowed_j & ~(1 << i), *arrays)
         parents[j] = old_j
         back += log_sums[offsets[i] + subset_index(lookup, i, ~_descendants(parents, i))]
         parents[j] = 0
         sets = subset_index(lookup, i, allowed_i)
         needed = sets & ~subset_index(lookup, i, allowed_i & ~(1 << j))
-        parents[i] = bits_of_set(candidates, i, draw_set(rng, i, sets, needed, forth, offsets, ranked, log_scores))
+        parents[i], _ = draw_family(rng, i, sets, needed, forth, candidates, offsets, ranked, log_scores)
         sets = subset_index(lookup, j, ~_descendants(parents, j))
         own = log_sums[offsets[j] + sets]
         if own > -math.inf:
-            parents[j] = bits_of_set(candidates, j, draw_set(rng, j, sets, 0, own, offsets, ranked, log_scores))
+            parents[j], _ = draw_family(rng, j, sets, 0, own, candidates, offsets, ranked, log_scores)
         edges = n_edges + popcount(parents[i]) + popcount(parents[j]) - popcount(old_i) - popcount(old_j)
         bar = forth + own - back + math.log(n_edges / edges)
         if own > -math.inf and (bar >= 0.0 or rng.random() < math.exp(bar)):
@@ -207,5 +196,4 @@ def _blocks_log_weight(blocks, lookup, offsets, log_sums, ranked, log_scores):
     n_parts = parts_of_blocks(blocks, parts)
     if n_parts == 0:
         return -math.inf
-    value, _ = partition_log_weight(parts, n_parts, 0, True, lookup, offsets, log_sums, ranked, log_scores)
-    return value
+    return partition_log_weight(parts, n_parts, 0, True, lookup, offsets, log_sums, ranked, log_scores).real

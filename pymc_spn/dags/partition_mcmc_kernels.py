@@ -2,7 +2,8 @@
 
 A variable of the first block has no parents; one of a later block has its parents in earlier blocks and at least one in
 the block before its own. So a partition's weight is a product of differences of two sums over subsets. Where a
-difference cancels, the kernels work with an upper bound and count parent sets only if the bound does not decide.
+difference cancels, the kernels work with an upper bound and count parent sets only if the bound does not decide. Log
+weights that may be bounds are complex: their imaginary part is the number of bounds among their terms.
 """
 
 import math
@@ -19,7 +20,7 @@ _NEGLIGIBLE = 60.0  # nats below the best parent set at which counting stops; 2^
 
 @inner_kernel
 def log_weight(i, inside, without, lookup, offsets, log_sums):
-    """Log weight of the parent sets of i inside one prefix and not inside a smaller one, and whether it is no bound.
+    """Log weight of the parent sets of i inside one prefix and not inside a smaller one, or a bound above it; complex.
 
     Parameters
     ----------
@@ -27,21 +28,16 @@ def log_weight(i, inside, without, lookup, offsets, log_sums):
     inside, without : int
         Prefixes as bits, the second part of the first.
     lookup, offsets, log_sums : arrays of `LocalScores`
-
-    Returns
-    -------
-    (float, bool)
-        The value, or a bound above it and False.
     """
     all_sets = subset_index(lookup, i, inside)
     fewer = subset_index(lookup, i, without)
     high = log_sums[offsets[i] + all_sets]
     if fewer == all_sets or high == -math.inf:
-        return -math.inf, True
+        return complex(-math.inf, 0.0)
     share = -math.expm1(log_sums[offsets[i] + fewer] - high)
     if share > _SMALL:
-        return high + math.log(share), True
-    return high + _LOG_BOUND, False
+        return complex(high + math.log(share), 0.0)
+    return complex(high + _LOG_BOUND, 1.0)
 
 
 @inner_kernel
@@ -64,9 +60,18 @@ def counted_weight(i, inside, without, lookup, offsets, ranked, log_scores):
     return top + math.log(total) if total > 0.0 else top
 
 
+@inner_kernel
+def exact_weight(i, inside, without, lookup, offsets, log_sums, ranked, log_scores):
+    """As `log_weight`, never a bound."""
+    value = log_weight(i, inside, without, lookup, offsets, log_sums)
+    if value.imag == 0.0:
+        return value.real
+    return counted_weight(i, inside, without, lookup, offsets, ranked, log_scores)
+
+
 @kernel
 def partition_log_weight(parts, n_parts, base, exact, lookup, offsets, log_sums, ranked, log_scores):
-    """Log weight of an ordered partition: the sum over its graphs; and whether it is no bound.
+    """Log weight of an ordered partition: the sum over its graphs; complex.
 
     Parameters
     ----------
@@ -80,8 +85,7 @@ def partition_log_weight(parts, n_parts, base, exact, lookup, offsets, log_sums,
     ranked : (n_scores,) int32
         Subset indices of each variable by descending score.
     """
-    total = 0.0
-    sure = True
+    total = complex(0.0, 0.0)
     before = base
     for t in range(n_parts):
         rest = parts[t]
@@ -91,33 +95,28 @@ def partition_log_weight(parts, n_parts, base, exact, lookup, offsets, log_sums,
             rest &= rest - 1
             if t == 0:
                 total += log_sums[offsets[i] + subset_index(lookup, i, before)]
-                continue
-            value, known = log_weight(i, before, without, lookup, offsets, log_sums)
-            if not known and exact:
-                value = counted_weight(i, before, without, lookup, offsets, ranked, log_scores)
-            elif not known:
-                sure = False
-            total += value
+            elif exact:
+                total += exact_weight(i, before, without, lookup, offsets, log_sums, ranked, log_scores)
+            else:
+                total += log_weight(i, before, without, lookup, offsets, log_sums)
         before |= parts[t]
-    return total, sure
+    return total
 
 
 @inner_kernel
-def _block_terms(block, v, before, last, lookup, offsets, log_sums, terms, unsure):
+def _block_terms(block, v, before, last, lookup, offsets, log_sums, terms):
     """Log weights of a block's variables, with v absent, far before, in the last block, or alone in the last block.
 
     Parameters
     ----------
     block, before, last : int
         Variables of the block, all before it, and those of the block just before it, as bits; v in none.
-    terms, unsure : (4,) float64 and int64
-        Out: sums, and how many of their terms are bounds.
+    terms : (4,) complex128
+        Out.
     """
     bit = 1 << v
     old = before & ~last
-    for q in range(4):
-        terms[q] = 0.0
-        unsure[q] = 0
+    terms[:] = 0.0
     rest = block
     while rest:
         i = lowest_bit(rest)
@@ -130,10 +129,7 @@ def _block_terms(block, v, before, last, lookup, offsets, log_sums, terms, unsur
                 without = old | bit
             else:
                 without = before
-            value, known = log_weight(i, inside, without, lookup, offsets, log_sums)
-            terms[q] += value
-            if not known:
-                unsure[q] += 1
+            terms[q] += log_weight(i, inside, without, lookup, offsets, log_sums)
 
 
 @inner_kernel
@@ -176,7 +172,7 @@ def relocate(rng, parts, n_parts, v, base, lookup, offsets, log_sums, ranked, lo
     n_parts, v, base : int
     lookup, offsets, log_sums, log_scores, ranked
         As in `partition_log_weight`.
-    scratch : (6, n + 2) float64
+    scratch : (6, n + 2) complex128
 
     Returns
     -------
@@ -188,95 +184,67 @@ def relocate(rng, parts, n_parts, v, base, lookup, offsets, log_sums, ranked, lo
     Bounds are an envelope: a place is drawn in proportion to them, and kept with the ratio of its weight to its bound.
     """
     n_parts = take_out(parts, n_parts, v)
-    terms, own, option = scratch[:4], scratch[4], scratch[5]
-    unsure = np.zeros((4, n_parts + 1), np.int64)
-    doubt = np.zeros(2 * n_parts + 1, np.int64)
-    own_doubt = np.zeros(n_parts + 1, np.int64)
-    options = np.empty(2 * n_parts + 1)
-    column = np.empty(4)
-    doubts = np.empty(4, np.int64)
+    terms, own, after = scratch[:4], scratch[4], scratch[5]
+    options = np.empty(2 * n_parts + 1, np.complex128)
     before = base
     last = 0
     for t in range(n_parts + 1):
         if t == 0:
             own[0] = log_sums[offsets[v] + subset_index(lookup, v, base)]
         else:
-            own[t], known = log_weight(v, before, before & ~last, lookup, offsets, log_sums)
-            own_doubt[t] = not known
+            own[t] = log_weight(v, before, before & ~last, lookup, offsets, log_sums)
         if t == n_parts:
             break
-        _block_terms(parts[t], v, before, last, lookup, offsets, log_sums, column, doubts)
-        for q in range(4):
-            terms[q, t] = column[q]
-            unsure[q, t] = doubts[q]
+        _block_terms(parts[t], v, before, last, lookup, offsets, log_sums, terms[:, t])
         if t == 0:  # the first block: no parents but in the base
-            terms[0, 0] = 0.0
-            unsure[0, 0] = 0
-            rest = parts[0]
-            while rest:
-                i = lowest_bit(rest)
-                rest &= rest - 1
-                terms[0, 0] += log_sums[offsets[i] + subset_index(lookup, i, base)]
+            terms[0, 0] = partition_log_weight(parts, 1, base, True, lookup, offsets, log_sums, ranked, log_scores)
         before |= parts[t]
         last = parts[t]
-    after = option  # sums from the right of what v far before is worth
-    after[n_parts] = 0.0
-    after_doubt = np.zeros(n_parts + 1, np.int64)
+    after[n_parts] = 0.0  # sums from the right of what v far before is worth
     for back in range(n_parts):
         t = n_parts - 1 - back
         after[t] = after[t + 1] + terms[1, t]
-        after_doubt[t] = after_doubt[t + 1] + unsure[1, t]
-    ahead = 0.0
-    ahead_doubt = 0
-    top = -math.inf
+    ahead = complex(0.0, 0.0)
     for t in range(n_parts + 1):
         options[2 * t] = ahead + own[t]
-        doubt[2 * t] = ahead_doubt + own_doubt[t]
         if t < n_parts:
             options[2 * t] += terms[3, t] + after[t + 1]
-            doubt[2 * t] += unsure[3, t] + after_doubt[t + 1]
             ahead += terms[0, t]
-            ahead_doubt += unsure[0, t]
             options[2 * t + 1] = ahead + own[t]
-            doubt[2 * t + 1] = ahead_doubt + own_doubt[t]
             if t + 1 < n_parts:
                 options[2 * t + 1] += terms[2, t + 1] + after[t + 2]
-                doubt[2 * t + 1] += unsure[2, t + 1] + after_doubt[t + 2]
-    for k in range(options.size):
-        top = max(top, options[k])
     trial = np.empty(parts.size, np.int64)
     while True:
+        top = -math.inf
+        for k in range(options.size):
+            top = max(top, options[k].real)
         mass = 0.0
         for k in range(options.size):
-            mass += math.exp(options[k] - top)
+            mass += math.exp(options[k].real - top)
         left = rng.random() * mass
         chosen = -1
         for k in range(options.size):
-            share = math.exp(options[k] - top)
+            share = math.exp(options[k].real - top)
             if share > 0.0:
                 chosen = k
                 left -= share
                 if left < 0.0:
                     break
-        if doubt[chosen] == 0:
+        if options[chosen].imag == 0.0:
             break
         trial[:] = parts
         n_trial = put_in(trial, n_parts, v, chosen)
-        value, _ = partition_log_weight(trial, n_trial, base, True, lookup, offsets, log_sums, ranked, log_scores)
-        keep = rng.random() < math.exp(value - options[chosen])
+        value = partition_log_weight(trial, n_trial, base, True, lookup, offsets, log_sums, ranked, log_scores)
+        keep = rng.random() < math.exp(value.real - options[chosen].real)
         options[chosen] = value
-        doubt[chosen] = 0
         if keep:
             break
-        top = -math.inf
-        for k in range(options.size):
-            top = max(top, options[k])
-    return put_in(parts, n_parts, v, chosen), options[chosen]
+    return put_in(parts, n_parts, v, chosen), options[chosen].real
 
 
 @inner_kernel
 def exchange(rng, parts, n_parts, i, j, base, weight, lookup, offsets, log_sums, ranked, log_scores):
-    """Metropolis step: two variables of different blocks change places. Returns log weight and acceptance."""
+    """Metropolis step from a partition of this log weight: two variables of different blocks change places."""
     s = -1
     t = -1
     for b in range(n_parts):
@@ -285,24 +253,22 @@ def exchange(rng, parts, n_parts, i, j, base, weight, lookup, offsets, log_sums,
         if (parts[b] >> j) & 1:
             t = b
     if s == t:
-        return weight, False
+        return
     both = (1 << i) | (1 << j)
     parts[s] ^= both
     parts[t] ^= both
     bar = weight + math.log(rng.random())
-    value, sure = partition_log_weight(parts, n_parts, base, False, lookup, offsets, log_sums, ranked, log_scores)
-    if not sure and value > bar:
-        value, _ = partition_log_weight(parts, n_parts, base, True, lookup, offsets, log_sums, ranked, log_scores)
-    if value > bar:
-        return value, True
-    parts[s] ^= both
-    parts[t] ^= both
-    return weight, False
+    value = partition_log_weight(parts, n_parts, base, False, lookup, offsets, log_sums, ranked, log_scores)
+    if value.imag > 0.0 and value.real > bar:
+        value = partition_log_weight(parts, n_parts, base, True, lookup, offsets, log_sums, ranked, log_scores)
+    if value.real <= bar:
+        parts[s] ^= both
+        parts[t] ^= both
 
 
 @kernel
 def sweep(rng, parts, n_parts, members, base, lookup, offsets, log_sums, ranked, log_scores, scratch):
-    """One relocation and one exchange for each variable, at random.
+    """One relocation and one exchange for each variable, at random. Returns the number of blocks.
 
     Parameters
     ----------
@@ -310,23 +276,14 @@ def sweep(rng, parts, n_parts, members, base, lookup, offsets, log_sums, ranked,
         In and out.
     members : (n,) int64
         Variables of the partition.
-
-    Returns
-    -------
-    (int, float, int)
-        Number of blocks, log weight of the partition, accepted exchanges.
     """
     n = members.size
-    weight, _ = partition_log_weight(parts, n_parts, base, True, lookup, offsets, log_sums, ranked, log_scores)
-    accepted = 0
+    arrays = lookup, offsets, log_sums, ranked, log_scores
     for _ in range(n):
         v = members[rng.integers(0, n)]
-        n_parts, weight = relocate(rng, parts, n_parts, v, base, lookup, offsets, log_sums, ranked, log_scores, scratch)
+        n_parts, weight = relocate(rng, parts, n_parts, v, base, *arrays, scratch)
         if n_parts > 1:
             i = members[rng.integers(0, n)]
             j = members[rng.integers(0, n)]
-            weight, moved = exchange(
-                rng, parts, n_parts, i, j, base, weight, lookup, offsets, log_sums, ranked, log_scores
-            )
-            accepted += moved
-    return n_parts, weight, accepted
+            exchange(rng, parts, n_parts, i, j, base, weight, *arrays)
+    return n_parts

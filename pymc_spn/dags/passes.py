@@ -3,6 +3,7 @@
 Sums over all prefixes run in linear space where their total shows that nothing of weight was lost, else in logs.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -10,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from pymc_spn.dags import lattice_kernels, subset_kernels, zeta_kernels
-from pymc_spn.dags.leaf_tables import THREADS_FROM, BaseTables, LeafTables
+from pymc_spn.dags.leaf_tables import THREADS_FROM, LeafTables
 from pymc_spn.dags.prefix_lattice import PrefixLattice, exact_lattice
 from pymc_spn.numerics.threads import for_each
 
 LARGEST_TABLES = 8.0  # gigabytes of a lattice that is made for one sum
 SUMS_TO_AND_FROM = 2  # time of both, in that of the sums over subsets of all variables: for progress bars
-KEPT = 1 << 20, 1 << 24  # least and most probabilities of parent sets that are kept: fewer are computed in no time
 
 
 class LatticePasses:
@@ -39,28 +39,23 @@ class LatticePasses:
         return self.tables.flat_log_sums()[self.places]
 
     @cached_property
-    def _log_steps(self) -> np.ndarray:
-        """(e,) log weights of the edges of chains: with the lattice's own factors, where it has any."""
-        factors = self.lattice.log_factors
-        return self.log_weights if factors is None else self.log_weights + factors
-
-    @cached_property
-    def _sums(self) -> np.ndarray:
-        out = np.empty(self.lattice.n_prefixes)
-        lattice_kernels.log_forward(self.lattice.ptr, self.lattice.source, self._log_steps, out)
+    def _forward(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log sums to each prefix, with the lattice's own factors, where it has any; shares of edges."""
+        lattice, factors = self.lattice, self.lattice.log_factors
+        steps = self.log_weights if factors is None else self.log_weights + factors
+        out = np.empty(lattice.n_prefixes), np.empty(lattice.n_edges)
+        lattice_kernels.log_forward(lattice.ptr, lattice.source, steps, *out)
         return out
 
     @property
     def log_total(self) -> float:
         """Log of the summed weight of all orders."""
-        return float(self._sums[-1])
+        return float(self._forward[0][-1])
 
-    @cached_property
+    @property
     def from_source(self) -> np.ndarray:
         """(e,) probability of an edge given the prefix that it leads to."""
-        out = np.empty(self.lattice.n_edges)
-        lattice_kernels.log_shares(self.lattice.ptr, self.lattice.source, self._log_steps, self._sums, out)
-        return out
+        return self._forward[1]
 
     @cached_property
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
@@ -92,9 +87,9 @@ class LatticePasses:
         with np.errstate(invalid="ignore"):
             return np.where(np.isneginf(logs), 0.0, np.exp(part + logs))
 
-    def edges(self) -> np.ndarray:
-        """(d, d) posterior probability of every edge, parents by children."""
-        return edge_matrix(self.tables.scores, self.parent_sets)
+    def before(self) -> np.ndarray:
+        """(d, d) probability that j stands before i at [j, i]."""
+        return self.lattice.before(self.edge)
 
 
 def nothing_lost(sums: np.ndarray, rest: np.ndarray, total: float) -> bool:
@@ -112,19 +107,6 @@ def nothing_lost(sums: np.ndarray, rest: np.ndarray, total: float) -> bool:
     return lost * tiny <= 1e-14 * total
 
 
-def passes_over_all(scores: Any, log_scores: np.ndarray) -> "FullPasses | LatticePasses":
-    """Passes over all orders that knowledge allows, with other scores of the parent sets."""
-    none = (0,) * scores.d
-    tables = LeafTables(BaseTables(replace(scores, log_scores=log_scores)), none, none)
-    lattice = exact_lattice(scores, LARGEST_TABLES)
-    if lattice is None:
-        passes = FullPasses(tables)
-        if passes.exact:
-            return passes
-        lattice = PrefixLattice.all_prefixes(scores.d)
-    return LatticePasses(lattice, lattice.places(scores), tables)
-
-
 class FullPasses:
     """Passes over all 2^d prefixes, without an explicit lattice; linear sums only.
 
@@ -138,7 +120,6 @@ class FullPasses:
         scores = tables.scores
         self.d = scores.d
         self.unrestricted = scores.d >= subset_kernels.LEAST and bool(np.all(scores.n_candidates == scores.d - 1))
-        self._kept: np.ndarray | None = None
 
     @cached_property
     def _sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -173,15 +154,10 @@ class FullPasses:
 
     def parent_sets(self, i: int) -> np.ndarray:
         """(2^k,) posterior of one variable's parent sets."""
-        if self._kept is not None:
-            scores = self.tables.scores
-            return self._kept[scores.offsets[i] : scores.offsets[i + 1]]
-        return self._parent_sets(i, np.empty(1 << self.tables.scores.n_candidates[i]))
-
-    def _parent_sets(self, i: int, out: np.ndarray) -> np.ndarray:
         scores, tables = self.tables.scores, self.tables
         prefixes, completions = self._sums
         log_unit = np.log(prefixes[-1]) + tables.log_scale[i] - np.log(tables.base.factors[i])
+        out = np.empty(1 << scores.n_candidates[i])
         arguments = prefixes, completions, tables.log_scores(i), log_unit, out
         if self.unrestricted:
             subset_kernels.parent_set_posterior(i, *arguments)
@@ -189,31 +165,79 @@ class FullPasses:
             subset_kernels.parent_set_posterior_restricted(i, scores.lookup, *arguments)
         return out
 
-    def edges(self) -> np.ndarray:
-        """(d, d) posterior probability of every edge, parents by children.
+    def before(self) -> np.ndarray:
+        """(d, d) probability that j stands before i at [j, i]."""
+        scores, sums = self.tables.scores, self.tables.flat_sums()
+        prefixes, completions = self._sums
+        scale = self.tables.base.factors / prefixes[-1]
+        others = [[j for j in range(self.d) if j != i] for i in range(self.d)]
 
-        The parent-set posteriors that this needs are kept for later questions, unless they are few or very many.
-        """
-        self._sums  # noqa: B018  before the threads start
-        scores = self.tables.scores
-        if self._kept is not None or not KEPT[0] <= scores.log_scores.size <= KEPT[1]:
-            return edge_matrix(scores, self.parent_sets)
-        kept = np.empty(scores.log_scores.size)
-        out = edge_matrix(scores, lambda i: self._parent_sets(i, kept[scores.offsets[i] : scores.offsets[i + 1]]))
-        self._kept = kept
-        return out
+        def shares(i: int) -> np.ndarray:
+            """Of the sets of others that stand before i."""
+            places = np.full(1, scores.offsets[i])
+            for slot in scores.slots[i, others[i]].tolist():
+                places = np.concatenate([places, places + (1 << slot if slot >= 0 else 0)])
+            behind = completions.reshape(-1, 2, 1 << i)[:, 1]
+            return (prefixes.reshape(-1, 2, 1 << i)[:, 0] * behind).ravel() * sums[places] * scale[i]
+
+        return inclusion_matrix(others, shares, scores.log_scores.size >= THREADS_FROM)
 
 
-def edge_matrix(scores: Any, parent_sets: Any) -> np.ndarray:
-    """(d, d) edge probabilities from every variable's parent-set posterior."""
-    out = np.zeros((scores.d, scores.d))
+class Support:
+    """Orders that are summed over, and passes over them with any tables.
+
+    Parameters
+    ----------
+    scores : LocalScores
+        With the candidates.
+    lattice : PrefixLattice or None
+        None for all orders.
+    """
+
+    def __init__(self, scores: Any, lattice: PrefixLattice | None):
+        self.scores, self.lattice = scores, lattice
+
+    @classmethod
+    def of_all(cls, scores: Any) -> "Support":
+        """All orders that knowledge allows."""
+        return cls(scores, exact_lattice(scores, LARGEST_TABLES))
+
+    @cached_property
+    def explicit(self) -> tuple[PrefixLattice, np.ndarray]:
+        """The explicit lattice, and the place of each of its edges in the tables of scores."""
+        lattice = PrefixLattice.all_prefixes(self.scores.d) if self.lattice is None else self.lattice
+        return lattice, lattice.places(self.scores)
+
+    def passes(self, tables: LeafTables) -> "FullPasses | LatticePasses":
+        """The cheapest passes that are exact: over all prefixes at once, or over the explicit lattice."""
+        if self.lattice is None and (passes := FullPasses(tables)).exact:
+            return passes
+        return LatticePasses(*self.explicit, tables)
+
+    def passes_at(self, log_scores: np.ndarray) -> "FullPasses | LatticePasses":
+        """Passes with other scores of the parent sets."""
+        return self.passes(LeafTables(replace(self.scores, log_scores=log_scores)))
+
+
+def edge_probabilities(passes: FullPasses | LatticePasses) -> np.ndarray:
+    """(d, d) posterior probability of every edge, parents by children."""
+    passes.log_total  # noqa: B018  sums, before the threads start
+    scores = passes.tables.scores
+    members = [scores.candidate_list(i) for i in range(scores.d)]
+    return inclusion_matrix(members, passes.parent_sets, scores.log_scores.size >= THREADS_FROM)
+
+
+def inclusion_matrix(
+    members: Sequence[Sequence[int]], tables: Callable[[int], np.ndarray], in_threads: bool
+) -> np.ndarray:
+    """(d, d) probability that a set of i holds j at [j, i], from those (2^k,) of all sets of its k members."""
+    d = len(members)
+    out = np.zeros((d, d))
 
     def work(i: int) -> None:
-        table = parent_sets(i)
-        k = scores.n_candidates[i]
-        column = np.empty(k)
-        subset_kernels.inclusion(table, column)
-        out[scores.candidates[i, :k], i] = np.minimum(column, 1.0)  # a sum that should be one may round above it
+        column = np.empty(len(members[i]))
+        subset_kernels.inclusion(tables(i), column)
+        out[members[i], i] = np.minimum(column, 1.0)  # a sum that should be one may round above it
 
-    for_each(work, range(scores.d), scores.log_scores.size >= THREADS_FROM)
+    for_each(work, range(d), in_threads)
     return out

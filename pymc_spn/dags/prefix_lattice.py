@@ -1,19 +1,14 @@
 """The support of an order posterior: the prefixes that its orders may run through."""
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_spn.dags import lattice_kernels, order_mcmc_kernels
-from pymc_spn.dags.constraints import closure
+from pymc_spn.dags import lattice_kernels
 from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
 from pymc_spn.dags.dag import refuse_wide
+from pymc_spn.dags.parent_set_scores import ParentSetScores, places_of_orders
 from pymc_spn.numerics.memory_limits import refuse_size
-
-if TYPE_CHECKING:
-    from pymc_spn.dags.parent_set_scores import ParentSetScores
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
 _BYTES_AN_EDGE = 4 + 2 + 8 + 4 * 8  # lattice, places and shares of an explicit one
@@ -68,7 +63,7 @@ class PrefixLattice:
         """Number of edges."""
         return self.source.size
 
-    def places(self, scores: "ParentSetScores") -> np.ndarray:
+    def places(self, scores: ParentSetScores) -> np.ndarray:
         """(e,) int64: place in the flat tables of the set that all candidates before the variable of each edge are."""
         out = np.empty(self.n_edges, np.int64)
         lattice_kernels.places(self.masks, self.source, self.variable, scores.lookup, scores.offsets, out)
@@ -76,14 +71,24 @@ class PrefixLattice:
 
     def before(self, edge: np.ndarray) -> np.ndarray:
         """(d, d) probability that j stands before i at [j, i], from the probability of each edge."""
-        out = np.empty((self.d, self.d))
-        lattice_kernels.before(self.masks, self.source, self.variable, edge, out)
-        return out
+        prefix = self.masks[self.source]
+        shares = [np.bincount(self.variable, edge * (prefix >> j & 1), self.d) for j in range(self.d)]
+        return np.stack(shares)
 
     def holds(self, orders: np.ndarray) -> np.ndarray:
         """Whether each order, a row of variable numbers, lies in the lattice."""
-        inside: np.ndarray = np.isin(np.cumsum(np.int64(1) << orders, axis=1), self.masks).all(axis=1)
-        return inside
+        keys = self.source.astype(np.int64) * self.d + self.variable
+        target = np.repeat(np.arange(self.n_prefixes), np.diff(self.ptr))
+        by_key = np.argsort(keys, kind="stable")
+        keys, target = keys[by_key], target[by_key]
+        inside = []
+        for order in orders.tolist():
+            reached = [0]
+            for i in order:
+                ends = [np.searchsorted(keys, (s * self.d + i, s * self.d + i + 1)) for s in reached]
+                reached = [t for first, last in ends for t in target[first:last].tolist()]
+            inside.append(bool(reached))
+        return np.array(inside, bool)
 
     @classmethod
     def all_prefixes(cls, d: int) -> "PrefixLattice":
@@ -94,7 +99,8 @@ class PrefixLattice:
     def closed_under(cls, must_precede: np.ndarray, limit: int) -> "PrefixLattice | None":
         """All prefixes that hold, with a variable, all in its row of (d, d) bool; None beyond `limit` prefixes."""
         found = np.empty(limit, np.int64)
-        n = lattice_kernels.closed_sets(sets_of_rows(must_precede), limit, found)
+        both = sets_of_rows(must_precede), sets_of_rows(must_precede.T)
+        n = lattice_kernels.closed_sets(*both, 0, limit, found)
         return None if n < 0 else cls._connected(np.sort(found[:n].view(np.uint64)).view(np.int64), must_precede)
 
     @classmethod
@@ -112,7 +118,7 @@ class PrefixLattice:
         return cls(d, masks, ptr, source.astype(np.int32), variable.astype(np.int16))
 
     def __repr__(self) -> str:
-        return f"PrefixLattice({self.d} variables, {self.n_prefixes:,} prefixes, {self.n_edges:,} edges)"
+        return f"{type(self).__name__}({self.d} variables, {self.n_prefixes:,} prefixes, {self.n_edges:,} edges)"
 
 
 def whole_set(d: int) -> int:
@@ -130,34 +136,21 @@ def sets_of_rows(matrix: np.ndarray) -> np.ndarray:
 def log_linear_extensions(must_precede: np.ndarray, what: str) -> float:
     """Log number of orders in which what must precede stands before each variable, (d, d) bool.
 
-    Parts that no edge joins are counted by themselves: their orders interleave in every way, and the prefixes of the
-    whole are as many as the products of theirs.
-
     Raises
     ------
     ValueError
-        If a part has more than `MOST_IDEALS` prefixes (order ideals); `what` it is of.
+        If parts that no edge joins have more than `MOST_IDEALS` prefixes (order ideals); `what` they are of.
     """
-    d = len(must_precede)
-    part_of = closure(must_precede | must_precede.T | np.eye(d, dtype=bool)).argmax(axis=1)
-    total = math.lgamma(d + 1.0)
-    for part in np.unique(part_of):
-        own = np.flatnonzero(part_of == part)
-        if own.size == 1:
-            continue
-        lattice = PrefixLattice.closed_under(must_precede[np.ix_(own, own)], MOST_IDEALS)
-        if lattice is None:
-            raise ValueError(
-                f"{what} has more than {MOST_IDEALS:,} order ideals, so its orders are not counted; ps.DagPartition "
-                "needs no such counts"
-            )
-        sums = np.empty(lattice.n_prefixes)
-        lattice_kernels.log_forward(lattice.ptr, lattice.source, np.zeros(lattice.n_edges), sums)
-        total += float(sums[-1]) - math.lgamma(own.size + 1.0)
-    return total
+    value = lattice_kernels.log_linear_extensions(sets_of_rows(must_precede), sets_of_rows(must_precede.T), MOST_IDEALS)
+    if np.isnan(value):
+        raise ValueError(
+            f"{what} has more than {MOST_IDEALS:,} order ideals, so its orders are not counted; ps.DagPartition "
+            "needs no such counts"
+        )
+    return float(value)
 
 
-def exact_lattice(scores: "ParentSetScores", max_gigabytes: float) -> PrefixLattice | None:
+def exact_lattice(scores: ParentSetScores, max_gigabytes: float) -> PrefixLattice | None:
     """The lattice of all orders that knowledge allows; None if that is every order.
 
     Raises
@@ -193,16 +186,6 @@ def sums_soon(must_precede: np.ndarray) -> bool:
 
 
 PARTS = 5  # of each chain, whose spread gives standard errors
-
-
-def places_of_orders(scores: "ParentSetScores", orders: np.ndarray) -> np.ndarray:
-    """(n, d) int64: place in the flat tables of the set that all candidates before each variable of each order are.
-
-    An order's log weight, its graphs summed out, is the sum of the log sums there.
-    """
-    found = np.empty(orders.shape, np.int32)
-    order_mcmc_kernels.indices_of_orders(orders, scores.slots, found)
-    return scores.offsets[orders] + found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,15 +247,15 @@ class OrderPaths(PrefixLattice):
             log_unit_error,
         )
 
-    def places(self, scores: "ParentSetScores") -> np.ndarray:
-        found = places_of_orders(scores, self.orders.reshape(-1, self.d))
+    def places(self, scores: ParentSetScores) -> np.ndarray:
+        orders = self.orders.reshape(-1, self.d)
+        found = np.take_along_axis(places_of_orders(scores, orders), orders, axis=1)
         return np.concatenate([found[:, :-1].ravel(), found[:, -1]])
 
     def before(self, edge: np.ndarray) -> np.ndarray:
-        out = np.empty((self.d, self.d))
-        orders = self.orders.reshape(-1, self.d)
-        order_mcmc_kernels.before_in_orders(orders, np.ascontiguousarray(edge[-len(orders) :]), out)
-        return out
+        position = np.argsort(self.orders.reshape(-1, self.d), axis=1)
+        shares = edge[-len(position) :]
+        return np.stack([shares @ (position[:, j, None] < position) for j in range(self.d)])
 
     @property
     def log_factors(self) -> np.ndarray:
@@ -291,7 +274,3 @@ class OrderPaths(PrefixLattice):
                 own = self.orders[chain : chain + 1, part]
                 found.append(self.of(own, -starts[chain, part], (self.r_hat, self.size)))
         return found
-
-    def __repr__(self) -> str:
-        n_chains, n_draws, _ = self.orders.shape
-        return f"OrderPaths({n_chains} chains of {n_draws:,} orders of {self.d} variables)"

@@ -119,10 +119,7 @@ def fill_by_exchange(rng, base, scope, wanted, n, must_precede, splits):
 
 
 @inner_kernel
-def split_node(
-    rng, base, scope, wanted, oracle, enumerate_to, candidates, slots, lookup, offsets, log_sums, ranked, log_scores,
-    precede, must_precede, splits, unchecked,
-):  # fmt: skip
+def split_node(rng, base, scope, wanted, oracle, enumerate_to, arrays, splits, unchecked):
     """Distinct splits of one node; their number is returned.
 
     Parameters
@@ -136,15 +133,14 @@ def split_node(
         0 random, 1 relocation Gibbs over orders, 2 chain over ordered partitions.
     enumerate_to : int
         Scopes up to this size are enumerated, and the splits of largest weight kept.
-    candidates, slots, lookup, offsets, log_sums, log_scores : arrays of `LocalScores`
-    ranked : (n_scores,) int32
-    precede, must_precede : (d, d) bool and (d,) int64
-        What stands before each variable, and the same as bits.
+    arrays : tuple
+        Of `LocalScores`, with the flat sets by descending score; last what stands before each variable, also as bits.
     splits : (wanted,) int64
         Out: the earlier halves.
     unchecked : (1,) int64
         For `must_stop_after`.
     """
+    candidates, slots, lookup, offsets, log_sums, ranked, log_scores, precede, must_precede = arrays
     members = members_of(scope)
     n_members = members.size
     half = n_members // 2
@@ -156,7 +152,7 @@ def split_node(
     order = np.empty(n_members, np.int64)
     order_gibbs_kernels.random_order(rng, members, precede, order)
     n = 0
-    scratch = np.empty((6, n_members + 2))
+    log_place, scratch = np.empty(n_members), np.empty((6, n_members + 2), np.complex128)
     parts = np.zeros(n_members + 1, np.int64)
     shuffled = order.copy()
     n_parts = 0
@@ -166,7 +162,7 @@ def split_node(
     order_gibbs_kernels.add_before(order, slots, inside)
     if oracle != RANDOM:
         for _ in range(_BURN_IN):
-            order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, scratch[0], inside)
+            order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, log_place, inside)
     if oracle == PARTITION_MCMC:
         parents = np.zeros(offsets.size - 1, np.int64)
         draw_parents_of_order(rng, order, candidates, lookup, offsets, log_sums, ranked, log_scores, parents, base)
@@ -177,9 +173,9 @@ def split_node(
         if oracle == RANDOM:
             order_gibbs_kernels.random_order(rng, members, precede, order)
         elif oracle == ORDER_MCMC:
-            order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, scratch[0], inside)
+            order_gibbs_kernels.sweep(rng, order, slots, offsets, log_sums, precede, log_place, inside)
         else:
-            n_parts, _weight, _moved = partition_mcmc_kernels.sweep(
+            n_parts = partition_mcmc_kernels.sweep(
                 rng, parts, n_parts, shuffled, base, lookup, offsets, log_sums, ranked, log_scores, scratch
             )
             begin = 0
@@ -199,10 +195,7 @@ def split_node(
 
 
 @kernel
-def split_level(
-    rng, before, scope, wanted, oracle, enumerate_to, candidates, slots, lookup, offsets, log_sums, ranked, log_scores,
-    precede, must_precede, counts, splits,
-):  # fmt: skip
+def split_level(rng, before, scope, wanted, oracle, enumerate_to, arrays, counts, splits):
     """`split_node` for all nodes of a level; leaves get no splits.
 
     Parameters
@@ -219,7 +212,5 @@ def split_level(
         if must_stop_after(100 * wanted, unchecked):
             return
         if popcount(scope[t]) > 1:
-            counts[t] = split_node(
-                rng, before[t], scope[t], wanted, oracle, enumerate_to, candidates, slots, lookup, offsets, log_sums,
-                ranked, log_scores, precede, must_precede, splits[t], unchecked,
-            )  # fmt: skip
+            own = wanted, oracle, enumerate_to, arrays, splits[t], unchecked
+            counts[t] = split_node(rng, before[t], scope[t], *own)

@@ -1,7 +1,6 @@
 """The paper's order sum-product network: a tree of splits of the variables into an earlier and a later part."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +12,11 @@ from pymc_spn.dags import regular_kernels
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.mcmc_chain import OrderChain, ranked_sets, short_chains
 from pymc_spn.dags.prefix_lattice import PrefixLattice, whole_set
+from pymc_spn.dags.scores import warn
+from pymc_spn.numerics.asked_numbers import is_int
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
-from pymc_spn.numerics.trust_warnings import OWN_FILES, CoverageWarning
+from pymc_spn.numerics.trust_warnings import CoverageWarning
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,12 +37,12 @@ class RegularTree:
     Raises
     ------
     ValueError
-        If the arrays are not such a tree, or a sum is not deterministic. Then a split occurs twice in it, or one of its
-        splits is part of another, so that some order belongs to both.
+        If the arrays are not such a tree, or the splits of a sum are not distinct halves of it: some order could belong
+        to two.
 
     References
     ----------
-    Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, definition 1. The rule for splits of different sizes is ours.
+    Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, definition 1.
     """
 
     names: tuple[str, ...]
@@ -62,14 +63,18 @@ class RegularTree:
         if wrong.any():
             p = int(np.argmax(wrong))
             raise ValueError(f"split {p} must be a part of what its node orders, got {self._words(self.splits[p])}")
-        sizes = np.bitwise_count(self.scope.view(np.uint64)).astype(np.int64)
-        wrong = (np.diff(self.ptr) > 0) != (sizes > 1)
+        wrong = (np.diff(self.ptr) > 0) != (self._sizes > 1)
         if wrong.any():
             t = int(np.argmax(wrong))
             raise ValueError(
                 f"node {t} orders {self._words(self.scope[t])} and has {self.ptr[t + 1] - self.ptr[t]} splits"
             )
         self.check_deterministic()
+
+    @property
+    def _sizes(self) -> np.ndarray:
+        """(n,) numbers of variables that nodes order."""
+        return np.bitwise_count(self.scope.view(np.uint64)).astype(np.int64)
 
     @cached_property
     def _intervals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,50 +101,26 @@ class RegularTree:
         return self._intervals[1]
 
     def check_deterministic(self) -> None:
-        """Splits of a sum must be distinct and none part of another.
+        """Splits of a sum must be distinct, and halves: then none is part of another.
 
         Raises
         ------
         ValueError
-            Naming the node and two splits.
+            Naming the node and a split.
         """
-        for t in np.flatnonzero(np.diff(self.ptr) > 1):
-            splits = self.splits[self.ptr[t] : self.ptr[t + 1]]
-            sizes = np.bitwise_count(splits.view(np.uint64))
-            values, counts = np.unique(splits, return_counts=True)
-            if counts.max() > 1:
-                twice = self._words(values[np.argmax(counts)])
-                raise ValueError(f"node {t} has the split {twice} twice: its orders would count twice")
-            if sizes.min() == sizes.max():
-                continue
-            part = (splits[:, None] & ~splits[None, :]) == 0
-            np.fill_diagonal(part, False)
-            if part.any():
-                a, b = np.argwhere(part)[0]
-                raise ValueError(
-                    f"splits of node {t} must be an antichain: {self._words(splits[a])} is part of "
-                    f"{self._words(splits[b])}, and orders that begin with one and go on to the other count twice"
-                )
+        owner = np.repeat(np.arange(self.ptr.size - 1), np.diff(self.ptr))
+        by_split = np.lexsort((self.splits, owner))
+        twice = (np.diff(owner[by_split]) == 0) & (np.diff(self.splits[by_split]) == 0)
+        uneven = self._sizes[1::2] != self._sizes[owner] // 2
+        for wrong, why in ((np.flatnonzero(uneven), "which is no half of it"), (by_split[1:][twice], "twice")):
+            if wrong.size:
+                t, split = owner[wrong[0]], self._words(self.splits[wrong[0]])
+                raise ValueError(f"node {t} has the split {split} {why}: its orders could count twice")
 
     def _words(self, mask: Any) -> str:
         return "{" + ", ".join(n for i, n in enumerate(self.names) if int(mask) >> i & 1) + "}"
 
     # ---- sizes
-
-    @property
-    def n_products(self) -> int:
-        """Number of products."""
-        return int(self.ptr[-1])
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return int(np.count_nonzero(np.diff(self.ptr) == 0))
-
-    @property
-    def n_edges(self) -> int:
-        """Number of edges of the network: below sums and below products."""
-        return 3 * self.n_products
 
     def n_orders(self) -> int:
         """Number of orders in the support, exactly.
@@ -154,34 +135,10 @@ class RegularTree:
         return counts[0]
 
     def __repr__(self) -> str:
-        return (
-            f"RegularTree({len(self.names)} variables, {self.n_products:,} products, {self.n_leaves:,} leaves, "
-            f"{float(self.n_orders()):.3g} orders)"
-        )
+        sizes = f"{self.splits.size:,} products, {np.count_nonzero(np.diff(self.ptr) == 0):,} leaves"
+        return f"RegularTree({len(self.names)} variables, {sizes}, {float(self.n_orders()):.3g} orders)"
 
     # ---- other forms
-
-    def holds(self, orders: Any) -> np.ndarray:
-        """Whether each order, a row of variable numbers, lies in the support."""
-        orders = np.asarray(orders, np.int64)
-        prefixes = np.hstack([np.zeros((len(orders), 1), np.int64), np.cumsum(np.int64(1) << orders, axis=1)])
-        return np.array([self._holds(own) for own in prefixes], bool)
-
-    def _holds(self, prefixes: np.ndarray) -> bool:
-        """Whether the prefixes of one order run through the tree."""
-        splits, sizes = self.splits, np.bitwise_count(self.splits.view(np.uint64))
-        waiting = [(0, 0)]  # nodes, and the place of their first variable in the order
-        while waiting:
-            t, begin = waiting.pop()
-            own = slice(self.ptr[t], self.ptr[t + 1])
-            if own.start == own.stop:
-                continue
-            fits = np.flatnonzero(prefixes[begin + sizes[own]] & ~prefixes[begin] == splits[own])
-            if not fits.size:
-                return False
-            p = own.start + int(fits[0])
-            waiting += [(2 * p + 1, begin), (2 * p + 2, begin + int(sizes[p]))]
-        return True
 
     @cached_property
     def paths(self) -> "TreePaths":
@@ -224,13 +181,6 @@ class TreePaths(PrefixLattice):
         source = rank[begin[leaves]][by_target].astype(np.int32)
         return cls(d, masks[ranked], ptr, source, variable[by_target].astype(np.int16), tree)
 
-    def holds(self, orders: Any) -> np.ndarray:
-        """Whether each order, a row of variable numbers, lies in the tree."""
-        return self.tree.holds(orders)
-
-    def __repr__(self) -> str:
-        return repr(self.tree)
-
 
 ORACLES = {
     "random": regular_kernels.RANDOM,
@@ -255,17 +205,15 @@ def grow(
         raise ValueError(f"oracle must be one of {list(ORACLES)}, got {quoted(oracle)}")
     factors = _factors(expansion_factors, d)
     OrderChain(scores).start(rng)  # refuses scores without any graph, before an oracle meets them
-    ranked = ranked_sets(scores)
+    tables = scores.lookup, scores.offsets, scores.log_sums, ranked_sets(scores), scores.log_scores
+    arrays = scores.candidates, scores.slots, *tables, scores.must_precede, scores.precede_sets
     before, scope = np.zeros(1, np.int64), np.array([whole_set(d)])
     all_splits, all_counts = [], []
     with ProgressBar("Splitting variables", len(factors), progressbar) as bar:
         for factor in factors:
             counts, splits = np.empty(before.size, np.int64), np.zeros((before.size, factor), np.int64)
-            regular_kernels.split_level(
-                rng, before, scope, factor, ORACLES[oracle], _ENUMERATED, scores.candidates, scores.slots,
-                scores.lookup, scores.offsets, scores.log_sums, ranked, scores.log_scores, scores.must_precede,
-                scores.precede_sets, counts, splits,
-            )  # fmt: skip
+            how = factor, ORACLES[oracle], _ENUMERATED
+            regular_kernels.split_level(rng, before, scope, *how, arrays, counts, splits)
             bar.advance()
             all_counts.append(counts)
             owner = np.repeat(np.arange(before.size), counts)
@@ -287,7 +235,7 @@ def _factors(expansion_factors: Any, d: int) -> list[int]:
         raise TypeError(f"expansion_factors must be a sequence of integers, got {quoted(expansion_factors)}")
     factors = list(expansion_factors)
     for place, k in enumerate(factors):
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        if not is_int(k) or k < 1:
             raise ValueError(f"expansion_factors[{place}] must be an integer of at least 1, got {quoted(k)}")
     if d < 2 or len(factors) != levels:
         raise ValueError(
@@ -317,11 +265,10 @@ def measure[P: Any](post: P, rng: np.random.Generator) -> P:
     error = max(float(inside.std(ddof=1)) / math.sqrt(CHAINS), math.sqrt(smoothed * (1.0 - smoothed) / n))
     post._measured = share, error
     if share < 0.5:
-        warnings.warn(
+        warn(
             f"the support of this OrderSPN holds {share:.3f} ± {error:.3f} of the posterior over orders. Its answers "
             "can be far from the posterior's, and too certain: take larger expansion_factors, or use ps.DagOrder and "
             "pm.sample, which can reach all orders",
             CoverageWarning,
-            skip_file_prefixes=OWN_FILES,
         )
     return post

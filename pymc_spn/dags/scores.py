@@ -4,11 +4,12 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pymc_spn.dags.level_counts import LevelCounts, MixedRows
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables import Table
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 NUMBERS = ("real", "positive", "integer", "count", "ordinal")  # what BGe takes: ordinal columns as their numbers
 LEVELS = LEVEL_KINDS  # what BDeu takes: ordinal columns as levels
 MOST_SQUARES = 1e13  # times BGe's prior scale: beyond, a sum of squares rounds it away
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether a hyperparameter is a number rather than a tensor, a truth value or a word."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +92,14 @@ class BGe:
         (1.0, 5.0, 0.5)
         """
         for argument, value in (("alpha_mu", self.alpha_mu), ("alpha_w", self.alpha_w)):
-            if not (is_number(value) or (argument == "alpha_w" and value is None)):
+            if not (is_real(value) or (argument == "alpha_w" and value is None)):
                 raise TypeError(f"BGe: {argument} must be a number, got {quoted(value)}")
         d = n_variables
         alpha_w = d + self.alpha_mu + 1 if self.alpha_w is None else self.alpha_w
         t: NumberOrVariable
         t = self.alpha_mu * (alpha_w - d - 1) / (self.alpha_mu + 1) if self.prior_scale is None else self.prior_scale
         for argument, number in (("alpha_mu", self.alpha_mu), ("prior_scale", t)):
-            if isinstance(number, int | float | np.number) and not (math.isfinite(number) and number > 0):
+            if is_real(number) and not (math.isfinite(number) and number > 0):
                 raise ValueError(f"BGe: {argument} must be positive and finite, got {quoted(number)}")
         if not (math.isfinite(alpha_w) and alpha_w > d - 1):
             raise ValueError(f"BGe: alpha_w must be above d - 1 = {d - 1}, got {quoted(alpha_w)}")
@@ -129,7 +125,7 @@ class BGe:
         if wrong:
             raise ValueError(_misfit("BGe needs numeric columns", table, wrong))
         alpha_mu, alpha_w, t = self.resolve(len(table.columns))
-        if not is_number(t):
+        if not is_real(t):
             raise TypeError(
                 f"BGe: prior_scale must be a number here, got {quoted(t)}; a tensor is for ps.dags.dag_log_evidence"
             )
@@ -185,7 +181,7 @@ class BDeu:
         wrong = [c.name for c in table.columns if c.kind not in LEVELS]
         if wrong:
             raise ValueError(_misfit("BDeu needs binary, categorical or ordinal columns", table, wrong))
-        if not is_number(self.ess):
+        if not is_real(self.ess):
             raise TypeError(
                 f"BDeu: ess must be a number here, got {quoted(self.ess)}; a tensor is for ps.dags.dag_log_evidence"
             )
@@ -196,7 +192,7 @@ class BDeu:
             c.name for i, c in enumerate(table.columns) if len(table.values) and np.ptp(table.values[:, i]) == 0
         ]
         if constant:
-            _warn(f"columns {constant} have one value only: the prior alone decides on their edges. Drop these columns")
+            warn(f"columns {constant} have one value only: the prior alone decides on their edges. Drop these columns")
         return BDeuScorer(LevelCounts.of(table, intervened, ess))
 
 
@@ -252,8 +248,9 @@ def _misfit(rule: str, table: Table, wrong: list[str]) -> str:
     return f"{rule}, got {kinds}; {hint}"
 
 
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, skip_file_prefixes=OWN_FILES)
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, with the line of the user's code."""
+    warnings.warn(message, category, skip_file_prefixes=OWN_FILES)
 
 
 def _warn_of_units(table: Table, usual_sd: float) -> None:
@@ -263,7 +260,7 @@ def _warn_of_units(table: Table, usual_sd: float) -> None:
     if not sd.size or ((sd >= 0.1 * usual_sd) & (sd <= 10.0 * usual_sd)).all():
         return
     far = int(np.argmax(np.abs(np.log(np.maximum(sd, 1e-300) / usual_sd))))
-    _warn(
+    warn(
         f"BGe's prior scale suits columns whose sd is about {usual_sd:.2g}, but that of {table.names[far]!r} is "
         f"{sd[far]:.3g}. There the prior makes edges {'less' if sd[far] > usual_sd else 'more'} probable; "
         "score them with standardize=True, or choose prior_scale"
@@ -282,14 +279,11 @@ def _warn_of_columns(table: Table, t: float) -> bool:
     varying = np.ptp(x, axis=0) > 0  # equal numbers may have a deviation of 1e-17: their mean is rounded
     constant = [n for n, v in zip(names, varying, strict=True) if not v]
     if constant:
-        _warn(f"columns {constant} are constant: the prior alone decides on their edges. Drop these columns")
+        warn(f"columns {constant} are constant: the prior alone decides on their edges. Drop these columns")
     is_uneven = bool(varying.any() and sd[varying].max() > 10 * sd[varying].min())
     if is_uneven:
-        low, high = (
-            int(np.flatnonzero(varying)[np.argmin(sd[varying])]),
-            int(np.flatnonzero(varying)[np.argmax(sd[varying])]),
-        )
-        _warn(
+        low, high = np.argmin(np.where(varying, sd, np.inf)), np.argmax(np.where(varying, sd, -np.inf))
+        warn(
             f"BGe's prior scale is the same for all columns, but the sd of {names[high]!r} ({sd[high]:.3g}) is "
             f"more than 10 times that of {names[low]!r} ({sd[low]:.3g}). The probabilities of edges then depend on the "
             "units; score with standardize=True, or choose prior_scale"
@@ -297,7 +291,7 @@ def _warn_of_columns(table: Table, t: float) -> bool:
     small = varying & (math.sqrt(len(x)) * sd < math.sqrt(t))
     faint = [n for n, v in zip(names, small, strict=True) if v]
     if faint and len(x) >= len(names):  # else the number of rows is warned of
-        _warn(
+        warn(
             f"columns {faint} have sums of squares below BGe's prior_scale = {t:.3g}. There the prior decides, not the "
             "data: use smaller units, or choose prior_scale"
         )
@@ -306,7 +300,7 @@ def _warn_of_columns(table: Table, t: float) -> bool:
         values, vectors = np.linalg.eigh(standardised.T @ standardised / len(x))
         if values[0] < 1e-10:
             at = np.flatnonzero(varying)[np.abs(vectors[:, 0]) > 1e-3]
-            _warn(f"columns {[names[i] for i in at]} are collinear: the prior decides on their edges. Drop one of them")
+            warn(f"columns {[names[i] for i in at]} are collinear: the prior decides on their edges. Drop one of them")
     return is_uneven or bool(faint)
 
 
@@ -318,8 +312,7 @@ class BGeScorer:
 
     def __init__(self, centred, intervened, alpha_mu, alpha_w, t, names):
         d = centred.shape[1]
-        self.d, self.names = d, names
-        self.alpha_mu, self.alpha_w, self.t = alpha_mu, alpha_w, t
+        self.d = d
         self.same_rows = not intervened.any()
         kept = ~intervened
         counts = kept.sum(axis=0)

@@ -8,6 +8,7 @@ walks and over levels is a sum of the kind that `law_of` does, one variable at a
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,14 +62,8 @@ def in_each_graph(
 
     Where it `is_fixed`, graphs of the same families share one answer.
     """
-    out, known = [], dict[tuple[Family, ...], np.ndarray]()
-    for graph in each(graphs):
-        families = _families(graph, cause, effect)
-        found = known[families] if is_fixed and families in known else answer(families)
-        if is_fixed:
-            known[families] = found
-        out.append(found)
-    return np.array(out)
+    answer = cache(answer) if is_fixed else answer
+    return np.array([answer(_families(graph, cause, effect)) for graph in each(graphs)])
 
 
 def table_of_levels(counts: LevelCounts, family: Family, rng: np.random.Generator | None) -> Factor:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from pymc_spn.dags.parent_set_scores import ParentSetScores
 from pymc_spn.dags.prefix_lattice import SOON, sums_soon
+from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.progress_bars import ProgressBar
 from pymc_spn.numerics.quoted_values import quoted
 
@@ -70,7 +71,7 @@ def prior_terms(prior: Any, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndar
         return by_size, by_edge, "uniform"
     if isinstance(prior, EdgePenalty):
         penalty = prior.penalty
-        if isinstance(penalty, bool) or not isinstance(penalty, int | float | np.number) or not math.isfinite(penalty):
+        if not is_real(penalty) or not math.isfinite(penalty):
             raise ValueError(f"prior: EdgePenalty needs a finite number of nats, got {quoted(penalty)}")
         return -float(penalty) * np.arange(d), by_edge, f"edge penalty {float(penalty):g}"
     if isinstance(prior, EdgeLogOdds):
@@ -148,14 +149,15 @@ def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
     """
     from scipy.optimize import minimize_scalar
 
-    sizes = sizes_of_sets(scores.n_candidates)
-    prior = np.where(np.isneginf(scores.log_scores), -np.inf, 0.0)
+    from pymc_spn.dags.passes import Support
+
+    orders, sizes = Support.of_all(scores), sizes_of_sets(scores.n_candidates)
     with ProgressBar("Learning the edge penalty", _STEPS, progressbar) as bar:
 
         def loss(penalty: float) -> float:
             bar.advance()
             odds = np.logaddexp(0.0, penalty) + np.logaddexp(0.0, -penalty)  # -log pi (1 - pi)
-            return float(odds - log_evidence(scores, scores.log_scores, prior, penalty * sizes))
+            return float(odds - log_evidence(orders, penalty * sizes))
 
         most = np.log(scores.d * (scores.d - 1) / 2 + 1)
         grid = np.linspace(-most, most, PLACES)
@@ -165,20 +167,19 @@ def learned_penalty(scores: ParentSetScores, progressbar: bool) -> float:
     return float(found.x)
 
 
-def log_evidence(scores: ParentSetScores, log_likelihoods: np.ndarray, log_prior: np.ndarray, cost: np.ndarray) -> Any:
+def log_evidence(orders: Any, cost: np.ndarray) -> float:
     """Log p(data | penalty), nats: both sums run over all pairs of an order and a graph, the second without the data.
 
     Parameters
     ----------
-    scores : ParentSetScores
-        Whose candidates and knowledge are meant.
-    log_likelihoods, log_prior, cost : (n_sets,) float64
-        Of every parent set, flat. The prior is log_prior - cost.
+    orders : Support
+        With scores that have no prior but what knowledge rules out.
+    cost : (n_sets,) float64
+        Minus the log prior of every parent set, flat.
     """
-    from pymc_spn.dags.passes import passes_over_all
-
-    with_data = passes_over_all(scores, log_likelihoods + log_prior - cost).log_total
-    return with_data - passes_over_all(scores, log_prior - cost).log_total
+    logs = orders.scores.log_scores
+    without_data = np.where(np.isneginf(logs), -np.inf, 0.0)
+    return float(orders.passes_at(logs - cost).log_total - orders.passes_at(without_data - cost).log_total)
 
 
 def sizes_of_sets(n_candidates: np.ndarray) -> np.ndarray:

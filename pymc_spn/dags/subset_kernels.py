@@ -10,10 +10,10 @@ import math
 import numpy as np
 
 from pymc_spn.dags.bit_kernels import subset_index
-from pymc_spn.dags.zeta_kernels import FIRST_LEVEL, SECOND_LEVEL, first_level, fold, higher_bits, superset_sums
+from pymc_spn.dags.zeta_kernels import fold, sums_inside
 from pymc_spn.numerics.elementary import fast_exp
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
-from pymc_spn.numerics.lanes import LANES, add, flip, lane_sum, load, mul, multiply_add, narrow, splat, store, widen
+from pymc_spn.numerics.lanes import LANES, add, flip, lane_sum, load, mul, multiply_add, splat, store, widen
 
 _LANE_BITS = 3  # bits inside a group of eight prefixes
 _BLOCK = 64  # groups: 4 kilobytes of prefixes, whose sums stay in the first-level cache while the tables stream by
@@ -160,44 +160,27 @@ def parent_set_posterior(i, prefixes, completions, log_scores, log_unit, out):
     out : (2^(d-1),) float64
         Out: probabilities.
     """
-    _product_sums(i, prefixes, completions, out)
+    _products(i, prefixes, completions, out)
+    sums_inside(out, True)
     for m in range(out.size):
         x = log_scores[m] - log_unit
         out[m] = out[m] * fast_exp(x) if x > -708.0 else 0.0
 
 
 @inner_kernel
-def _grouped_products(i, prefixes, completions, out, start, stop):
-    """Sums to each prefix without variable i, times those from the prefix with it; groups from `start` to `stop`."""
-    if i >= _LANE_BITS:
-        b = i - _LANE_BITS
-        bit = 1 << b
-        for g in range(start, stop):
-            s = (g & (bit - 1)) | ((g >> b) << (b + 1))
-            store(out, g, mul(load(prefixes, s), load(completions, s + bit)))
+def _products(i, prefixes, completions, out):
+    """Sums to each prefix without variable i, times those from the prefix with it."""
+    bit = 1 << i
+    if i < _LANE_BITS:
+        for m in range(out.size):
+            s = (m & (bit - 1)) | ((m >> i) << (i + 1))
+            out[m] = prefixes[s] * completions[s | bit]
         return
-    for g in range(start, stop):
-        p, q = load(prefixes, 2 * g), load(prefixes, 2 * g + 1)
-        r, s = load(completions, 2 * g), load(completions, 2 * g + 1)
-        if i == 0:
-            store(out, g, mul(narrow(p, q, 0, 0), narrow(r, s, 0, 1)))
-        elif i == 1:
-            store(out, g, mul(narrow(p, q, 1, 0), narrow(r, s, 1, 1)))
-        else:
-            store(out, g, mul(narrow(p, q, 2, 0), narrow(r, s, 2, 1)))
-
-
-@inner_kernel
-def _product_sums(i, prefixes, completions, out):
-    """Sums over supersets of `_grouped_products`, which are taken block by block."""
-    n = out.size // LANES
-    first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
-    for start in range(0, n, second):
-        for low in range(start, start + second, first):
-            _grouped_products(i, prefixes, completions, out, low, low + first)
-            first_level(out, low, low + first, True)
-        higher_bits(out, start, start + second, first, True)
-    higher_bits(out, 0, n, second, True)
+    b = i - _LANE_BITS
+    bit = 1 << b  # in groups
+    for g in range(out.size // LANES):
+        s = (g & (bit - 1)) | ((g >> b) << (b + 1))
+        store(out, g, mul(load(prefixes, s), load(completions, s + bit)))
 
 
 @inner_kernel
@@ -269,7 +252,7 @@ def parent_set_posterior_restricted(i, lookup, prefixes, completions, log_scores
     for s in range(prefixes.size):
         if not s & bit:
             out[subset_index(lookup, i, s)] += prefixes[s] * completions[s | bit]
-    superset_sums(out)
+    sums_inside(out, True)
     for m in range(out.size):
         x = log_scores[m] - log_unit
         out[m] *= math.exp(x)

@@ -81,7 +81,7 @@ def _one_bit(a, low, half, upward):
 
 
 @inner_kernel
-def higher_bits(a, start, stop, half, upward):
+def _higher_bits(a, start, stop, half, upward):
     """Sums over the bits from `half` groups to all of the groups from `start` to `stop`, in as few sweeps as may be."""
     size = stop - start
     while 8 * half <= size:
@@ -95,33 +95,36 @@ def higher_bits(a, start, stop, half, upward):
 
 
 @inner_kernel
-def first_level(a, start, stop, upward):
+def _first_level(a, start, stop, upward):
     """All bits of the groups from `start` to `stop`, a power of two of at least 8 that the first-level cache holds."""
     for g in range(start, stop):
         if upward:
             store(a, g, superset_sums_inside(load(a, g)))
         else:
             store(a, g, subset_sums_inside(load(a, g)))
-    higher_bits(a, start, stop, 1, upward)
+    _higher_bits(a, start, stop, 1, upward)
 
 
 @kernel
-def superset_sums(a):
-    """In place: entry m becomes the sum over all supersets of m.
+def sums_inside(a, upward):
+    """In place: entry m becomes the sum over all subsets of m, or supersets.
 
-    Bits are worked on three at a time in vectors of eight. Small bits are summed while their block is in the
-    first-level cache, middle ones while it is in the second-level cache.
+    Parameters
+    ----------
+    a : (2^k,) float64
+    upward : bool
+        Whether over supersets.
     """
     if a.size < SMALL:
-        _small_sums(a, True)
+        _small_sums(a, upward)
         return
     n = a.size // LANES
     first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
     for start in range(0, n, second):
         for low in range(start, start + second, first):
-            first_level(a, low, low + first, True)
-        higher_bits(a, start, start + second, first, True)
-    higher_bits(a, 0, n, second, True)
+            _first_level(a, low, low + first, upward)
+        _higher_bits(a, start, start + second, first, upward)
+    _higher_bits(a, 0, n, second, upward)
 
 
 @inner_kernel
@@ -148,28 +151,12 @@ def log_sums_inside(a, upward):
 
 
 @inner_kernel
-def _exponentials(log_scores, offset, out):
+def _exponential_sums(log_scores, offset, out):
+    """Sums over subsets of exp(score - offset)."""
     for m in range(log_scores.size):
         x = log_scores[m] - offset
         out[m] = fast_exp(x) if x > -708.0 else 0.0
-
-
-@inner_kernel
-def _exponential_sums(log_scores, offset, out):
-    """Sums over subsets of exp(score - offset); a block's first bits are worked on while its exponentials are hot."""
-    if out.size < SMALL:
-        _exponentials(log_scores, offset, out)
-        _small_sums(out, False)
-        return
-    n = out.size // LANES
-    first, second = min(n, FIRST_LEVEL), min(n, SECOND_LEVEL)
-    for start in range(0, n, second):
-        for low in range(start, start + second, first):
-            stop = low + first
-            _exponentials(log_scores[low * LANES : stop * LANES], offset, out[low * LANES : stop * LANES])
-            first_level(out, low, stop, False)
-        higher_bits(out, start, start + second, first, False)
-    higher_bits(out, 0, n, second, False)
+    sums_inside(out, False)
 
 
 @kernel

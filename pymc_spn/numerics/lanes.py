@@ -254,22 +254,6 @@ def widen(typingctx, a, half, bit, holds):
         return lanes(lanes, half, bit, holds), lambda context, builder, signature, args: _pick(builder, args[0], source)
 
 
-@intrinsic(prefer_literal=True)
-def narrow(typingctx, a, b, bit, holds):
-    """Of sixteen lanes, a's and then b's, the eight whose number has a bit or has it not (`holds` 1 or 0).
-
-    In the order of their numbers; `bit` (0, 1 or 2) and `holds` are literals.
-    """
-    if isinstance(bit, types.IntegerLiteral) and isinstance(holds, types.IntegerLiteral):
-        source = [m for m in range(2 * LANES) if m >> bit.literal_value & 1 == holds.literal_value]
-
-        def codegen(context, builder, signature, args):
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), source)
-            return builder.shuffle_vector(args[0], args[1], mask)
-
-        return lanes(lanes, lanes, bit, holds), codegen
-
-
 def groups(n_rows):
     """Number of groups of eight that hold ``n_rows`` rows."""
     return -(-n_rows // LANES)

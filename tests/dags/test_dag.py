@@ -8,6 +8,7 @@ import reference_dags as brute
 
 import pymc_spn as ps
 from pymc_spn.dags.dag import to_cpdags
+from pymc_spn.dags.prefix_lattice import log_linear_extensions
 
 
 def test_classes_are_those_of_skeleton_and_colliders():
@@ -34,13 +35,10 @@ def test_classes_are_those_of_skeleton_and_colliders():
 
 def test_linear_extensions_are_counted():
     graphs = brute.all_dags(4)
-    names = tuple("abcd")
     counts = brute.extension_counts(4)
     for g, n in zip(graphs[::7], counts[::7], strict=True):
-        assert ps.DAG(names, g).log_linear_extensions() == pytest.approx(np.log(n), abs=1e-12)
-    assert ps.DAG(tuple(map(str, range(10))), np.zeros((10, 10), bool)).log_linear_extensions() == pytest.approx(
-        np.log(3628800)
-    )
+        assert log_linear_extensions(g.T, "the graph") == pytest.approx(np.log(n), abs=1e-12)
+    assert log_linear_extensions(np.zeros((10, 10), bool), "the graph") == pytest.approx(np.log(3628800))
 
 
 def test_parts_that_no_edge_joins_are_counted_by_themselves():
@@ -49,9 +47,9 @@ def test_parts_that_no_edge_joins_are_counted_by_themselves():
     matrix = np.zeros((64, 64), bool)
     matrix[tuple(np.transpose(edges))] = True
     shuffled = np.random.default_rng(0).permutation(64)
-    graph = ps.DAG(tuple(map(str, range(64))), matrix[np.ix_(shuffled, shuffled)])
+    before = matrix[np.ix_(shuffled, shuffled)].T
     orders = 2 * 2 * math.factorial(64) // (math.factorial(30) * 6 * 6 * 2)
-    assert graph.log_linear_extensions() == pytest.approx(math.log(orders), rel=1e-13)
+    assert log_linear_extensions(before, "the graph") == pytest.approx(math.log(orders), rel=1e-13)
 
 
 def test_graph_refusals_and_views(monkeypatch):
@@ -63,8 +61,6 @@ def test_graph_refusals_and_views(monkeypatch):
         ps.DAG(("a", "a"), np.zeros((2, 2), bool))
     with pytest.raises(ValueError, match=r"names: .a.x00. holds a NUL, which no file keeps"):
         ps.DAG(("a\0", "a"), np.zeros((2, 2), bool))
-    with pytest.raises(ValueError, match="at most 64 variables are possible, got 65"):
-        ps.DAG(tuple(map(str, range(65))), np.zeros((65, 65), bool)).log_linear_extensions()
     with pytest.raises(ValueError, match=r"graphs\[1\] has a cycle"):
         to_cpdags(np.array([[[0, 1], [0, 0]], [[0, 1], [1, 0]]]))
     assert repr(ps.DAG.from_edges("abc", [("a", "b")])) == "DAG(3 variables, 1 edges)"
@@ -72,7 +68,7 @@ def test_graph_refusals_and_views(monkeypatch):
     with pytest.raises(ValueError, match="more than 10,000 order ideals"):
         star = np.zeros((40, 40), bool)
         star[7] = np.arange(40) != 7
-        ps.DAG(tuple(map(str, range(40))), star).log_linear_extensions()
+        log_linear_extensions(star.T, "the graph")
     chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
     assert chain.order == ("a", "b", "c")
     assert set(chain.to_networkx().edges) == set(chain.edges) == {("a", "b"), ("b", "c")}

@@ -256,7 +256,7 @@ def test_rows_in_another_order_are_the_same_data_and_other_scores_are_refused(ru
     one, turned, other = (kept_data(model_of("order", ps.LocalScores.from_data(t)), "g_schema") for t in tables)
     assert np.array_equal(one, turned) and not np.array_equal(one, other)
     draws = ps.DagDraws.from_idata(runs["order"][1])
-    draws.edges_given_order(ps.LocalScores.from_data(table[::-1]))
+    draws.edge_probabilities(ps.LocalScores.from_data(table[::-1]))
     with pytest.raises(ValueError, match="scores must be the LocalScores of the model, and their values are others"):
         draws.edge_probabilities(ps.LocalScores.from_data(gaussian_table(5, seed=8)))
 

@@ -11,6 +11,7 @@ from reference_dags import table
 from scipy.special import logsumexp
 
 import pymc_spn as ps
+from pymc_spn.dags.passes import Support
 from pymc_spn.dags.structure_prior import PRECISION, log_evidence
 
 TOLERANCE = 1e-10  # of sums over some hundred pairs of order and graph, in nats
@@ -36,8 +37,7 @@ def by_enumeration(scores, penalties):
 def by_sums(scores, penalty):
     """The same evidence as the search finds it."""
     sizes = np.concatenate([np.bitwise_count(np.arange(1 << int(k))) for k in scores.n_candidates])
-    prior = np.where(np.isneginf(scores.log_scores), -np.inf, 0.0)
-    return log_evidence(scores, scores.log_scores, prior, penalty * sizes)
+    return log_evidence(Support.of_all(scores), penalty * sizes)
 
 
 def penalty_of(scores):

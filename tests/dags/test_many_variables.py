@@ -67,7 +67,6 @@ def test_what_needs_sets_as_bits_says_so_for_seventy_variables(wide, tmp_path):
         lambda: post.structure_modular(5),
         lambda: ps.DagOrder("order", scores),
         lambda: ps.DagPartition("partition", scores),
-        lambda: ps.DAG(scores.names, np.zeros((70, 70), bool)).parents,
     ):
         with pytest.raises(ValueError, match=rule):
             ask()

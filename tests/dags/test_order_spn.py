@@ -31,7 +31,7 @@ def supports(df, pairs):
     yield ps.OrderSPN.exact(scores), full
     yield ps.OrderSPN(scores, PrefixLattice.all_prefixes(d), "exact"), full
     tree = grow(scores, [5, 2], "random", np.random.default_rng(0))
-    inside = [o for o in full.orders if tree.holds([o])[0]]
+    inside = [o for o in full.orders if tree.paths.holds(np.array([o]))[0]]
     assert 1 < len(inside) < len(full.orders)
     if pairs:
         yield ps.OrderSPN(scores, tree.paths, "regular"), brute.Pairs(score_function(df), d, inside)

@@ -133,7 +133,7 @@ def log_weight(scores, order, power):
 def test_moves_of_partitions(kind, move):
     """A sweep has relocations, exchanges and reversals of edges in a graph given the partition."""
     scores, rng = SCORES[kind](), np.random.default_rng(3)
-    chain, law, scratch, out = PartitionChain(scores), of_partitions(scores), np.empty((6, 6)), np.empty(4, np.int64)
+    chain, law, out = PartitionChain(scores), of_partitions(scores), np.empty(4, np.int64)
     logs = weights_by_level(scores)[0]
 
     def step(blocks):
@@ -142,7 +142,7 @@ def test_moves_of_partitions(kind, move):
             chain.sweep(rng)
             return tuple(chain.state.tolist())
         for v in rng.permutation(4)[:2]:
-            n, weight = partitions_of.relocate(rng, chain.parts, chain.n_parts, v, 0, *arrays(scores), scratch)
+            n, weight = partitions_of.relocate(rng, chain.parts, chain.n_parts, v, 0, *arrays(scores), chain._scratch)
             chain.n_parts = n
         graphs_of.blocks_of_parts(chain.parts, n, out)
         after = tuple(out.tolist())
