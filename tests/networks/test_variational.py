@@ -9,6 +9,7 @@ import pytest
 import pymc_spn as ps
 from pymc_spn.gibbs.palette import log_jacobian
 from pymc_spn.gibbs.sampler import place_columns
+from pymc_spn.gibbs.starts import cluster_regions
 from pymc_spn.leaves.family_codes import GAUSSIAN
 from pymc_spn.networks.recorded_law import RecordedLaw
 from pymc_spn.networks.records.fitted_states import FittedStates
@@ -24,6 +25,7 @@ from pymc_spn.tables import Table
 from tests.hand_made_records import problem_of, schema_of
 from tests.reference import log_evidence, state_from_digits
 from tests.reference_variational import Variational, edges_of_state, trees_of_row
+from tests.sampled_runs import model_of, schema_of_model
 
 PROBLEMS = ["mixed", "palette", "missing", "depths", "infinite", "infinite_missing", "splits", "infinite_splits"]
 PROBLEMS += ["skewed", "infinite_skewed"]
@@ -208,3 +210,14 @@ def test_threads_give_equal_bits_and_batches_end_near_the_whole_table(monkeypatc
     assert whole.bound == pytest.approx(fits[1].bound, abs=4.0)
     difference = whole.log_density(three_clusters()) - fits[1].log_density(three_clusters())
     assert float(np.abs(difference).mean()) < 0.02
+
+
+def test_rows_of_a_rare_level_start_apart():
+    rng, rare = np.random.default_rng(0), np.arange(400) < 10
+    x = rng.normal(size=(400, 2)) + 4.0 * rng.integers(0, 2, (400, 1))
+    df = pd.DataFrame(x, columns=["a", "b"]).assign(y=np.where(rare, "rare", "usual"))
+    schema = schema_of_model(model_of(ps.circuits.complete_tree(list(df)), observed=df))
+    coded, ones = schema.code(Table.from_frame(df, schema=schema.columns).values), np.ones(5, np.int64)
+    for room, own in ((0, {0, 1}), (1, {2})):
+        top = cluster_regions(schema.structure, schema.compiled, coded, 2 * ones, ones, rng, room=room)[:, 0]
+        assert (set(top[rare]), set(top[~rare])) == (own, {0, 1})
