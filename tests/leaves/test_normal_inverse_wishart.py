@@ -74,10 +74,10 @@ def test_observed_columns_have_the_marginal(seen):
 
 
 def test_missing_columns_are_drawn_from_the_conditional():
-    """Means and covariances of 40,000 draws within 5 standard errors of the conditional t's."""
+    """Means and covariances of 10,000 draws within 5 standard errors of the conditional t's."""
     own, _, x = leaf(2, n=20)
-    seen, gaps, n_draws = [1, 3], [0, 2], 40_000
-    rng, draws = np.random.default_rng(3), np.empty((40_000, D))
+    seen, gaps, n_draws = [1, 3], [0, 2], 10_000
+    rng, draws = np.random.default_rng(3), np.empty((n_draws, D))
     for row in draws:
         row[:] = np.nan
         row[seen] = x[seen]
