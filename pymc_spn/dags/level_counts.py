@@ -1,7 +1,7 @@
 """Rows of a table with levels, perhaps with numbers: what scores and effects of such tables are made from."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,45 +9,92 @@ import numpy as np
 from pymc_spn.tables import Table
 
 
+def _no_numbers() -> np.ndarray:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class LevelCounts:
-    """Distinct rows of a table with levels, and how often each counts.
+    """Distinct rows of a table with levels, and how often each counts; with numbers, those of every row.
 
     Parameters
     ----------
     codes : (n, d) int64
-        Distinct rows, levels as codes from 0.
+        Distinct rows, levels as codes from 0; a numeric column has one level.
     weights : (d, n) int64
         By child: how often each row occurs where the child was not set by an experimenter.
     levels : tuple of tuples
         The values that codes stand for, by variable.
     ess : float or scalar tensor
         Equivalent sample size of the prior.
+    cell : (rows,) int64
+        Which of `codes` each row has.
+    numeric : (k,) int64
+        The numeric variables, ascending.
+    numbers : (rows, k) float64
+        Their values less `centres`, in `units`.
+    is_set : (rows, k) bool
+        Values that an experimenter set.
+    centres, units : (k,) float64
+        ``centres + units * numbers`` are the data.
+    alpha_mu, alpha_w, prior_scale : float
+        Constants of the BGe score of each configuration, `prior_scale` in squared `units`; 1 if nothing is numeric.
     """
 
     codes: np.ndarray
     weights: np.ndarray
     levels: tuple[tuple[Any, ...], ...]
     ess: Any
+    cell: np.ndarray = field(default_factory=_no_numbers)
+    numeric: np.ndarray = field(default_factory=_no_numbers)
+    numbers: np.ndarray = field(default_factory=_no_numbers)
+    is_set: np.ndarray = field(default_factory=_no_numbers)
+    centres: np.ndarray = field(default_factory=_no_numbers)
+    units: np.ndarray = field(default_factory=_no_numbers)
+    alpha_mu: float = 1.0
+    alpha_w: float = 1.0
+    prior_scale: float = 1.0
 
     @classmethod
-    def of(cls, table: Table, intervened: np.ndarray, ess: Any) -> "LevelCounts":
-        """Count the rows of a table.
+    def of(
+        cls,
+        table: Table,
+        intervened: np.ndarray,
+        ess: Any,
+        numeric: Sequence[int] = (),
+        constants: tuple[float, ...] = (),
+    ) -> "LevelCounts":
+        """Read a table.
 
         Parameters
         ----------
         table : Table
-            Columns with levels, no gaps.
+            No gaps.
         intervened : (rows, d) bool
             Cells that an experimenter set.
         ess : float or scalar tensor
+            Equivalent sample size of the columns with levels.
+        numeric : list of int
+            Numbers of the numeric columns.
+        constants : tuple of float
+            ``alpha_mu``, ``alpha_w`` and ``prior_scale``.
         """
-        codes, weights, _ = distinct_rows(table.values.astype(np.int64), intervened)
-        return cls(codes, weights, tuple(c.levels or (None,) for c in table.columns), ess)
+        codes = np.where(np.isin(np.arange(len(table.columns)), numeric), 0.0, table.values).astype(np.int64)
+        codes, cell = np.unique(codes, axis=0, return_inverse=True)
+        cell = cell.reshape(-1)
+        weights = np.stack([np.bincount(cell[~cells], minlength=len(codes)) for cells in intervened.T])
+        levels = tuple((None,) if i in numeric else c.levels or (None,) for i, c in enumerate(table.columns))
+        if not numeric:
+            return cls(codes, weights, levels, ess)
+        x = table.values[:, numeric]
+        centres = x.mean(axis=0) if x.size else np.zeros(len(numeric))
+        own = np.array(numeric, np.int64), x - centres, intervened[:, numeric], centres, np.ones(len(numeric))
+        return cls(codes, weights, levels, ess, cell, *own, *constants)
 
     def times(self, units: np.ndarray) -> "LevelCounts":
-        """The same: levels have no units."""
-        return self
+        """The same rows in other units: each numeric column times its number, (d,)."""
+        own = units[self.numeric.astype(np.int64)]
+        return replace(self, units=self.units * own, centres=self.centres * own)
 
     @property
     def n_levels(self) -> np.ndarray:
@@ -64,79 +111,6 @@ class LevelCounts:
         cell = np.ravel_multi_index(tuple(self.codes[:, axes].T), shape)
         counts = np.bincount(cell, self.weights[child], minlength=int(np.prod(shape)))
         return (counts + self.ess / counts.size).reshape(shape)
-
-
-def distinct_rows(codes: np.ndarray, intervened: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct rows (n, d), how often each counts for each child (d, n), and which of them each row is (rows,)."""
-    found, which = np.unique(codes, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-    weights = np.stack([np.bincount(which[~cells], minlength=len(found)) for cells in intervened.T])
-    return found, weights, which
-
-
-@dataclass(frozen=True, eq=False)
-class MixedRows(LevelCounts):
-    """Counts of the levels, and the numbers of every row. In the counts a numeric column has one level.
-
-    Parameters
-    ----------
-    cell : (rows,) int64
-        Which of `codes` each row has.
-    numeric : (k,) int64
-        The numeric variables, ascending.
-    numbers : (rows, k) float64
-        Their values less `centres`, in `units`.
-    is_set : (rows, k) bool
-        Values that an experimenter set.
-    centres, units : (k,) float64
-        ``centres + units * numbers`` are the data.
-    alpha_mu, alpha_w, prior_scale : float
-        Constants of the BGe score of each configuration, `prior_scale` in squared `units`; 1 if nothing is numeric.
-    """
-
-    cell: np.ndarray
-    numeric: np.ndarray
-    numbers: np.ndarray
-    is_set: np.ndarray
-    centres: np.ndarray
-    units: np.ndarray
-    alpha_mu: float = 1.0
-    alpha_w: float = 1.0
-    prior_scale: float = 1.0
-
-    @classmethod
-    def of_rows(
-        cls, table: Table, intervened: np.ndarray, numeric: list[int], ess: float, constants: tuple[float, ...]
-    ) -> "MixedRows":
-        """Read a table.
-
-        Parameters
-        ----------
-        table : Table
-            No gaps.
-        intervened : (rows, d) bool
-            Cells that an experimenter set.
-        numeric : list of int
-            Numbers of the numeric columns.
-        ess : float
-            Equivalent sample size of the other columns.
-        constants : tuple of float
-            ``alpha_mu``, ``alpha_w`` and ``prior_scale``.
-        """
-        is_number = np.isin(np.arange(len(table.columns)), numeric)
-        found = distinct_rows(np.where(is_number, 0.0, table.values).astype(np.int64), intervened)
-        levels = tuple(
-            (None,) if number else c.levels or (None,) for c, number in zip(table.columns, is_number, strict=True)
-        )
-        x = table.values[:, numeric]
-        centres = x.mean(axis=0) if x.size else np.zeros(len(numeric))
-        own = np.array(numeric, np.int64), x - centres, intervened[:, numeric], centres, np.ones(len(numeric))
-        return cls(found[0], found[1], levels, ess, found[2], *own, *constants)
-
-    def times(self, units: np.ndarray) -> "MixedRows":
-        """The same rows in other units: each column times its number, (d,)."""
-        own = units[self.numeric]
-        return replace(self, units=self.units * own, centres=self.centres * own)
 
     def places(self, variables: tuple[int, ...]) -> list[int]:
         """Columns of numeric variables in `numbers`."""

@@ -124,7 +124,7 @@ class LocalScores(ParentSetScores):
     gaussian : GaussianMoments, optional
         Posterior scale matrices of a BGe score, from which causal effects are computed.
     counts : LevelCounts, optional
-        Rows of a BDeu or (`MixedRows`) conditional Gaussian score, from which laws under interventions are computed.
+        Rows of a BDeu or conditional Gaussian score, from which laws under interventions are computed.
     outside : (d, d) float64, optional
         Where candidates were grown: estimated probabilities of the edges, parents by children, whose parent was left
         out of the candidates; NaN for the others.

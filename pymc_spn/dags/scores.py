@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pymc_spn.dags.level_counts import LevelCounts, MixedRows
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.numerics.asked_numbers import is_real
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.trust_warnings import OWN_FILES
@@ -553,7 +553,7 @@ class MixedScorer:
             bge.scorer(numbers, intervened[:, numeric])  # its refusals and messages
             self.constants = bge.resolve(len(numeric))
         ess = 1.0 if self.bdeu is None else self.bdeu.counts.ess
-        self.counts = MixedRows.of_rows(table, intervened, numeric, ess, self.constants)
+        self.counts = LevelCounts.of(table, intervened, ess, numeric, self.constants)
         self.known: dict[tuple[int, tuple[int, ...]], list[BGeScorer]] = {}
 
     def table(self, child: int, base: Iterable[int], candidates: Iterable[int]) -> np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.dags.causal_effects import regression
-from pymc_spn.dags.level_counts import LevelCounts, MixedRows
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import LocalScores
 from pymc_spn.dags.scores import scale_matrix
 from pymc_spn.numerics.answer_steps import each
@@ -136,7 +136,7 @@ class Coefficients(NamedTuple):
 
 
 def means_when_set(
-    graphs: np.ndarray, rows: MixedRows, cause: int, effect: int, rng: np.random.Generator | None
+    graphs: np.ndarray, rows: LevelCounts, cause: int, effect: int, rng: np.random.Generator | None
 ) -> np.ndarray:
     """(n, levels of the cause, 2): E(effect | do(cause)) in each graph, a constant and what a numeric cause multiplies.
 
@@ -144,7 +144,7 @@ def means_when_set(
     ----------
     graphs : (n, d, d) bool
         Parents by children.
-    rows : MixedRows
+    rows : LevelCounts
     cause, effect : int
         Numbers of two variables. The effect is numeric; a numeric cause has one level, and the mean is linear in it.
     rng : Generator, optional
@@ -169,7 +169,7 @@ def means_when_set(
     return in_each_graph(graphs, cause, effect, mean_of, rng is None)
 
 
-def posterior_of(rows: MixedRows, family: Family) -> Coefficients:
+def posterior_of(rows: LevelCounts, family: Family) -> Coefficients:
     """Normal-Wishart posterior in each configuration; the prior where there are no rows.
 
     Given l numeric parents the degrees of freedom are alpha_w + n - k + l + 1, k being the number of numeric variables,
@@ -284,7 +284,7 @@ class Setting:
         values = list(self.set_to) if self.versus is None else [*self.set_to, self.versus]
         of_number = is_numeric(self.counts, self.cause)
         places = [0] * len(values) if of_number else [self.set_to.index(v) for v in values]
-        if isinstance(self.counts, MixedRows) and is_numeric(self.counts, self.effect):
+        if is_numeric(self.counts, self.effect):
             found = means_when_set(graphs, self.counts, self.cause, self.effect, rng)[:, places]
             found = found[..., 0] + (found[..., 1] * np.array(values) if of_number else 0.0)
         else:
@@ -294,7 +294,7 @@ class Setting:
 
 def is_numeric(counts: LevelCounts, variable: int) -> bool:
     """Whether a variable has numbers instead of levels."""
-    return isinstance(counts, MixedRows) and variable in counts.numeric
+    return variable in counts.numeric
 
 
 def read_setting(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_spn.dags.constraints import closure
-from pymc_spn.dags.level_counts import LevelCounts, MixedRows
+from pymc_spn.dags.level_counts import LevelCounts
 from pymc_spn.dags.local_scores import MOST_SCORED, LocalScores
 from pymc_spn.dags.prefix_lattice import whole_set
 from pymc_spn.dags.schema import SCORES
@@ -41,7 +41,7 @@ def parts_of_scores(scores: LocalScores) -> tuple[dict[str, Any], dict[str, Any]
         data["codes"], data["weights"] = (("row", "variable"), counts.codes), (("variable", "row"), counts.weights)
     if scores.outside is not None:
         data["outside"] = (("parent", "child"), scores.outside)
-    if isinstance(counts, MixedRows):
+    if counts is not None and counts.numeric.size:
         data["cell"], data["numeric"] = (("case",), counts.cell), (("number",), counts.numeric)
         data["numbers"], data["is_set"] = (("case", "number"), counts.numbers), (("case", "number"), counts.is_set)
         data["units"] = (("unit", "number"), np.stack([counts.centres, counts.units]))
@@ -151,7 +151,7 @@ def _moments(d: int, arrays: dict[str, np.ndarray], alpha_w: Any) -> GaussianMom
 
 
 def _counts(d: int, arrays: dict[str, np.ndarray], fields: dict[str, Any]) -> LevelCounts:
-    """Rows of a BDeu score."""
+    """Rows of a BDeu or conditional Gaussian score."""
     levels = fields["levels"]
     if not isinstance(levels, list) or len(levels) != d or not all(isinstance(own, list) and own for own in levels):
         refuse("the levels", f"be {d} lists", levels)
@@ -160,15 +160,12 @@ def _counts(d: int, arrays: dict[str, np.ndarray], fields: dict[str, Any]) -> Le
         refuse("codes", "be below the number of levels", codes.max(axis=0, initial=0).tolist())
     weights = checked("weights", arrays["weights"], (d, len(codes)), 0, whole=True)
     ess = float(checked("ess", fields["ess"], (), 0.0))
-    counts = LevelCounts(codes, weights, tuple(map(tuple, levels)), ess)
-    return _mixed(counts, arrays) if "numbers" in arrays else counts
-
-
-def _mixed(counts: LevelCounts, arrays: dict[str, np.ndarray]) -> MixedRows:
-    """Rows of a conditional Gaussian score."""
-    cell = checked("cell", arrays["cell"], (None,), 0, len(counts.codes) - 1, whole=True)
-    numeric = checked("numeric", arrays["numeric"], (None,), 0, len(counts.levels) - 1, whole=True)
-    if (np.diff(numeric) < 1).any() or (counts.n_levels[numeric] != 1).any():
+    own = codes, weights, tuple(map(tuple, levels)), ess
+    if "numbers" not in arrays:
+        return LevelCounts(*own)
+    cell = checked("cell", arrays["cell"], (None,), 0, len(codes) - 1, whole=True)
+    numeric = checked("numeric", arrays["numeric"], (None,), 0, d - 1, whole=True)
+    if (np.diff(numeric) < 1).any() or any(len(levels[i]) != 1 for i in numeric):
         refuse("numeric", "be ascending variables without levels", numeric.tolist())
     numbers = checked("numbers", arrays["numbers"], (cell.size, numeric.size))
     is_set = checked("is_set", arrays["is_set"].astype(np.int64), numbers.shape, 0, 1, whole=True).astype(bool)
@@ -176,8 +173,7 @@ def _mixed(counts: LevelCounts, arrays: dict[str, np.ndarray]) -> MixedRows:
     alpha_mu, alpha_w, t = checked("normal_wishart", arrays["normal_wishart"], (3,), 0.0).tolist()
     if not (units > 0.0).all() or min(alpha_mu, alpha_w - numeric.size + 1, t) <= 0.0:
         refuse("units and normal_wishart", f"be positive, alpha_w above {numeric.size - 1}", (alpha_mu, alpha_w, t))
-    own = counts.codes, counts.weights, counts.levels, counts.ess, cell, numeric, numbers, is_set, centres, units
-    return MixedRows(*own, alpha_mu, alpha_w, t)
+    return LevelCounts(*own, cell, numeric, numbers, is_set, centres, units, alpha_mu, alpha_w, t)
 
 
 def bit_sets(place: str, values: Any, d: int) -> np.ndarray:
