@@ -78,11 +78,14 @@ def full_tables(log_det, constants, exponents, out):
     """
     sizes = np.bitwise_count(np.arange(out.shape[1]))
     constant, exponent, more = constants[sizes], exponents[sizes], exponents[sizes] + 0.5
+    scratch = np.empty(sizes.size)
     for i, own in enumerate(out):
         parents, families = log_det.reshape(-1, 2, 1 << i).swapaxes(0, 1)
         shape = parents.shape
-        np.subtract(constant.reshape(shape), more.reshape(shape) * families, out=own.reshape(shape))
-        own += (exponent.reshape(shape) * parents).ravel()
+        np.multiply(more.reshape(shape), families, out=own.reshape(shape))
+        np.multiply(exponent.reshape(shape), parents, out=scratch.reshape(shape))
+        np.subtract(constant, own, out=own)
+        own += scratch
 
 
 @kernel

@@ -27,7 +27,6 @@ from pymc_spn.dags.prefix_lattice import (
 )
 from pymc_spn.dags.regular_tree import RegularTree, TreePaths
 from pymc_spn.dags.stored_scores import bit_sets, kept_scores, parts_of_scores, scores_of_parts
-from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing
 from pymc_spn.numerics.cluster_clients import check_client
@@ -388,9 +387,9 @@ class OrderSPN(OrderQueries):
             rng = np.random.default_rng(random_seed)
 
             def drawn(post: Any, n: int) -> tuple[Any, np.ndarray, np.ndarray, float]:
-                graphs, logs = post.sample(n, None, rng), np.empty(n)
-                for s, graph in enumerate(each(graphs.values)):
-                    logs[s] = -log_linear_extensions(graph.T | self.scores.must_precede, f"structure_modular: draw {s}")
+                graphs = post.sample(n, None, rng)
+                before = graphs.values.swapaxes(1, 2) | self.scores.must_precede
+                logs = -log_linear_extensions(before, "structure_modular: draw")
                 weight = np.exp(logs - logs.max())
                 log_mean = logs.max() + np.log(weight.mean())
                 weight /= weight.sum()

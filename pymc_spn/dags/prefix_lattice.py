@@ -8,6 +8,7 @@ from pymc_spn.dags import lattice_kernels
 from pymc_spn.dags.dag import MOST_VARIABLES as MOST_IN_A_SET
 from pymc_spn.dags.dag import refuse_wide
 from pymc_spn.dags.parent_set_scores import ParentSetScores, places_of_orders
+from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_size
 
 _BYTES_A_PREFIX = 2 * 8  # sums to and from it
@@ -81,14 +82,13 @@ class PrefixLattice:
         target = np.repeat(np.arange(self.n_prefixes), np.diff(self.ptr))
         by_key = np.argsort(keys, kind="stable")
         keys, target = keys[by_key], target[by_key]
-        inside = []
-        for order in orders.tolist():
-            reached = [0]
-            for i in order:
-                ends = [np.searchsorted(keys, (s * self.d + i, s * self.d + i + 1)) for s in reached]
-                reached = [t for first, last in ends for t in target[first:last].tolist()]
-            inside.append(bool(reached))
-        return np.array(inside, bool)
+        which, reached = np.arange(len(orders)), np.zeros(len(orders), np.int64)  # orders, and where they may be
+        for i in orders.T:
+            first, last = np.searchsorted(keys, reached * self.d + i[which] + [[0], [1]])
+            n = last - first
+            which = np.repeat(which, n)
+            reached = target[np.repeat(last - np.cumsum(n), n) + np.arange(n.sum())]
+        return np.isin(np.arange(len(orders)), which)
 
     @classmethod
     def all_prefixes(cls, d: int) -> "PrefixLattice":
@@ -127,27 +127,31 @@ def whole_set(d: int) -> int:
 
 
 def sets_of_rows(matrix: np.ndarray) -> np.ndarray:
-    """(d,) int64: the rows of a (d, d) bool matrix as bits, of at most 64 variables."""
-    bits = np.uint64(1) << np.arange(len(matrix), dtype=np.uint64)
-    found: np.ndarray = (matrix * bits).sum(axis=1, dtype=np.uint64).view(np.int64)
-    return found
+    """(..., d) int64: the rows of (..., d, d) bool matrices as bits, of at most 64 variables."""
+    packed = np.packbits(matrix, axis=-1, bitorder="little")
+    padded = np.zeros((*matrix.shape[:-1], 8), np.uint8)
+    padded[..., : packed.shape[-1]] = packed
+    return padded.view("<i8")[..., 0].astype(np.int64)
 
 
-def log_linear_extensions(must_precede: np.ndarray, what: str) -> float:
-    """Log number of orders in which what must precede stands before each variable, (d, d) bool.
+def log_linear_extensions(must_precede: np.ndarray, what: str) -> np.ndarray:
+    """(n,) log numbers of orders in which what must precede stands before each variable, (n, d, d) bool.
 
     Raises
     ------
     ValueError
         If parts that no edge joins have more than `MOST_IDEALS` prefixes (order ideals); `what` they are of.
     """
-    value = lattice_kernels.log_linear_extensions(sets_of_rows(must_precede), sets_of_rows(must_precede.T), MOST_IDEALS)
-    if np.isnan(value):
-        raise ValueError(
-            f"{what} has more than {MOST_IDEALS:,} order ideals, so its orders are not counted; ps.DagPartition "
-            "needs no such counts"
-        )
-    return float(value)
+    before, after = sets_of_rows(must_precede), sets_of_rows(must_precede.swapaxes(1, 2))
+    out = np.empty(len(before))
+    for s in each(range(out.size)):
+        out[s] = lattice_kernels.log_linear_extensions(before[s], after[s], MOST_IDEALS)
+        if np.isnan(out[s]):
+            raise ValueError(
+                f"{what} {s} has more than {MOST_IDEALS:,} order ideals, so its orders are not counted; "
+                "ps.DagPartition needs no such counts"
+            )
+    return out
 
 
 def exact_lattice(scores: ParentSetScores, max_gigabytes: float) -> PrefixLattice | None:

@@ -36,9 +36,9 @@ def test_classes_are_those_of_skeleton_and_colliders():
 def test_linear_extensions_are_counted():
     graphs = brute.all_dags(4)
     counts = brute.extension_counts(4)
-    for g, n in zip(graphs[::7], counts[::7], strict=True):
-        assert log_linear_extensions(g.T, "the graph") == pytest.approx(np.log(n), abs=1e-12)
-    assert log_linear_extensions(np.zeros((10, 10), bool), "the graph") == pytest.approx(np.log(3628800))
+    found = log_linear_extensions(graphs[::7].swapaxes(1, 2), "graph")
+    np.testing.assert_allclose(found, np.log(counts[::7]), atol=1e-12)
+    assert log_linear_extensions(np.zeros((1, 10, 10), bool), "graph") == pytest.approx(np.log(3628800))
 
 
 def test_parts_that_no_edge_joins_are_counted_by_themselves():
@@ -49,7 +49,7 @@ def test_parts_that_no_edge_joins_are_counted_by_themselves():
     shuffled = np.random.default_rng(0).permutation(64)
     before = matrix[np.ix_(shuffled, shuffled)].T
     orders = 2 * 2 * math.factorial(64) // (math.factorial(30) * 6 * 6 * 2)
-    assert log_linear_extensions(before, "the graph") == pytest.approx(math.log(orders), rel=1e-13)
+    assert log_linear_extensions(before[None], "graph") == pytest.approx(math.log(orders), rel=1e-13)
 
 
 def test_graph_refusals_and_views(monkeypatch):
@@ -65,10 +65,10 @@ def test_graph_refusals_and_views(monkeypatch):
         to_cpdags(np.array([[[0, 1], [0, 0]], [[0, 1], [1, 0]]]))
     assert repr(ps.DAG.from_edges("abc", [("a", "b")])) == "DAG(3 variables, 1 edges)"
     monkeypatch.setattr("pymc_spn.dags.prefix_lattice.MOST_IDEALS", 10_000)
-    with pytest.raises(ValueError, match="more than 10,000 order ideals"):
+    with pytest.raises(ValueError, match="graph 0 has more than 10,000 order ideals"):
         star = np.zeros((40, 40), bool)
         star[7] = np.arange(40) != 7
-        log_linear_extensions(star.T, "the graph")
+        log_linear_extensions(star.T[None], "graph")
     chain = ps.DAG.from_edges("abc", [("a", "b"), ("b", "c")])
     assert chain.order == ("a", "b", "c")
     assert set(chain.to_networkx().edges) == set(chain.edges) == {("a", "b"), ("b", "c")}
