@@ -23,7 +23,6 @@ from pymc_spn.tables.stored_arrays import checked, refuse
 
 if TYPE_CHECKING:
     import distributed
-    import pandas as pd
     import xarray as xr
 
 

@@ -25,7 +25,7 @@ from pymc_spn.dags.prefix_lattice import (
     log_linear_extensions,
     sums_soon,
 )
-from pymc_spn.dags.regular_tree import RegularTree, TreePaths
+from pymc_spn.dags.regular_tree import RegularTree, TreePaths, grow, measure
 from pymc_spn.dags.stored_scores import bit_sets, kept_scores, parts_of_scores, scores_of_parts
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.chain_mixing import Mixing
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     import distributed
     import xarray as xr
 
-    from pymc_spn.dags.regular_tree import RegularTree
     from pymc_spn.tables.inputs import TableLike
 
 SCOPES = {"exact": "", "regular": ON_SUPPORT, "orders": GIVEN_DRAWS}  # of marks, by the kind of support
@@ -191,15 +190,13 @@ class OrderSPN(OrderQueries):
         ----------
         Wang, Wicker and Kwiatkowska (2022), arXiv:2204.14170, sections 4.2 and 5.1.
         """
-        from pymc_spn.dags.regular_tree import grow, measure
-
         check_scores(scores)
         rng = np.random.default_rng(random_seed)
         tree = grow(scores, expansion_factors, oracle, rng, progressbar)
         return measure(cls(scores, tree.paths, "regular"), rng)
 
     @property
-    def tree(self) -> "RegularTree":
+    def tree(self) -> RegularTree:
         """The tree behind `regular`: its sizes, number of orders, weights and other forms.
 
         Examples
@@ -207,8 +204,6 @@ class OrderSPN(OrderQueries):
         >>> ps.OrderSPN.regular(scores, [2, 2], random_seed=1).tree.n_orders()
         4
         """
-        from pymc_spn.dags.regular_tree import TreePaths
-
         if not isinstance(self._lattice, TreePaths):
             raise ValueError(f"only OrderSPN.regular has a tree; this one is of kind {self.kind!r}")
         return self._lattice.tree
