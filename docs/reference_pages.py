@@ -48,7 +48,7 @@ TOPICS = {
     },
     "TreePosterior": {
         "Make and save": "from_idata save load",
-        "Trust": "diagnose counters log_joint",
+        "Trust": "diagnose log_joint",
         "Predictions": """
             predict predict_proba predict_sd predict_quantile predict_cdf log_predictive log_likelihood classes
         """,

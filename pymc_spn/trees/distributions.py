@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_spn.numerics.html_repr import Facts
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data, kept_data
-from pymc_spn.steps.model_inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable, scalar_hyperparameter
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
@@ -30,7 +30,7 @@ from pymc_spn.tables import describe_columns
 from pymc_spn.tables.dimensions import own_dimension, refuse_other_labels
 from pymc_spn.tables.inputs import Dims, TableLike
 from pymc_spn.trees.features import check_rules, check_same_labels, make_features, row_labels_of
-from pymc_spn.trees.leaves import FAMILIES, ClassLeaves, ResponseFamily, as_family, family_to_json
+from pymc_spn.trees.leaves import FAMILIES, ResponseFamily, as_family, family_to_json, log_marginals
 from pymc_spn.trees.schema import SCHEMA, TICKET, TreeSchema
 
 STALE = (
@@ -162,8 +162,8 @@ def DecisionTree(
         mask = pm.Data(f"{name}_missing", gaps.astype(np.int8), dims=(f"{name}_row", feature))
     ticket = FlatTicket(f"{name}{TICKET}")
     ticket.tag.tree_owner = name
-    alpha_v, alpha_source = _source(name, "alpha_s", alpha_s, model)
-    beta_v, beta_source = _source(name, "beta_s", beta_s, model)
+    alpha_v, alpha_source = scalar_hyperparameter(name, "alpha_s", alpha_s, model)
+    beta_v, beta_source = scalar_hyperparameter(name, "beta_s", beta_s, model)
     settings = {
         "columns": tuple(c.to_json() for c in features.columns),
         "splits": features.splits,
@@ -226,7 +226,7 @@ def TreeResponse(
     container = observed if isinstance(observed, SharedVariable) else None
     response: Any = observed if container is None else container.get_value()
     coded, family = as_family(family, response).code(response)
-    levels = list(family.levels or ()) if isinstance(family, ClassLeaves) else []
+    levels = list(family.levels or ())
     if container is not None and levels != list(range(len(levels))):
         raise ValueError(
             f"observed: a data container must hold the classes as 0..K-1, got {quoted(levels)}; code "
@@ -239,13 +239,14 @@ def TreeResponse(
     check_same_labels(tree.labels, observed)
     values, sources = [], {}
     for parameter in FAMILIES[family.family].parameters:
-        value, sources[parameter] = _source(tree.name, parameter, getattr(family, parameter), model)
+        given = getattr(family, parameter)
+        value, sources[parameter] = scalar_hyperparameter(tree.name, parameter, given, model)
         values.append(value)
     full = model.name_for(name)
     schema = TreeSchema(
         name=tree.name, response=full, family=family_to_json(family), parameters=sources, **tree.settings
     )
-    n_statistics = len(levels) if isinstance(family, ClassLeaves) else 2
+    n_statistics = len(levels) or 2
     dtype = "int64" if family.family != "real" else "float64"
     state = [
         pytensor.shared(v, name=f"{tree.name}_{label}", shape=shape)
@@ -356,39 +357,13 @@ def tree_log_joint(family, rules, parameters, head, depths, sizes, statistics):
     p = rules[0] * (1.0 + depth) ** (-rules[1])
     # a depth that nothing has reached must not turn 0 log 0 into NaN
     prior = head[1] + (depths[0] * pt.log(p)).sum() + (depths[1] * pt.log1p(-p)).sum()
-    if family in ("classes", "binary"):
-        masses = parameters[0] / statistics.shape[1] if family == "classes" else parameters[::-1][None]
-        total = parameters[0] if family == "classes" else parameters.sum()
-        inner = (pt.gammaln(masses + statistics) - pt.gammaln(masses + pt.zeros_like(statistics))).sum()
-        return prior + inner - (pt.gammaln(total + sizes) - pt.gammaln(total)).sum()
-    if family == "real":
-        mu0, kappa0, a0, b0 = (parameters[i] for i in range(4))
-        mean = statistics[:, 0] / sizes
-        kappa, a = kappa0 + sizes, a0 + 0.5 * sizes
-        b = b0 + 0.5 * statistics[:, 1] + 0.5 * kappa0 * sizes * (mean - mu0) ** 2 / kappa
-        value = pt.gammaln(a) - pt.gammaln(a0) + a0 * pt.log(b0) - a * pt.log(b) + 0.5 * pt.log(kappa0 / kappa)
-        return prior + (value - 0.5 * sizes * np.log(2.0 * np.pi)).sum()
-    shape, rate = parameters[0], parameters[1]
-    total = statistics[:, 0]
-    value = shape * pt.log(rate) - pt.gammaln(shape) + pt.gammaln(shape + total)
-    return prior + (value - (shape + total) * pt.log(rate + sizes) - statistics[:, 1]).sum()
-
-
-def _source(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
-    """A scalar for the log density, and where its values are found: a fixed number or a variable."""
-    if not isinstance(value, Variable):
-        return pt.constant(float(value), dtype="float64"), {"fixed": float(value)}
-    is_dist = value.owner is not None and isinstance(value.owner.op, RandomVariable) and value not in model.basic_RVs
-    if is_dist and value not in model.deterministics:
-        value = model.register_rv(value, f"{name}_{argument}")
-    if value not in model.basic_RVs and value not in model.deterministics:
-        raise ValueError(
-            f"{argument} must be a number or a named variable of the model, so that its draws are kept; "
-            f'wrap the expression: pm.Deterministic("{name}_{argument}", ...)'
-        )
-    if value.type.ndim != 0:
-        raise ValueError(f"{argument} must be a scalar; {value.name!r} has {value.type.ndim} dimensions")
-    return value, {"variable": value.name}
+    n_classes = statistics.type.shape[1]
+    leaves = [parameters[i] for i in range(parameters.type.shape[0])]
+    if family == "classes":
+        leaves = parameters[0] / n_classes * pt.ones((1, n_classes))
+    elif family == "binary":
+        leaves = parameters[::-1][None]
+    return prior + log_marginals(FAMILIES[family].kernel, leaves, sizes, statistics, pt.log, pt.gammaln).sum()
 
 
 NO_GRADIENT = (

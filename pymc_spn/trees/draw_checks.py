@@ -8,6 +8,7 @@ from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.trees.features import MAX_SUBSET_LEVELS, SPLITS, Features
 from pymc_spn.trees.leaves import FAMILIES
 from pymc_spn.trees.split_kernels import CUT, MAX_LEVELS, ONE_HOT, SUBSET
+from pymc_spn.trees.tree import splits_before
 
 MOST_LEVELS = {"onehot": MAX_LEVELS, "subset": MAX_SUBSET_LEVELS}
 INT32 = np.iinfo(np.int32)
@@ -101,10 +102,9 @@ def checked_nodes(features: Features, decisions: Any, begin: Any) -> tuple[np.nd
     is_split = d[:, 0] >= 0
     tree = np.repeat(np.arange(starts.size - 1), np.diff(starts))
     local = np.arange(len(d)) - starts[tree]
-    before = np.concatenate([[0], np.cumsum(is_split)])
-    rank = before[:-1] - before[starts[:-1]][tree]  # splits before a node in its own tree
-    wrong = rank < (local + 1) // 2  # the split whose child it is stands behind it, or nowhere
-    n_splits = np.diff(before[starts])
+    # whether the split whose child it is stands behind it, or nowhere
+    wrong = splits_before(d, starts) < (local + 1) // 2
+    n_splits = np.bincount(tree, is_split).astype(np.int64)
     wrong_size = np.diff(starts) != 1 + 2 * n_splits
     if wrong_size.any() or wrong.any():
         t = int(np.argmax(wrong_size)) if wrong_size.any() else int(tree[np.argmax(wrong)])
@@ -134,30 +134,6 @@ def checked_rules(rules: Any, n_trees: int) -> np.ndarray:
     numbers = checked("the rules of the trees", rules, (n_trees, 2), 0.0)
     checked("alpha_s of the trees", numbers[:, 0], (n_trees,), 0.0, 1.0)
     return numbers
-
-
-def checked_notes(notes: Any, groups: np.ndarray) -> dict:
-    """Notes of a run, as far as answers read them."""
-    if not isinstance(notes, dict):
-        refuse("the notes of the trees", "be a mapping", notes)
-    n_groups = len(np.unique(groups))
-    if "log_evidence" in notes:
-        checked("log_evidence of the islands", notes["log_evidence"], (None,))
-        checked("island_particles", notes.get("island_particles"), (len(notes["log_evidence"]),), 1, whole=True)
-        checked("counters", notes.get("counters"), (4,), 0, whole=True)
-        if len(notes["log_evidence"]) != n_groups:
-            refuse("log_evidence", f"have a number for each of {n_groups} islands", len(notes["log_evidence"]))
-    if "exact_log_evidence" in notes:
-        checked("exact_log_evidence", notes["exact_log_evidence"], ())
-    return notes
-
-
-def checked_labels(name: str, labels: Any, n_trees: int) -> np.ndarray:
-    """Chains or draws of the trees, which may be called anything."""
-    array = np.asarray(labels)
-    if array.shape != (n_trees,):
-        refuse(f"{name} of the trees", f"have the shape {(n_trees,)}", array.shape)
-    return array
 
 
 def checked_limit(name: str, value: Any, least: int) -> int:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.memory_limits import refuse_memory
@@ -13,17 +14,13 @@ from pymc_spn.tables.column import as_name
 from pymc_spn.trees.predictives import average, class_payload, log_predictive_density, moment_payload
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from pymc_spn.trees.draws import TreeDraws
 
 UNSEEN_SIDE = -1
 
 
-def inclusion(draws: "TreeDraws", weights: np.ndarray) -> "xr.DataArray":
+def inclusion(draws: "TreeDraws", weights: np.ndarray) -> xr.DataArray:
     """Probability of use and expected share of the splits, by feature."""
-    import xarray as xr
-
     names = draws.features.names
     split = draws.decisions[:, 0] >= 0
     counts = np.zeros((draws.n_trees, len(names)))
@@ -38,14 +35,9 @@ def inclusion(draws: "TreeDraws", weights: np.ndarray) -> "xr.DataArray":
     )
 
 
-def importance(
-    draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, y: np.ndarray, max_features: int | None
-) -> pd.DataFrame:
+def importance(draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, y: np.ndarray) -> pd.DataFrame:
     """Greedy forward selection by the mean log predictive of the submodel that sees the features chosen so far."""
     names = draws.features.names
-    if max_features is not None and (not isinstance(max_features, int | np.integer) or max_features < 1):
-        raise ValueError(f"max_features must be an integer of at least 1, got {quoted(max_features)}")
-    n_steps = len(names) if max_features is None else min(max_features, len(names))
     blind = _forget_sides(draws)
     hidden = np.full_like(values, np.nan)
 
@@ -54,7 +46,7 @@ def importance(
 
     chosen: list[int] = []
     rows = [("(none)", score(hidden))]
-    for _ in each(range(n_steps)):
+    for _ in each(range(len(names))):
         best, best_score = -1, -np.inf
         for d in range(len(names)):
             if d not in chosen:
@@ -118,53 +110,38 @@ def _payload(draws):
     return moment_payload(draws)[:, :1].copy() if draws.levels is None else class_payload(draws)
 
 
-def _with_feature(values, d, coded):
-    """The rows with one feature set to each value of a grid in turn."""
-    for x in each(coded):
+def curves(
+    draws: "TreeDraws", sets: np.ndarray, feature: str, grid: Any, values: np.ndarray, of_rows: bool = False
+) -> xr.DataArray:
+    """Predictions with a feature set to each value of a grid, under several sets of weights of the trees.
+
+    Parameters
+    ----------
+    sets : (G, T) float64
+    of_rows : bool
+        Of each row, by the only set of weights; else their mean over the rows.
+
+    Returns
+    -------
+    DataArray
+        (row, value), or (tree, value) with a place for each set; for classes with the dimension level behind.
+    """
+    d, coded, labels = grid_of(draws, feature, grid)
+    payload = _payload(draws)
+    n, what, fewer = len(sets), f"per_draw=True with {len(sets):,} trees and", "trees"
+    if of_rows:
+        n, what, fewer = len(values), f"ice of {len(values):,} rows at", "rows"
+    size = sets.size + n * len(coded) * payload.shape[1]
+    refuse_memory(f"{what} {len(coded):,} values", 8.0 * size, f"give a shorter grid, or ask fewer {fewer}")
+    out = np.empty((n, len(coded), payload.shape[1]))
+    for g, x in enumerate(each(coded)):
         changed = values.copy()
         changed[:, d] = x
-        yield changed
-
-
-def _labelled(draws, curves, first, feature, labels):
-    """Curves (first, value), for classes (first, value, level), from an array with an axis for the payload."""
-    import xarray as xr
-
-    dims, coords = [first, dimension_of(feature)], {dimension_of(feature): labels}
+        for t, weights in enumerate(sets):
+            found = average(draws, weights, changed, True, payload)
+            out[slice(None) if of_rows else t, g] = found if of_rows else found.mean(0)
+    dims = ["row" if of_rows else "tree", dimension_of(feature)]
+    coords = {dims[1]: labels}
     if draws.levels is None:
-        return xr.DataArray(curves[..., 0], coords, dims)
-    return xr.DataArray(curves, coords | {"level": draws.levels}, [*dims, "level"])
-
-
-def partial_dependence(
-    draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray, per_draw: bool
-) -> "xr.DataArray":
-    """(value,) or (value, level), with (tree,) in front per draw."""
-    d, coded, labels = grid_of(draws, feature, grid)
-    payload = _payload(draws)
-    if per_draw:
-        size = draws.n_trees * (draws.n_trees + len(coded) * payload.shape[1])
-        what = f"per_draw=True with {draws.n_trees:,} trees and {len(coded):,} values"
-        refuse_memory(what, 8.0 * size, "give a shorter grid, or ask fewer trees")
-    sets = np.eye(draws.n_trees) if per_draw else weights[None]
-    out = np.empty((len(sets), len(coded), payload.shape[1]))
-    for g, changed in enumerate(_with_feature(values, d, coded)):
-        for t, w in enumerate(sets):
-            out[t, g] = average(draws, w, changed, True, payload).mean(0)
-    answer = _labelled(draws, out, "tree", feature, labels)
-    return answer if per_draw else answer.isel(tree=0)
-
-
-def individual_curves(
-    draws: "TreeDraws", weights: np.ndarray, feature: str, grid: Any, values: np.ndarray
-) -> "xr.DataArray":
-    """(row, value) or (row, value, level)."""
-    d, coded, labels = grid_of(draws, feature, grid)
-    payload = _payload(draws)
-    size = len(values) * len(coded) * payload.shape[1]
-    what = f"ice of {len(values):,} rows at {len(coded):,} values"
-    refuse_memory(what, 8.0 * size, "give fewer rows, or a shorter grid")
-    out = np.empty((len(values), len(coded), payload.shape[1]))
-    for g, changed in enumerate(_with_feature(values, d, coded)):
-        out[:, g] = average(draws, weights, changed, True, payload)
-    return _labelled(draws, out, "row", feature, labels)
+        return xr.DataArray(out[..., 0], coords, dims)
+    return xr.DataArray(out, coords | {"level": draws.levels}, [*dims, "level"])

@@ -7,10 +7,12 @@ root decision, most probable tree and exact draws are passes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import xarray as xr
 
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
@@ -23,11 +25,6 @@ from pymc_spn.trees.leaves import LeafFamily, ResponseFamily, make_leaf_prior, m
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.split_kernels import CUT, ONE_HOT, all_options, usable_features
 from pymc_spn.trees.tree import Tree
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
 
 MAX_STATES = 100_000  # row sets
 
@@ -154,7 +151,7 @@ class ExactTrees(NotebookRepr):
         return self._sets.n_states
 
     @property
-    def log_evidence(self) -> "xr.DataArray":
+    def log_evidence(self) -> xr.DataArray:
         """Log marginal likelihood of the response given the features, in nats.
 
         Examples
@@ -162,11 +159,9 @@ class ExactTrees(NotebookRepr):
         >>> ps.trees.exact_tree_evidence(X[["job"]], y).log_evidence.item() < 0
         True
         """
-        import xarray as xr
-
         return xr.DataArray(self._sets.log_z[self._sets.root], attrs={"exactness": "exact"})
 
-    def root_splits(self) -> "pd.DataFrame":
+    def root_splits(self) -> pd.DataFrame:
         """Return the posterior probability of every decision at the root.
 
         Returns
@@ -181,8 +176,6 @@ class ExactTrees(NotebookRepr):
         >>> exact.root_splits()["feature"].tolist()[1:]
         ['job', 'job']
         """
-        import pandas as pd
-
         features, sets = self._common["features"], self._sets
         rows = [(None, np.nan, np.nan, -1)]
         for feature, low, high, side in sets.choices[sets.root].decisions:
@@ -283,7 +276,7 @@ class ExactTrees(NotebookRepr):
             draw=np.arange(draws),
             parameters=np.tile(self._numbers, (draws, 1)),
             rules=np.tile(np.array([alpha_s, beta_s], np.float64), (draws, 1)),
-            notes={"exact_log_evidence": self._sets.log_z[self._sets.root], "method": "exact draws"},
+            log_evidence=np.array(self._sets.log_z[self._sets.root]),
             **self._common,
         )
         return TreePosterior(drawn)

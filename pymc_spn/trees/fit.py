@@ -1,7 +1,7 @@
 """`fit_tree`: top-down particle filtering without a PyMC model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -18,58 +18,37 @@ from pymc_spn.numerics.trust_warnings import OWN_FILES
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees.draws import TreeDraws, coded_problem
 from pymc_spn.trees.features import TREE_BYTES, Features, make_features, make_rules
+from pymc_spn.trees.leaf_kernels import ConjugatePrior, Response
 from pymc_spn.trees.leaves import ResponseFamily, make_leaf_prior, make_response, numbers_of_family
 from pymc_spn.trees.particle_kernels import EMPIRICAL, LAYER, NODE, OPTIMAL, PRIOR, run_particles
 from pymc_spn.trees.posterior import TreePosterior
 from pymc_spn.trees.predictives import log_leave_one_out
-from pymc_spn.trees.resampling import MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC
+from pymc_spn.trees.resampling import SYSTEMATIC
+from pymc_spn.trees.split_kernels import Rules
 
 if TYPE_CHECKING:
     import distributed
 
 PROPOSALS = {"prior": PRIOR, "optimal": OPTIMAL, "empirical": EMPIRICAL}
 EXPANSIONS = {"node": NODE, "layer": LAYER}
-SCHEMES = {"multinomial": MULTINOMIAL, "residual": RESIDUAL, "stratified": STRATIFIED, "systematic": SYSTEMATIC}
 NO_TREE = np.empty((0, 4), np.int32)
 
 
-@dataclass(frozen=True, eq=False)
-class IslandTask:
-    """What one island needs."""
-
-    features: Features
-    y: np.ndarray
-    family: Any
-    rules: tuple[Any, ...]
-    n_particles: int
-    proposal: int
-    expansion: int
-    scheme: int
-    threshold: float
-    rng: np.random.Generator
-
-
-def run_island(task: IslandTask) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Log weights, decisions, their begins, and counters of one island."""
-    response = make_response(task.family, task.y)
-    leaf = make_leaf_prior(task.family, numbers_of_family(task.family), task.y)
-    counters = np.zeros(4, np.int64)
-    log_weight, decisions, begin = run_particles(
-        task.rng,
-        task.features.codes,
-        response,
-        leaf,
-        make_rules(*task.rules),
-        task.n_particles,
-        task.proposal,
-        task.expansion,
-        task.scheme,
-        task.threshold,
-        NO_TREE,
-        task.features.scratch(response.n_statistics),
-        counters,
-    )
-    return log_weight, decisions, begin, counters
+def run_island(
+    task: tuple[int, np.random.Generator],
+    features: Features,
+    response: Response,
+    leaf: ConjugatePrior,
+    rules: Rules,
+    proposal: int,
+    expansion: int,
+    threshold: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Log weights, decisions, their begins, and counters of one island: so many particles and their generator."""
+    (n_particles, rng), counters, options = task, np.zeros(4, np.int64), features.scratch(response.n_statistics)
+    settings = n_particles, proposal, expansion, SYSTEMATIC, threshold
+    found = run_particles(rng, features.codes, response, leaf, rules, *settings, NO_TREE, options, counters)
+    return *found, counters
 
 
 def fit_tree(
@@ -81,7 +60,6 @@ def fit_tree(
     islands: int = 4,
     proposal: str = "optimal",
     expansion: str = "node",
-    resampling: str = "systematic",
     ess_threshold: float = 0.1,
     weights: str = "evidence",
     alpha_s: float = 0.95,
@@ -123,7 +101,6 @@ def fit_tree(
         among those between distinct values. All three have the same target.
     expansion : {"node", "layer"}
         Decide one node, or all nodes of a depth, between resampling steps.
-    resampling : {"systematic", "multinomial", "residual", "stratified"}
     ess_threshold : float
         Resample where the effective number falls below this share of the particles; in [0, 1].
     weights : {"evidence", "equal", "stacking"}
@@ -182,7 +159,6 @@ def fit_tree(
     numbers = numbers_of_family(leaves)
     _choice("proposal", proposal, PROPOSALS)
     _choice("expansion", expansion, EXPANSIONS)
-    _choice("resampling", resampling, SCHEMES)
     _choice("weights", weights, ("evidence", "equal", "stacking"))
     checked_count("islands", islands, 1, TREE_BYTES)
     checked_count("particles", particles, 2, TREE_BYTES)
@@ -198,46 +174,28 @@ def fit_tree(
         checked_count("draws", draws, 1, TREE_BYTES)  # before the recursion
         return ExactTrees(common, leaves, rules).posterior(draws, rng)
     sizes = [particles // islands + (i < particles % islands) for i in range(islands)]
-    tasks = [
-        IslandTask(
-            features,
-            common["y"],
-            leaves,
-            rules,
-            size,
-            PROPOSALS[proposal],
-            EXPANSIONS[expansion],
-            SCHEMES[resampling],
-            float(ess_threshold),
-            generator,
-        )
-        for size, generator in zip(sizes, rng.spawn(islands), strict=True)
-    ]
+    response, leaf = make_response(leaves, common["y"]), make_leaf_prior(leaves, numbers, common["y"])
+    settings = PROPOSALS[proposal], EXPANSIONS[expansion], float(ess_threshold)
+    shared = features, response, leaf, make_rules(*rules), *settings
+    tasks = list(zip(sizes, rng.spawn(islands), strict=True))
     with ProgressBar("Growing trees", islands, progressbar) as bar, parallel_config(n_jobs):
-        results = list(worked_out(client, run_island, tasks, advance=lambda _: bar.advance()))
+        results = list(worked_out(client, run_island, tasks, *shared, advance=lambda _: bar.advance()))
     log_evidence = np.array([log_mean(log_weight) for log_weight, *_ in results])
     offsets = np.cumsum([0] + [len(decisions) for _, decisions, *_ in results])
     begin = np.concatenate([r[2][:-1] + o for r, o in zip(results, offsets, strict=False)] + [offsets[-1:]])
     drawn = TreeDraws(
         decisions=np.concatenate([r[1] for r in results]),
         begin=begin,
-        weights=np.concatenate([_normalised(r[0]) for r in results]) / islands,
+        weights=np.concatenate([_normalised(r[0]) for r in results]),
         group=np.repeat(np.arange(islands), sizes),
         draw=np.concatenate([np.arange(size) for size in sizes]),
         parameters=np.tile(numbers, (particles, 1)),
         rules=np.tile(np.array([alpha_s, beta_s], np.float64), (particles, 1)),
-        notes={
-            "log_evidence": log_evidence.tolist(),
-            "island_particles": sizes,
-            "log_weights": [float(w) for r in results for w in r[0]],
-            "counters": np.sum([r[3] for r in results], axis=0).tolist(),
-            "method": f"{proposal} proposal, {expansion}-wise, {resampling} resampling",
-            "weights": weights,
-        },
+        log_evidence=log_evidence,
         **common,
     )
     shares = island_weights(drawn, weights)
-    post = TreePosterior(drawn, shares)
+    post = TreePosterior(replace(drawn, weights=drawn.weights * np.repeat(shares, sizes)))
     if weights == "evidence" and islands > 1 and effective_number(shares) < 0.5 * islands:
         warn(
             f"weights by evidence: {effective_number(shares):.1f} of {islands} islands count; the evidences differ by "
@@ -270,23 +228,22 @@ def effective_number(shares: np.ndarray) -> float:
     return float(1.0 / (shares**2).sum())
 
 
-def island_weights(draws: "TreeDraws", weights: str) -> np.ndarray:
+def island_weights(draws: TreeDraws, weights: str) -> np.ndarray:
     """(islands,) weights that sum to one."""
-    log_evidence = np.asarray(draws.notes["log_evidence"])
+    log_evidence = np.asarray(draws.log_evidence)
     if weights == "equal":
         return np.full(len(log_evidence), 1.0 / len(log_evidence))
     if weights == "evidence":
-        sizes = np.asarray(draws.notes["island_particles"])
-        shares = sizes * np.exp(log_evidence - log_evidence.max())
+        shares = np.bincount(draws.group) * np.exp(log_evidence - log_evidence.max())
         return shares / shares.sum()
     return stack(island_predictives(draws))
 
 
-def island_predictives(draws: "TreeDraws") -> np.ndarray:
+def island_predictives(draws: TreeDraws) -> np.ndarray:
     """(N, islands) leave-one-out predictive density of the training rows by each island, its trees given."""
-    n_islands = len(draws.notes["log_evidence"])
-    out = np.zeros((len(draws.y), n_islands))
-    for i in range(n_islands):
+    islands = np.unique(draws.group)
+    out = np.zeros((len(draws.y), len(islands)))
+    for i in islands:
         mine = draws.group == i
         total = draws.weights[mine].sum()
         for t in np.flatnonzero(mine & (draws.weights > 1e-12 * draws.weights[mine].max())):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 from pymc_spn.trees.leaf_kernels import NORMAL, SPREAD, gather_statistics
-from pymc_spn.trees.split_kernels import CUT, ONE_HOT, code_range, goes_left, is_usable
+from pymc_spn.trees.split_kernels import CUT, ONE_HOT, code_range, is_usable, split_rows
 
 
 class FlatTrees(NamedTuple):
@@ -30,15 +30,19 @@ class FlatTrees(NamedTuple):
 
 
 @kernel
-def fill_nodes(x, response, decisions, begin, size, statistics):
-    """Sizes and statistics of all nodes, from the training rows.
+def fill_nodes(x, response, decisions, begin, size, statistics, log_mass, can_split):
+    """What the training rows say about all nodes: statistics, or prior masses of the splits, or both.
 
     Parameters
     ----------
     decisions : (n, 4) int32
     begin : (T + 1,) int64
     size : (n,) int64, overwritten
-    statistics : (n, s) float64, overwritten
+    statistics : (n, s) or (0, s) float64, overwritten
+    log_mass : (n,) or (0,) float64, overwritten
+        Log prior mass of a split given that its node splits; 0 for leaves.
+    can_split : (n,) or (0,) bool, overwritten
+        Whether some feature has two distinct values.
     """
     n_rows = x.codes.shape[1]
     rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
@@ -51,52 +55,31 @@ def fill_nodes(x, response, decisions, begin, size, statistics):
         for h in range(first.size):
             node = begin[t] + h
             n, a = size[node], first[h]
-            gather_statistics(response, rows, a, n, statistics[node])
-            if decisions[node, 0] >= 0:
-                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
+            feature, low, side = decisions[node, 0], decisions[node, 1], decisions[node, 3]
+            if statistics.shape[0]:
+                gather_statistics(response, rows, a, n, statistics[node])
+            if log_mass.size:
+                log_mass[node], can_split[node] = _split_mass(x, rows, a, n, decisions[node])
+            if feature >= 0:
+                n_left = split_rows(x, rows, a, n, feature, low, side, other, a)
+                rows[a : a + n] = other[a : a + n]
                 first[child], first[child + 1] = a, a + n_left
                 size[begin[t] + child], size[begin[t] + child + 1] = n_left, n - n_left
                 child += 2
 
 
-@kernel
-def fill_masses(x, decisions, begin, size, log_mass, can_split):
-    """Log prior mass of every split given that its node splits, and which nodes could be split.
-
-    Parameters
-    ----------
-    decisions : (n, 4) int32
-    begin : (T + 1,) int64
-    size : (n,) int64
-        From `fill_nodes`.
-    log_mass : (n,) float64, overwritten
-        0 for leaves.
-    can_split : (n,) bool, overwritten
-        Whether some feature has two distinct values.
-    """
-    n_rows, n_features = x.codes.shape[1], x.codes.shape[0]
-    rows, other = np.empty(n_rows, np.int32), np.empty(n_rows, np.int32)
-    for t in range(begin.size - 1):
-        first = np.zeros(begin[t + 1] - begin[t], np.int64)
-        for i in range(n_rows):
-            rows[i] = i
-        child = 1
-        for h in range(first.size):
-            node = begin[t] + h
-            n, a = size[node], first[h]
-            feature, weight = decisions[node, 0], 0.0
-            for d in range(n_features):
-                if x.weight[d] > 0.0 and is_usable(x.codes[d], rows, a, n):
-                    weight += x.weight[d]
-                    if feature < 0:
-                        break  # a leaf asks only whether
-            can_split[node] = weight > 0.0
-            log_mass[node] = 0.0
-            if feature >= 0:
-                log_mass[node] = math.log(x.weight[feature] / weight) + _option_mass(x, rows, a, n, decisions[node])
-                n_left = _sort_segment(x, rows, other, a, n, decisions[node])
-                first[child], first[child + 1] = a, a + n_left
-                child += 2
+@inner_kernel
+def _split_mass(x, rows, begin, n, decision):
+    """Log prior mass of a decision given that the node splits, and whether it can; a leaf has 0."""
+    feature, weight = decision[0], 0.0
+    for d in range(x.codes.shape[0]):
+        if x.weight[d] > 0.0 and is_usable(x.codes[d], rows, begin, n):
+            weight += x.weight[d]
+            if feature < 0:
+                break  # a leaf asks only whether
+    if feature < 0:
+        return 0.0, weight > 0.0
+    return math.log(x.weight[feature] / weight) + _option_mass(x, rows, begin, n, decision), weight > 0.0
 
 
 @inner_kernel
@@ -117,24 +100,6 @@ def _option_mass(x, rows, begin, n, decision):
         n_levels += levels & 1
         levels >>= 1
     return value - math.log(float(n_levels if x.kind[d] == ONE_HOT else (1 << n_levels) - 2))
-
-
-@inner_kernel
-def _sort_segment(x, rows, spare, begin, n, decision):
-    """Left rows to the front of the node's segment, right rows behind them, both in order; number of left rows."""
-    code, kind = x.codes[decision[0]], x.kind[decision[0]]
-    a, b = begin, 0
-    for i in range(begin, begin + n):
-        row = rows[i]
-        if goes_left(kind, code[row], decision[1], decision[3]):
-            rows[a] = row
-            a += 1
-        else:
-            spare[b] = row
-            b += 1
-    for i in range(b):
-        rows[a + i] = spare[i]
-    return a - begin
 
 
 @inner_kernel

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymc_spn.trees.features import Features
+from pymc_spn.trees.leaves import normal_posterior
 from pymc_spn.trees.schema import TreeSchema
 
 NO_RECORD = (
@@ -111,11 +112,9 @@ def _draw(rng, family, parameters, leaf, statistics, sizes):
         elif family == "binary":
             out[here] = rng.random(len(here)) < rng.beta(parameters[0] + s[1], parameters[1] + s[0])
         elif family == "real":
-            mu0, kappa0, a0, b0 = parameters
-            mean, kappa = (s[0] / n if n else 0.0), kappa0 + n
-            b = b0 + 0.5 * s[1] + 0.5 * kappa0 * n * (mean - mu0) ** 2 / kappa
-            variance = 1.0 / rng.gamma(a0 + 0.5 * n, 1.0 / b)
-            mu = rng.normal((kappa0 * mu0 + s[0]) / kappa, np.sqrt(variance / kappa))
+            mu, kappa, a, b = normal_posterior(parameters, n, *s)
+            variance = 1.0 / rng.gamma(a, 1.0 / b)
+            mu = rng.normal(mu, np.sqrt(variance / kappa))
             out[here] = rng.normal(mu, np.sqrt(variance), len(here))
         else:
             rate = rng.gamma(parameters[0] + s[0], 1.0 / (parameters[1] + n))

@@ -47,7 +47,7 @@ def leaf_words(draws: "TreeDraws", node: int) -> str:
         counts = s + class_masses(draws)[tree]
         p = counts / counts.sum()
         return f"{draws.levels[int(p.argmax())]}: {p.max():.2f}"
-    if draws.family["family"] == "real":
+    if draws.family.family == "real":
         mu, kappa, a, b = (v[0] for v in normal_terms(draws, np.array([n]), s[None], np.array([tree])))
         return f"{mu:.4g} ± {np.sqrt(b / a * (1.0 + 1.0 / kappa)):.3g}"
     shape, rate = draws.parameters[tree]
@@ -103,7 +103,7 @@ def _parameters(draws, node, tree, tail):
             out[f"P({level}) low"] = beta.ppf(tail) if beta else 1.0
             out[f"P({level}) high"] = beta.ppf(1.0 - tail) if beta else 1.0
         return out
-    if draws.family["family"] == "real":
+    if draws.family.family == "real":
         mu, kappa, a, b = (v[0] for v in normal_terms(draws, np.array([n]), s[None], np.array([tree])))
         mean, variance = stats.t(2.0 * a, mu, np.sqrt(b / (a * kappa))), stats.invgamma(a, scale=b)
         return {

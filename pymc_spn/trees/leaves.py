@@ -46,6 +46,7 @@ class ClassLeaves:
     alpha: NumberOrVariable = 5.0
     levels: tuple[object, ...] | None = None
     family: ClassVar[str] = "classes"
+    kernel: ClassVar[int] = CLASSES
     parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, ClassLeaves]":
@@ -101,6 +102,8 @@ class BinaryLeaves:
     alpha: NumberOrVariable = 1.0
     beta: NumberOrVariable = 1.0
     family: ClassVar[str] = "binary"
+    kernel: ClassVar[int] = CLASSES
+    levels: ClassVar[tuple[int, ...]] = (0, 1)
     parameters: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, BinaryLeaves]":
@@ -137,6 +140,8 @@ class NormalLeaves:
     a0: NumberOrVariable = 1.5
     b0: NumberOrVariable | None = None
     family: ClassVar[str] = "real"
+    kernel: ClassVar[int] = NORMAL
+    levels: ClassVar[None] = None
     parameters: ClassVar[tuple[str, ...]] = ("mu0", "kappa0", "a0", "b0")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, NormalLeaves]":
@@ -179,6 +184,8 @@ class CountLeaves:
     shape: NumberOrVariable = 1.0
     rate: NumberOrVariable | None = None
     family: ClassVar[str] = "counts"
+    kernel: ClassVar[int] = COUNTS
+    levels: ClassVar[None] = None
     parameters: ClassVar[tuple[str, ...]] = ("shape", "rate")
 
     def code(self, y: npt.ArrayLike) -> "tuple[np.ndarray, CountLeaves]":
@@ -247,7 +254,7 @@ def numbers_of_family(family: LeafFamily) -> np.ndarray:
 def family_to_json(family: LeafFamily) -> dict[str, Any]:
     """Name, levels and the numbers among the parameters; variables are left out."""
     numbers = {n: float(v) for n in family.parameters if isinstance(v := getattr(family, n), int | float | np.number)}
-    return {"family": family.family, "levels": getattr(family, "levels", None), "numbers": numbers}
+    return {"family": family.family, "levels": vars(family).get("levels"), "numbers": numbers}
 
 
 def family_from_json(stored: dict[str, Any], numbers: dict[str, Any] | None = None) -> LeafFamily:
@@ -261,11 +268,9 @@ def family_from_json(stored: dict[str, Any], numbers: dict[str, Any] | None = No
 
 def make_response(family: LeafFamily, y: np.ndarray) -> Response:
     """Compiled form of a coded response; real values are centred by their mean, counts of 1e14 refused."""
-    empty = np.empty(0)
-    if isinstance(family, ClassLeaves | BinaryLeaves):
-        n_classes = len(family.levels or ()) if isinstance(family, ClassLeaves) else 2
-        return Response(y.astype(np.int32), empty, empty, n_classes)
-    labels = np.empty(0, np.int32)
+    empty, labels = np.empty(0), np.empty(0, np.int32)
+    if family.levels is not None:
+        return Response(y.astype(np.int32), empty, empty, len(family.levels))
     if isinstance(family, NormalLeaves):
         centred = y - centre_of(family, y)
         return Response(labels, centred, centred**2, 2)
@@ -283,6 +288,43 @@ def centre_of(family: LeafFamily, y: np.ndarray) -> float:
     return float(y.mean()) if isinstance(family, NormalLeaves) and y.size else 0.0
 
 
+def normal_posterior(parameters: Any, size: Any, mean: Any, scatter: Any) -> tuple[Any, Any, Any, Any]:
+    """Posterior mu, kappa, a, b of normal leaves, of numbers, arrays or tensors; ``scatter`` is about their mean."""
+    mu0, kappa0, a0, b0 = parameters
+    kappa = kappa0 + size
+    b = b0 + 0.5 * scatter + 0.5 * kappa0 * size * (mean - mu0) ** 2 / kappa
+    return (kappa0 * mu0 + size * mean) / kappa, kappa, a0 + 0.5 * size, b
+
+
+def log_marginals(
+    kernel: int, parameters: Any, size: Any, statistics: Any, log: Any = np.log, gammaln: Any = gammaln
+) -> Any:
+    """(l,) log marginal likelihood of leaves, as an array of NumPy or as a tensor.
+
+    Parameters
+    ----------
+    kernel : int
+        Of the family.
+    parameters : (l or 1, K) masses of classes, or a sequence of the other families' parameters
+    size : (l,)
+    statistics : (l, s)
+        Counts of classes; mean of real values and scatter about it; sums of counts and of their log factorials.
+    log, gammaln : callable
+        Of NumPy and SciPy, or of PyTensor.
+    """
+    if kernel == CLASSES:
+        total = parameters.sum(-1)
+        return (gammaln(parameters + statistics) - gammaln(parameters)).sum(-1) - gammaln(total + size) + gammaln(total)
+    if kernel == NORMAL:
+        _, kappa0, a0, b0 = parameters
+        _, kappa, a, b = normal_posterior(parameters, size, statistics[:, 0], statistics[:, 1])
+        value = gammaln(a) - gammaln(a0) + a0 * log(b0) - a * log(b) + 0.5 * log(kappa0 / kappa)
+        return value - 0.5 * size * LOG_2_PI
+    shape, rate = parameters
+    value = shape * log(rate) - gammaln(shape) + gammaln(shape + statistics[:, 0])
+    return value - (shape + statistics[:, 0]) * log(rate + size) - statistics[:, 1]
+
+
 def make_leaf_prior(family: LeafFamily, numbers: np.ndarray, y: np.ndarray) -> ConjugatePrior:
     """Tables over 0..N rows for `leaf_log_marginal`.
 
@@ -296,8 +338,8 @@ def make_leaf_prior(family: LeafFamily, numbers: np.ndarray, y: np.ndarray) -> C
         The coded response.
     """
     n = np.arange(len(y) + 1.0)
-    if isinstance(family, ClassLeaves | BinaryLeaves):
-        masses = numbers[:1] / len(family.levels or ()) if isinstance(family, ClassLeaves) else numbers[::-1]
+    if family.levels is not None:
+        masses = numbers[:1] / len(family.levels) if isinstance(family, ClassLeaves) else numbers[::-1]
         total = numbers.sum()
         a = masses[:, None]
         return ConjugatePrior(

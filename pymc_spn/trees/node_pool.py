@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_spn.numerics.kernel_options import inner_kernel
 from pymc_spn.trees.leaf_kernels import gather_statistics, leaf_log_marginal
-from pymc_spn.trees.split_kernels import count_left, partition, usable_features
+from pymc_spn.trees.split_kernels import split_rows, usable_features
 
 # columns of the node table
 BEGIN, SIZE, DEPTH, STATE, REFS, SPLITS, PENDING = range(7)
@@ -130,8 +130,7 @@ def make_children(pool, x, response, leaf, i, s):
     begin, depth = pool.node[i, BEGIN], pool.node[i, DEPTH]
     at = pool.size[N_ROWS]
     feature, low, side = pool.split[s, FEATURE], pool.split[s, LOW], pool.split[s, SIDE]
-    n_left = count_left(x, pool.rows, begin, n, feature, low, side)
-    partition(x, pool.rows, begin, n, feature, low, side, at, at + n_left)
+    n_left = split_rows(x, pool.rows, begin, n, feature, low, side, pool.rows, at)
     pool.size[N_ROWS] = at + n
     pool, a = add_node(pool, leaf, response, at, n_left, depth + 1)
     pool, b = add_node(pool, leaf, response, at + n_left, n - n_left, depth + 1)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import xarray as xr
 
 from pymc_spn.numerics.answer_steps import each
 from pymc_spn.numerics.asked_numbers import checked_count, checked_levels, is_int, is_real
@@ -22,12 +23,10 @@ from pymc_spn.tables import describe_columns, row_labels
 from pymc_spn.tables.column import list_of_columns
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
-from pymc_spn.tables.stored_arrays import checked, refuse
 from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
 from pymc_spn.trees.features import TREE_BYTES, check_same_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
-from pymc_spn.trees.leaves import FAMILIES
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import (
     average,
@@ -39,9 +38,6 @@ from pymc_spn.trees.predictives import (
 from pymc_spn.trees.record import TREES, trees_of_record
 from pymc_spn.trees.schema import TICKET
 from pymc_spn.trees.tree import Tree
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 ROUNDING = 1e-12  # of sums of probabilities of classes
 QUANTILE_TOLERANCE = 1e-12  # of the spread of a row's law: rounding of its distribution function
@@ -63,18 +59,14 @@ class TreePosterior(PosteriorOfDraws):
 
     record = TREES
 
-    def __init__(self, draws: TreeDraws, shares: np.ndarray | None = None) -> None:
+    def __init__(self, draws: TreeDraws) -> None:
         if not isinstance(draws, TreeDraws):
             raise TypeError(
                 f"TreePosterior needs drawn trees, got {type(draws).__name__}. Make it by "
                 "ps.TreePosterior.from_idata(idata) or ps.fit_tree(X, y)"
             )
         self._draws = draws
-        weights = draws.weights
-        if shares is not None:
-            groups, place = np.unique(draws.group, return_inverse=True)
-            weights = weights * len(groups) * shares[place]
-        self._weights = weights / weights.sum()
+        self._weights = draws.weights / draws.weights.sum()
 
     # ---- origin and storage
 
@@ -86,27 +78,18 @@ class TreePosterior(PosteriorOfDraws):
             post.__dict__["_log_joint"] = joint
         return post
 
-    def _saved(self) -> "xr.DataTree":
-        tree = self._draws.to_tree()
-        tree[GROUP].attrs["weights_in_use"] = self._weights.tolist()
-        return tree
+    def _saved(self) -> xr.DataTree:
+        return self._draws.to_tree()
 
     @classmethod
-    def _of_tree(cls, tree: "xr.DataTree", name: str | None = None) -> Self:
-        if GROUP not in tree.children:
-            return super()._of_tree(tree, name)
-        post = cls(TreeDraws.from_tree(tree))
-        in_use = np.atleast_1d(tree[GROUP].attrs["weights_in_use"])
-        post._weights = checked("weights_in_use", in_use, post._weights.shape, 0.0)
-        if not post._weights.sum() > 0.0:
-            refuse("weights_in_use", "have a positive sum", post._weights.sum())
-        return post
+    def _of_tree(cls, tree: xr.DataTree, name: str | None = None) -> Self:
+        return cls(TreeDraws.from_tree(tree)) if GROUP in tree.children else super()._of_tree(tree, name)
 
     def _facts(self) -> Facts:
         d = self._draws
         groups = "chains" if d.of_chains else "islands"
         facts = {"trees": f"{d.n_trees} trees in {len(np.unique(d.group))} {groups}", "rows": f"{len(d.y)} rows"}
-        facts["leaves"] = FAMILIES[d.family["family"]].__name__
+        facts["leaves"] = type(d.family).__name__
         facts["features"] = f"{len(d.features.names)} features ({describe_columns(d.features.columns)})"
         return Facts("TreePosterior", facts | {LATER: str(self._mixing or "")})
 
@@ -117,7 +100,7 @@ class TreePosterior(PosteriorOfDraws):
     # ---- the run
 
     @property
-    def weights(self) -> "xr.DataArray":
+    def weights(self) -> xr.DataArray:
         """(tree,) weights in use; coordinates ``group`` (island or chain) and ``number``.
 
         Examples
@@ -125,13 +108,11 @@ class TreePosterior(PosteriorOfDraws):
         >>> float(trees.weights.sum().round(6))
         1.0
         """
-        import xarray as xr
-
         coords = {"group": ("tree", self._draws.group), "number": ("tree", self._draws.draw)}
         return xr.DataArray(self._weights, dims="tree", coords=coords, name="weight")
 
     @property
-    def log_evidence_islands(self) -> "xr.DataArray":
+    def log_evidence_islands(self) -> xr.DataArray:
         """(island,) log of the unbiased estimates of the evidence, in nats.
 
         Examples
@@ -139,12 +120,10 @@ class TreePosterior(PosteriorOfDraws):
         >>> trees.log_evidence_islands.dims
         ('island',)
         """
-        import xarray as xr
-
-        return xr.DataArray(self._evidences(), dims="island", attrs={"exactness": "monte-carlo"})
+        return xr.DataArray(np.atleast_1d(self._evidences()), dims="island", attrs={"exactness": "monte-carlo"})
 
     @property
-    def log_evidence(self) -> "xr.DataArray":
+    def log_evidence(self) -> xr.DataArray:
         """Log of the mean of the islands' evidences, in nats; exact for ``exact=True``.
 
         Its error is `log_evidence_se`. If the islands differ by nats, the evidence is an underestimate.
@@ -154,20 +133,17 @@ class TreePosterior(PosteriorOfDraws):
         >>> float(trees.log_evidence) < 0
         True
         """
-        import xarray as xr
-
-        if "exact_log_evidence" in self._draws.notes:
-            return xr.DataArray(self._draws.notes["exact_log_evidence"], attrs={"exactness": "exact"})
         values = self._evidences()
-        sizes = np.asarray(self._draws.notes["island_particles"], np.float64)
-        top = values.max()
+        if values.ndim == 0:
+            return xr.DataArray(values, attrs={"exactness": "exact"})
+        top, sizes = values.max(), np.unique(self._draws.group, return_counts=True)[1]
         value = top + np.log(np.average(np.exp(values - top), weights=sizes))
         se = self.log_evidence_se
         note = {"mcse_note": se.attrs["note"]} if "note" in se.attrs else {}
         return xr.DataArray(value, attrs={"exactness": "monte-carlo", "mcse": float(se), **note})
 
     @property
-    def log_evidence_se(self) -> "xr.DataArray":
+    def log_evidence_se(self) -> xr.DataArray:
         """Standard error of `log_evidence` from the islands (delta method); 0 where that is exact.
 
         NaN, with the reason in ``attrs["note"]``, for one island and where it would exceed one half. It cannot exceed 1
@@ -182,11 +158,9 @@ class TreePosterior(PosteriorOfDraws):
         >>> float(trees.log_evidence_se) < 1.0
         True
         """
-        import xarray as xr
-
-        if "exact_log_evidence" in self._draws.notes:
-            return xr.DataArray(0.0, attrs={"exactness": "exact", "spread": 0.0})
         values = self._evidences()
+        if values.ndim == 0:
+            return xr.DataArray(0.0, attrs={"exactness": "exact", "spread": 0.0})
         relative = np.exp(values - values.max())
         n = len(values)
         attrs: dict[str, Any] = {"exactness": "monte-carlo", "spread": float("nan")}
@@ -202,33 +176,11 @@ class TreePosterior(PosteriorOfDraws):
         return xr.DataArray(error["mcse"], attrs=attrs | note)
 
     def _evidences(self) -> np.ndarray:
-        if "log_evidence" not in self._draws.notes:
+        if self._draws.log_evidence is None:
             raise ValueError(
                 "the draws of pm.sample estimate no evidence; use ps.fit_tree or ps.trees.exact_tree_evidence"
             )
-        return np.asarray(self._draws.notes["log_evidence"], np.float64)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Counts of `fit_tree`: tables built, nodes expanded, stages, resampling steps.
-
-        Raises
-        ------
-        ValueError
-            If other trees than those of `fit_tree` were drawn.
-
-        Examples
-        --------
-        >>> list(trees.counters)
-        ['tables', 'expansions', 'stages', 'resampling_steps']
-        """
-        names = ("tables", "expansions", "stages", "resampling_steps")
-        if "counters" not in self._draws.notes:
-            raise ValueError(
-                "only ps.fit_tree counts tables, expansions and stages, with its particles; these trees were drawn "
-                "otherwise"
-            )
-        return dict(zip(names, self._draws.notes["counters"], strict=True))
+        return self._draws.log_evidence
 
     # ---- predictions
 
@@ -244,12 +196,12 @@ class TreePosterior(PosteriorOfDraws):
         """
         levels = self._draws.levels
         if levels is None:
-            raise ValueError(f"classes: the response is of family {self._draws.family['family']!r}, not of classes")
+            raise ValueError(f"classes: the response is of family {self._draws.family.family!r}, not of classes")
         return levels
 
     def predict_proba(
         self, X: TableLike, *, soft: bool = True, per_draw: bool = False, unseen: str = "error"
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Predict the probabilities of the classes at new rows.
 
         Parameters
@@ -282,7 +234,7 @@ class TreePosterior(PosteriorOfDraws):
         """
         return self._answer(X, class_payload(self._draws), ("level", self.classes), soft, per_draw, unseen)
 
-    def predict(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> xr.DataArray:
         """Predict the most probable class, or the mean, at new rows.
 
         Parameters
@@ -312,7 +264,7 @@ class TreePosterior(PosteriorOfDraws):
 
     def log_predictive(
         self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Calculate the log posterior predictive density or probability of ``y``.
 
         Parameters
@@ -339,7 +291,7 @@ class TreePosterior(PosteriorOfDraws):
         ('row',)
         """
         values, labels = self._rows(X, unseen)
-        coded, _ = self._draws.leaf_family.code(y)
+        coded, _ = self._draws.family.code(y)
         check_same_rows(X, y, len(values), len(coded))
         shares, parts = self._by_group(lambda w: log_predictive_density(self._draws, w, values, soft, coded))
         top = parts.max(0)
@@ -348,7 +300,7 @@ class TreePosterior(PosteriorOfDraws):
         away = relative / density - shares[:, None]
         return self._labelled(np.log(density) + top, ("row",), {"row": labels}, away)
 
-    def log_likelihood(self, *, progressbar: bool = True) -> "xr.DataArray":
+    def log_likelihood(self, *, progressbar: bool = True) -> xr.DataArray:
         """Calculate leave-one-out log predictives of the training rows for ``az.loo``.
 
         Parameters
@@ -373,10 +325,8 @@ class TreePosterior(PosteriorOfDraws):
         >>> sampled.log_likelihood().dims
         ('chain', 'draw', 'row')
         """
-        import xarray as xr
-
         d = self._draws
-        if "log_evidence" in d.notes:
+        if d.of_islands:
             raise ValueError("log_likelihood needs the unweighted draws of pm.sample, not the particles of fit_tree")
         chains = pd.unique(d.group)  # in the order in which the draws stand
         with counted(ASKING, progressbar):
@@ -391,8 +341,6 @@ class TreePosterior(PosteriorOfDraws):
         return values, row_labels(index)
 
     def _answer(self, X: Any, payload: Any, extra: Any, soft: bool, per_draw: bool, unseen: str) -> Any:
-        import xarray as xr
-
         d = self._draws
         values, labels = self._rows(X, unseen)
         dims, coords = ("row", extra[0]), {"row": labels, extra[0]: extra[1]}
@@ -426,8 +374,6 @@ class TreePosterior(PosteriorOfDraws):
     def _labelled(self, values: np.ndarray, dims: Any, coords: Any, away: np.ndarray) -> Any:
         """An answer with its largest chain error; ``away``: each group's share times what it alone answers differently,
         to first order."""
-        import xarray as xr
-
         attrs: dict[str, Any] = self._mark()
         n = len(np.unique(self._draws.group))
         if n > 1:
@@ -436,7 +382,7 @@ class TreePosterior(PosteriorOfDraws):
             attrs["mcse_chain"] = float(error.max(initial=0.0))
         return xr.DataArray(values, dims=dims, coords=coords, attrs=attrs)
 
-    def predict_sd(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> "xr.DataArray":
+    def predict_sd(self, X: TableLike, *, soft: bool = True, unseen: str = "error") -> xr.DataArray:
         """Calculate the predictive standard deviation of a numeric response.
 
         Parameters
@@ -482,10 +428,11 @@ class TreePosterior(PosteriorOfDraws):
 
     def predict_quantile(
         self, X: TableLike, q: npt.ArrayLike, *, soft: bool = True, unseen: str = "error", progressbar: bool = True
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Calculate predictive quantiles of a numeric response at new rows.
 
-        The smallest y with P(response <= y) >= q, of the average over the draws.
+        The smallest y with P(response <= y) >= q, of the average over the draws. Normal leaves know no bounds: of a
+        response that is never negative, quantiles can be. Those of its log, by ``np.exp``, cannot.
 
         Parameters
         ----------
@@ -528,15 +475,13 @@ class TreePosterior(PosteriorOfDraws):
             found, away = predictive_quantiles(self._draws, self._group_weights(), values, soft, levels)
         coords = {"row": labels, "quantile": levels}
         answer = self._labelled(found, ("row", "quantile"), coords, away[..., (levels > 0.0) & (levels < 1.0)])
-        if self._draws.family["family"] == "counts":
+        if self._draws.family.family == "counts":
             answer.attrs.pop("mcse_chain", None)  # a quantile of counts moves in steps
         else:
             answer.attrs |= self._mark("numerical") | {"tolerance": QUANTILE_TOLERANCE}
         return answer if asked.ndim else answer.isel(quantile=0)
 
-    def predict_cdf(
-        self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error"
-    ) -> "xr.DataArray":
+    def predict_cdf(self, X: TableLike, y: npt.ArrayLike, *, soft: bool = True, unseen: str = "error") -> xr.DataArray:
         """Calculate P(response <= y) at new rows, of a real or count response.
 
         Over new rows they are uniform if the predictive distribution of a real response is right.
@@ -573,7 +518,7 @@ class TreePosterior(PosteriorOfDraws):
             inside = numbers <= asked[:, None]
             found = np.where(inside.all(axis=1), 1.0, (p * inside).sum(axis=1))
             return self._labelled(found, ("row",), {"row": labels}, ((own - shares * p) * inside).sum(axis=2))
-        coded, _ = self._draws.leaf_family.code(y)
+        coded, _ = self._draws.family.code(y)
         check_same_rows(X, y, len(values), len(coded))
         parts = predictive_cdf(self._draws, self._group_weights(), values, soft, coded)
         found, shares = parts.sum(axis=0), np.array([w.sum() for w in self._group_weights()])
@@ -593,7 +538,7 @@ class TreePosterior(PosteriorOfDraws):
         shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload))
         return shares[:, None, None], parts.sum(axis=0), parts
 
-    def variable_inclusion(self) -> "xr.DataArray":
+    def variable_inclusion(self) -> xr.DataArray:
         """Calculate how probably each feature is used, and its share of the splits.
 
         Returns
@@ -613,7 +558,6 @@ class TreePosterior(PosteriorOfDraws):
         X: TableLike | None = None,
         y: npt.ArrayLike | None = None,
         *,
-        max_features: int | None = None,
         progressbar: bool = True,
     ) -> pd.DataFrame:
         """Rank features by the log predictive of submodels that see ever more of them.
@@ -625,8 +569,6 @@ class TreePosterior(PosteriorOfDraws):
         ----------
         X, y : optional
             Rows and responses to score, both or neither; by default the training rows.
-        max_features : int, optional
-            Steps; all features by default.
         progressbar : bool
             Whether a bar shows how far the answer is, if it lasts.
 
@@ -638,7 +580,7 @@ class TreePosterior(PosteriorOfDraws):
         Raises
         ------
         ValueError
-            If only one of `X` and `y` is given, or `max_features` is not an integer of at least 1.
+            If only one of `X` and `y` is given.
 
         Examples
         --------
@@ -647,7 +589,7 @@ class TreePosterior(PosteriorOfDraws):
         """
         values, coded = self._scored(X, y)
         with counted("Adding features", progressbar):
-            frame = effects.importance(self._draws, self._weights, values, coded, max_features)
+            frame = effects.importance(self._draws, self._weights, values, coded)
         frame.attrs |= self._mark()
         return frame_of_kind(frame, self._draws.features.frame)
 
@@ -659,7 +601,7 @@ class TreePosterior(PosteriorOfDraws):
         *,
         per_draw: bool = False,
         progressbar: bool = True,
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Average predictions over rows, with one feature set to each value of a grid.
 
         Parameters
@@ -694,12 +636,15 @@ class TreePosterior(PosteriorOfDraws):
         if not len(values):
             raise ValueError("X must have at least one row to average over, it has none")
         with counted("Setting a feature", progressbar):
-            answer = effects.partial_dependence(self._draws, self._weights, feature, grid, values, per_draw)
-        return answer.assign_attrs({"exactness": "exact"} if per_draw else self._mark())
+            sets = np.eye(self._draws.n_trees) if per_draw else self._weights[None]
+            answer = effects.curves(self._draws, sets, feature, grid, values)
+        if per_draw:
+            return answer.assign_attrs(exactness="exact")
+        return answer.isel(tree=0).assign_attrs(self._mark())
 
     def ice(
         self, feature: str, grid: npt.ArrayLike | None = None, X: TableLike | None = None, progressbar: bool = True
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Calculate individual conditional expectations: the curve of every row.
 
         Parameters
@@ -721,7 +666,7 @@ class TreePosterior(PosteriorOfDraws):
         """
         values = self._draws.features.values if X is None else self._rows(X, "error")[0]
         with counted("Setting a feature", progressbar):
-            curves = effects.individual_curves(self._draws, self._weights, feature, grid, values)
+            curves = effects.curves(self._draws, self._weights[None], feature, grid, values, of_rows=True)
         return curves.assign_attrs(self._mark())
 
     def _scored(self, X: Any, y: Any) -> Any:
@@ -729,7 +674,7 @@ class TreePosterior(PosteriorOfDraws):
             raise ValueError("X and y must be given together, or neither")
         if X is None:
             return self._draws.features.values, self._draws.y
-        values, (coded, _) = self._rows(X, "error")[0], self._draws.leaf_family.code(y)
+        values, (coded, _) = self._rows(X, "error")[0], self._draws.family.code(y)
         check_same_rows(X, y, len(values), len(coded))
         return values, coded
 
@@ -854,7 +799,7 @@ class TreePosterior(PosteriorOfDraws):
         return number
 
     @property
-    def log_joint(self) -> "xr.DataArray":
+    def log_joint(self) -> xr.DataArray:
         """(tree,) log prior of each tree plus the log marginal likelihood of its leaves, in nats.
 
         Examples
@@ -862,8 +807,6 @@ class TreePosterior(PosteriorOfDraws):
         >>> trees.log_joint.dims
         ('tree',)
         """
-        import xarray as xr
-
         return xr.DataArray(self._draws.log_joint, dims="tree", attrs={"exactness": "exact"})
 
     @cached_property
@@ -931,10 +874,8 @@ class TreePosterior(PosteriorOfDraws):
 
 def diagnosis_of_trees(
     post: Any, questions: Questions | None, values: np.ndarray, y: np.ndarray, rows: Any, max_rows: int
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """The table of `TreePosterior.diagnose`; values, responses and labels are those of the rows."""
-    import xarray as xr
-
     draws = post._draws
     if not draws.of_chains:
         raise ValueError(

@@ -31,7 +31,7 @@ class LeafPredictives:
 
     def __init__(self, draws: "TreeDraws") -> None:
         self.draws = draws
-        self.is_real = draws.kernel_family == NORMAL
+        self.is_real = draws.family.kernel == NORMAL
         self.terms = density_terms(draws, draws.nodes.size, draws.nodes.statistics, draws.tree_of_node)
         moments = moment_payload(draws)
         self.mean = moments[:, 0]

@@ -8,7 +8,7 @@ from scipy.special import gammaln
 from pymc_spn.numerics.threads import for_each, parts_of_rows
 from pymc_spn.trees.forest_kernels import average_leaves, leaf_of_rows
 from pymc_spn.trees.leaf_kernels import CLASSES, NORMAL, SPREAD
-from pymc_spn.trees.leaves import centre_of
+from pymc_spn.trees.leaves import log_marginals, normal_posterior
 
 if TYPE_CHECKING:
     from pymc_spn.trees.draws import TreeDraws
@@ -21,7 +21,7 @@ LOG_SMALLEST = np.log(SMALLEST)
 
 def class_masses(draws: "TreeDraws") -> np.ndarray:
     """(T, K) prior masses of the classes under each tree's parameters."""
-    if draws.family["family"] == "binary":
+    if draws.family.family == "binary":
         return draws.parameters[:, ::-1]
     n_classes = draws.response.n_statistics
     return np.repeat(draws.parameters[:, :1] / n_classes, n_classes, axis=1)
@@ -29,36 +29,36 @@ def class_masses(draws: "TreeDraws") -> np.ndarray:
 
 def normal_terms(draws: "TreeDraws", size: np.ndarray, statistics: np.ndarray, tree: np.ndarray) -> tuple:
     """Posterior mu, kappa, a, b (n,) of normal leaves; mu on the scale of the data."""
-    mu0, kappa0, a0, b0 = draws.parameters[tree].T
-    centre = centre_of(draws.leaf_family, draws.y)
+    mu, *others = normal_posterior(centred_parameters(draws, tree), size, *mean_and_scatter(size, statistics))
+    return mu + draws.centre, *others
+
+
+def centred_parameters(draws: "TreeDraws", tree: np.ndarray) -> np.ndarray:
+    """(4, n) prior of normal leaves for the centred response, under each tree's parameters."""
+    return draws.parameters[tree].T - np.array([draws.centre, 0.0, 0.0, 0.0])[:, None]
+
+
+def mean_and_scatter(size: np.ndarray, statistics: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) means and sums of squares about them of centred real responses, from the sums of these and their squares."""
     mean = statistics[:, 0] / np.maximum(size, 1)
-    scatter = np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
-    kappa = kappa0 + size
-    mu = (kappa0 * (mu0 - centre) + statistics[:, 0]) / kappa
-    b = b0 + 0.5 * scatter + 0.5 * kappa0 * size * (mean - (mu0 - centre)) ** 2 / kappa
-    return mu + centre, kappa, a0 + 0.5 * size, b
+    return mean, np.maximum(statistics[:, 1] - statistics[:, 0] * mean, 0.0)
 
 
 def node_log_marginals(draws: "TreeDraws") -> np.ndarray:
     """(n,) log marginal likelihood of every node as a leaf, by arrays over all trees."""
     n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
-    if draws.kernel_family == CLASSES:
-        masses = class_masses(draws)[tree]
-        total = masses.sum(1)
-        return (gammaln(masses + s) - gammaln(masses)).sum(1) - gammaln(total + n) + gammaln(total)
-    if draws.kernel_family == NORMAL:
-        _, kappa0, a0, b0 = draws.parameters[tree].T
-        _, kappa, a, b = normal_terms(draws, n, s, tree)
-        value = gammaln(a) - gammaln(a0) + a0 * np.log(b0) - a * np.log(b) + 0.5 * np.log(kappa0 / kappa)
-        return value - 0.5 * n * np.log(2.0 * np.pi)
-    shape, rate = draws.parameters[tree].T
-    value = shape * np.log(rate) - gammaln(shape) + gammaln(shape + s[:, 0])
-    return value - (shape + s[:, 0]) * np.log(rate + n) - s[:, 1]
+    if draws.family.kernel == CLASSES:
+        parameters = class_masses(draws)[tree]
+    elif draws.family.kernel == NORMAL:
+        parameters, s = centred_parameters(draws, tree), np.column_stack(mean_and_scatter(n, s))
+    else:
+        parameters = draws.parameters[tree].T
+    return log_marginals(draws.family.kernel, parameters, n, s)
 
 
 def density_terms(draws: "TreeDraws", size: np.ndarray, statistics: np.ndarray, tree: np.ndarray) -> np.ndarray:
     """(n, 4) terms of `leaf_density` for real values and counts."""
-    if draws.kernel_family == NORMAL:
+    if draws.family.kernel == NORMAL:
         mu, kappa, a, b = normal_terms(draws, size, statistics, tree)
         scale = np.sqrt(b * (kappa + 1.0) / (a * kappa))
         constant = gammaln(a + 0.5) - gammaln(a) - 0.5 * np.log(2.0 * a * np.pi) - np.log(scale)
@@ -81,7 +81,7 @@ def moment_payload(draws: "TreeDraws", origin: float = 0.0) -> np.ndarray:
     Means are averaged, so an origin amid the responses keeps what a large common part of them would round away.
     """
     n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
-    if draws.kernel_family == NORMAL:
+    if draws.family.kernel == NORMAL:
         mu, kappa, a, b = normal_terms(draws, n, s, tree)
         variance = np.where(a > 1.0, b * (kappa + 1.0) / (np.maximum(a - 1.0, 1e-300) * kappa), np.inf)
         return np.column_stack([mu - origin, variance])
@@ -113,11 +113,11 @@ def log_predictive_density(
     draws: "TreeDraws", weights: np.ndarray, values: np.ndarray, soft: bool, y: np.ndarray
 ) -> np.ndarray:
     """(m,) log density or mass of the coded response at new rows, averaged over the trees."""
-    if draws.kernel_family == CLASSES:
+    if draws.family.kernel == CLASSES:
         probabilities = average(draws, weights, values, soft, class_payload(draws))
         return np.log(probabilities[np.arange(len(y)), y.astype(np.int64)])
     terms = density_terms(draws, draws.nodes.size, draws.nodes.statistics, draws.tree_of_node)
-    out = average(draws, weights, values, soft, terms, y.astype(np.float64), draws.kernel_family)
+    out = average(draws, weights, values, soft, terms, y.astype(np.float64), draws.family.kernel)
     found = np.log(np.maximum(out[:, 0], SMALLEST))
     for i in np.flatnonzero(out[:, 0] <= SMALLEST):
         found[i] = _log_average(draws, weights, values[i : i + 1], soft, leaf_log_density(draws, terms, y[i]))
@@ -139,7 +139,7 @@ def _log_average(
 
 def leaf_log_density(draws: "TreeDraws", terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(n,) logs of `forest_kernels.leaf_density`, by arrays."""
-    if draws.kernel_family == NORMAL:
+    if draws.family.kernel == NORMAL:
         degrees, location, scale, constant = terms.T
         with np.errstate(divide="ignore"):
             log_square = 2.0 * (np.log(np.abs(y - location)) - np.log(scale))
@@ -153,7 +153,7 @@ def log_leave_one_out(draws: "TreeDraws", tree: int) -> np.ndarray:
     place = training_leaves(draws, tree)
     size, statistics = draws.nodes.size[place] - 1, draws.nodes.statistics[place].copy()
     rows = np.arange(len(place))
-    if draws.kernel_family == CLASSES:
+    if draws.family.kernel == CLASSES:
         label = draws.response.label
         statistics[rows, label] -= 1.0
         counts = statistics + class_masses(draws)[tree]

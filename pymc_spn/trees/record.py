@@ -10,9 +10,8 @@ from pymc_spn.tables.stored_arrays import refuse
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees import draw_checks as checks
 from pymc_spn.trees.draws import TreeDraws
-from pymc_spn.trees.leaves import FAMILIES
 from pymc_spn.trees.schema import RECORD, SCHEMA, TICKET, TreeSchema, described
-from pymc_spn.trees.state import one_tree, simulation_nodes
+from pymc_spn.trees.state import simulation_nodes
 from pymc_spn.trees.tree import Tree
 
 if TYPE_CHECKING:
@@ -102,47 +101,35 @@ def trees_of_record(recorded: Recorded) -> TreeDraws:
     """The trees of a record, with the data that they were drawn given."""
     schema, name = recorded.schema, recorded.schema.name
     values, y = TREES.training_data(recorded.tree, name)
-    features = checks.checked_features(schema.column_objects, values, schema.splits, schema.weights)
-    y = checks.checked_response(schema.family, y, len(values))
     n_nodes, padded = recorded.arrays["n_nodes"], recorded.arrays["decisions"]
     if (n_nodes > padded.shape[2]).any():
         refuse(f"variable 'n_nodes' of {name}", f"be at most {padded.shape[2]}, the nodes there are", n_nodes.max())
-    begin = np.concatenate([[0], np.cumsum(n_nodes)])
-    decisions, begin = checks.checked_nodes(features, padded[np.arange(padded.shape[2]) < n_nodes[..., None]], begin)
-    rules = [recorded.needed(schema.rules[k]) for k in ("alpha_s", "beta_s")]
-    parameters = [recorded.needed(schema.parameters[k]) for k in FAMILIES[schema.family["family"]].parameters]
+    rules = [recorded.needed(schema.rules[k]).ravel() for k in ("alpha_s", "beta_s")]
     n, (n_chains, n_draws) = n_nodes.size, n_nodes.shape
     chains = recorded.chains
     if len(np.unique(chains)) < n_chains:  # results put together, which name their chains alike
         chains = np.arange(n_chains)
-    draws = TreeDraws(
+    draws = TreeDraws.checked(
+        (schema.column_objects, values, schema.splits, schema.weights),
+        schema.family,
+        y,
+        (padded[np.arange(padded.shape[2]) < n_nodes[..., None]], np.concatenate([[0], np.cumsum(n_nodes)])),
+        np.column_stack([recorded.needed(source).ravel() for source in schema.parameters.values()]),
+        np.column_stack(rules),
+        (-1 if schema.max_depth is None else schema.max_depth, schema.min_size),
         name=name,
-        features=features,
-        y=y,
-        family=schema.family,
-        decisions=decisions,
-        begin=begin,
         weights=np.full(n, 1.0 / n),
         group=np.repeat(chains, n_draws),
         draw=np.tile(recorded.draws, n_chains),
-        parameters=checks.checked_parameters(schema.family, np.column_stack([p.ravel() for p in parameters]), n),
-        rules=checks.checked_rules(np.column_stack([r.ravel() for r in rules]), n),
-        max_depth=-1 if schema.max_depth is None else checks.checked_limit("max_depth", schema.max_depth, 0),
-        min_size=checks.checked_limit("min_size", schema.min_size, 1),
-        notes={"method": "pm.sample"},
     )
     if all("fixed" in source for source in (*schema.rules.values(), *schema.parameters.values())):
         # a variable of the model may have been moved after the log joint was recorded
-        firsts = [one_of(draws, t).log_joint for t in range(0, n, n_draws)]
+        def only(t: int) -> TreeDraws:
+            return draws.only(draws.tree(t).decisions, draws.parameters[t], draws.rules[t])
+
+        firsts = [only(t).log_joint for t in range(0, n, n_draws)]
         refuse_other_order(recorded, "log joint", np.array(firsts), recorded.of_posterior(name + TICKET))
     return draws
-
-
-def one_of(draws: TreeDraws, t: int) -> TreeDraws:
-    """The posterior of one of the trees."""
-    max_depth = None if draws.max_depth < 0 else draws.max_depth
-    settings = draws.tree(t), max_depth, draws.min_size, draws.parameters[t], draws.rules[t]
-    return one_tree(draws.features, draws.y, draws.family, *settings)
 
 
 def load_trees(idata: "xr.DataTree | str | PathLike[str]", model: "pm.Model | None" = None) -> None:

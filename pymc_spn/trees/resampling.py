@@ -1,10 +1,10 @@
-"""Resampling of particles as numbers of offspring: multinomial, residual, stratified, systematic."""
+"""Resampling of particles as numbers of offspring: multinomial or systematic."""
 
 import numpy as np
 
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
 
-MULTINOMIAL, RESIDUAL, STRATIFIED, SYSTEMATIC = 0, 1, 2, 3
+MULTINOMIAL, SYSTEMATIC = 0, 1
 
 
 @inner_kernel
@@ -31,21 +31,11 @@ def draw_offspring(rng, weight, scheme, conditional):
     offspring = np.zeros(n, np.int64)
     total = weight.sum()
     target = np.empty(n)  # ascending, as shares of what is cumulated
-    share = weight
     n_drawn = n
     if conditional:
         offspring[0] = 1
         n_drawn = n - 1
-    if scheme == RESIDUAL:
-        share = np.empty(n)
-        for m in range(n):
-            expected = n * weight[m] / total
-            whole = int(expected)
-            offspring[m] = whole
-            share[m] = expected - whole
-            n_drawn -= whole
-        total = share.sum()
-    if scheme == MULTINOMIAL or scheme == RESIDUAL:
+    if scheme == MULTINOMIAL:
         top = 0.0  # ordered uniforms by exponential spacings
         for i in range(n_drawn):
             top += rng.exponential(1.0)
@@ -57,14 +47,12 @@ def draw_offspring(rng, weight, scheme, conditional):
         u = rng.random()
         for i in range(n_drawn):
             target[i] = (i + u) / n
-            if scheme == STRATIFIED:
-                u = rng.random()
-    m, cumulated = 0, share[0] / total if total > 0.0 else 1.0
+    m, cumulated = 0, weight[0] / total
     for i in range(n_drawn):
         while target[i] >= cumulated and m < n - 1:
             m += 1
-            cumulated += share[m] / total
-        while share[m] <= 0.0 and m > 0:  # rounding led past the last particle that has weight
+            cumulated += weight[m] / total
+        while weight[m] <= 0.0 and m > 0:  # rounding led past the last particle that has weight
             m -= 1
         offspring[m] += 1
     return offspring

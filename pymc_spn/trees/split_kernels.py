@@ -395,26 +395,17 @@ def goes_left(kind, code, low, side):
 
 
 @inner_kernel
-def partition(x, rows, begin, n, feature, low, side, left, right):
-    """Copies the rows of the children to ``rows[left:]`` and ``rows[right:]``; returns the size of the left one."""
+def split_rows(x, rows, begin, n, feature, low, side, out, at):
+    """Copies the rows of a node to ``out[at:]``, those of the left child first, all in order; the number of these."""
     code, kind = x.codes[feature], x.kind[feature]
-    a, b = left, right
+    a, b = at, at + n
     for i in range(begin, begin + n):
         if goes_left(kind, code[rows[i]], low, side):
-            rows[a] = rows[i]
+            out[a] = rows[i]
             a += 1
         else:
-            rows[b] = rows[i]
-            b += 1
-    return a - left
-
-
-@inner_kernel
-def count_left(x, rows, begin, n, feature, low, side):
-    """Size of the left child."""
-    code, kind = x.codes[feature], x.kind[feature]
-    a = 0
-    for i in range(begin, begin + n):
-        if goes_left(kind, code[rows[i]], low, side):
-            a += 1
-    return a
+            b -= 1
+            out[b] = rows[i]
+    for i in range((at + n - a) // 2):  # the right ones came from the back
+        out[a + i], out[at + n - 1 - i] = out[at + n - 1 - i], out[a + i]
+    return a - at

@@ -98,8 +98,9 @@ class ParticleGibbsTreeStep(StructureStep):
         return getattr(rv.tag, "tree_owner", None)
 
     def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
+        from pymc_spn.trees.draws import TreeDraws
         from pymc_spn.trees.features import Features
-        from pymc_spn.trees.leaves import family_from_json, make_response
+        from pymc_spn.trees.leaves import family_from_json
 
         kept = kept_data(model, f"{self.structure}{SCHEMA}")
         if kept is None:
@@ -109,17 +110,30 @@ class ParticleGibbsTreeStep(StructureStep):
         self.state = state[:4]  # found through the variable: a copied model has its own
         mask = model[schema.missing_name].get_value() if schema.missing_name else None
         values = schema.values(model[schema.x_name].get_value(), mask)
-        self.features = Features(schema.column_objects, values, schema.splits, np.asarray(schema.weights))
-        self.y = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
-        if len(self.y) != len(values):
+        y = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
+        if len(y) != len(values):
             raise ValueError(
                 f"X and observed must have the same length: {schema.x_name!r} has {len(values)} rows and "
-                f"{schema.response!r} {len(self.y)}; set both with pm.set_data"
+                f"{schema.response!r} {len(y)}; set both with pm.set_data"
             )
-        self.fingerprint = fingerprint(model_digest(model), *described(schema, values, self.y))
-        self.numbers = {k: s.get("fixed", 1.0) for k, s in schema.parameters.items()}
-        self.family = family_from_json(schema.family, self.numbers)
-        self.response = make_response(self.family, self.y)
+        self.fingerprint = fingerprint(model_digest(model), *described(schema, values, y))
+        numbers = {k: s.get("fixed", 1.0) for k, s in schema.parameters.items()}
+        # a leaf under some parameters, until the first draw
+        self.draws = TreeDraws(
+            name="tree",
+            features=Features(schema.column_objects, values, schema.splits, np.asarray(schema.weights)),
+            y=y,
+            family=family_from_json(schema.family, numbers),
+            decisions=np.array([[-1, 0, 0, -1]], np.int32),
+            begin=np.array([0, 1]),
+            weights=np.ones(1),
+            group=np.zeros(1, np.int64),
+            draw=np.zeros(1, np.int64),
+            parameters=np.array([list(numbers.values())]),
+            rules=np.array([[0.5, 0.0]]),
+            max_depth=-1 if schema.max_depth is None else schema.max_depth,
+            min_size=schema.min_size,
+        )
         self.value_names = [v.name for v in model.value_vars]
         outputs = model.replace_rvs_by_values([rules, parameters])
         self.hyperparameters = compile_of_the_point(model, outputs, compile_kwargs)
@@ -129,22 +143,15 @@ class ParticleGibbsTreeStep(StructureStep):
 
     def _reset(self, tune, draws):
         self.decisions = np.empty((0, 4), np.int32)
-        self.options = self.features.scratch(self.response.n_statistics)
-        self._publish(np.array([[-1, 0, 0, -1]], np.int32), np.array([0.5, 0.0]), None, 0.0)
+        self.options = self.draws.features.scratch(self.draws.response.n_statistics)
+        self._publish(self.draws, 0.0)
 
-    def _publish(self, decisions, rules, numbers, ticket=None):
-        """Hands the tree's statistics to the log density; returns the tree with its nodes and the log joint."""
-        from pymc_spn.trees.state import log_density_state, one_tree
-        from pymc_spn.trees.tree import Tree
+    def _publish(self, draws, ticket):
+        """Hands a tree's statistics to the log density."""
+        from pymc_spn.trees.state import log_density_state
 
-        s = self.schema
-        if numbers is None:
-            numbers = list(self.numbers.values())
-        draws = one_tree(self.features, self.y, s.family, Tree(decisions), s.max_depth, s.min_size, numbers, rules)
-        log_joint = float(draws.log_joint[0]) if ticket is None else ticket
-        for shared, value in zip(self.state, log_density_state(draws, log_joint), strict=True):
+        for shared, value in zip(self.state, log_density_state(draws, ticket), strict=True):
             shared.set_value(value, borrow=True)
-        return draws, log_joint
 
     def _draw(self, point: dict[str, np.ndarray]) -> dict[str, Any]:
         from pymc_spn.trees.features import make_rules
@@ -156,11 +163,13 @@ class ParticleGibbsTreeStep(StructureStep):
                 f"alpha_s of {self.structure!r} must lie in (0, 1), its variable is {rules[0]}; give it such a prior"
             )
         compiled = make_rules(rules[0], rules[1], self.schema.max_depth, self.schema.min_size)
-        leaf = make_leaf_prior(self.family, numbers, self.y)
+        leaf = make_leaf_prior(self.draws.family, numbers, self.draws.y)
         decisions, log_evidence = self._tree_given(compiled, leaf)
         moved = not np.array_equal(decisions, self.decisions)
         self.decisions = decisions
-        draws, log_joint = self._publish(decisions, rules, numbers)
+        draws = self.draws.only(decisions, numbers, rules)
+        log_joint = float(draws.log_joint[0])
+        self._publish(draws, log_joint)
         point[self.structure + TICKET] = np.asarray(log_joint)
         tree = draws.tree(0)
         said = {"leaves": tree.n_leaves, "depth": int(draws.depth.max()), "moved": moved}
@@ -174,8 +183,8 @@ class ParticleGibbsTreeStep(StructureStep):
 
         log_weight, decisions, begin = run_particles(
             self.rng,
-            self.features.codes,
-            self.response,
+            self.draws.features.codes,
+            self.draws.response,
             leaf,
             rules,
             self.particles,

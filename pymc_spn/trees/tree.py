@@ -40,21 +40,13 @@ class Tree(NotebookRepr):
     @cached_property
     def children(self) -> np.ndarray:
         """(n, 2) indices of left and right child, -1 for leaves."""
-        split = self.decisions[:, 0] >= 0
-        out = np.full((len(split), 2), -1)
-        first = 1 + 2 * (np.cumsum(split) - 1)
-        out[split, 0] = first[split]
-        out[split, 1] = first[split] + 1
-        return out
+        left = left_children(self.decisions, np.array([0, len(self.decisions)]))
+        return np.column_stack([left, np.where(left >= 0, left + 1, -1)])
 
     @cached_property
     def depth(self) -> np.ndarray:
         """(n,) depth of each node, the root's is 0."""
-        out = np.zeros(len(self.decisions), np.int64)
-        for i, pair in enumerate(self.children):
-            if pair[0] >= 0:
-                out[pair] = out[i] + 1
-        return out
+        return depths(self.children[:, 0], np.zeros(1, np.int64))
 
     @property
     def n_leaves(self) -> int:
@@ -101,3 +93,25 @@ class Tree(NotebookRepr):
 
     def __hash__(self) -> int:
         return hash(self.decisions.tobytes())
+
+
+def splits_before(decisions: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """(n,) splits before each node in its own tree, of trees that stand one after the other."""
+    before = np.cumsum(decisions[:, 0] >= 0) - (decisions[:, 0] >= 0)
+    return before - np.repeat(before[begin[:-1]], np.diff(begin))
+
+
+def left_children(decisions: np.ndarray, begin: np.ndarray) -> np.ndarray:
+    """(n,) place of each node's left child, which the right one follows; -1 for leaves."""
+    first = np.repeat(begin[:-1], np.diff(begin)) + 1 + 2 * splits_before(decisions, begin)
+    return np.where(decisions[:, 0] >= 0, first, -1)
+
+
+def depths(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    """(n,) depth of each node, from the places of left children."""
+    out, current, level = np.zeros(len(left), np.int64), roots, 0
+    while current.size:
+        out[current] = level
+        inner = left[current[left[current] >= 0]]
+        current, level = np.concatenate([inner, inner + 1]), level + 1
+    return out

@@ -57,8 +57,6 @@ def fit(problem, seed, *, alpha=5.0, alpha_s=0.95, beta_s=0.5, weights="evidence
         "log_p": log_p,
         "log_z": float(post.log_evidence),
         "spread": float(post.log_evidence_se.attrs["spread"]),
-        "tables": post.counters["tables"],
-        "expansions": post.counters["expansions"],
         "trees": len(post.weights),
     }
 

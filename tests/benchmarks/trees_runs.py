@@ -7,6 +7,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,7 +61,8 @@ def weighings(problem, seed, n):
     out = {}
     for weights in ("evidence", "equal", "stacking") if n > 1 else ("evidence",):
         begin = time.process_time()
-        weighed = ps.TreePosterior(post._draws, island_weights(post._draws, weights))
+        shares = island_weights(post._draws, weights)[post._draws.group]
+        weighed = ps.TreePosterior(replace(post._draws, weights=post._draws.weights * shares))
         extra = time.process_time() - begin
         accuracy, log_p = score(weighed.predict_proba(X_new).values, y_new)
         out[weights] = {"seconds": seconds + extra, "accuracy": accuracy, "log_p": log_p, **fixed}

@@ -10,7 +10,7 @@ import pymc_spn as ps
 from pymc_spn.tables.tree_files import reading
 from pymc_spn.trees.draws import TreeDraws
 from pymc_spn.trees.features import make_features
-from pymc_spn.trees.leaves import family_to_json, numbers_of_family
+from pymc_spn.trees.leaves import numbers_of_family
 from tests import reference_trees as ref
 
 nan = np.nan
@@ -113,7 +113,7 @@ def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=No
             name="tree",
             features=features,
             y=coded,
-            family=family_to_json(family),
+            family=family,
             decisions=np.concatenate([np.array(t, np.int32) for t in trees]),
             begin=np.cumsum([0] + [len(t) for t in trees]).astype(np.int64),
             weights=np.full(n, 1.0 / n) if weights is None else np.array(weights),
@@ -123,6 +123,5 @@ def posterior(X, y, trees, family, weights=None, categorical="onehot", groups=No
             rules=np.tile([0.9, 0.7], (n, 1)),
             max_depth=-1,
             min_size=2,
-            notes={},
         )
     )

@@ -11,15 +11,24 @@ from scipy import stats
 import pymc_spn as ps
 from pymc_spn.trees.features import make_features, make_rules
 from pymc_spn.trees.fit import PROPOSALS
-from pymc_spn.trees.leaves import family_to_json, make_leaf_prior, make_response
+from pymc_spn.trees.leaves import make_leaf_prior, make_response
 from pymc_spn.trees.particle_kernels import NODE, pick_particle, run_particles
 from pymc_spn.trees.predictives import training_leaves
 from pymc_spn.trees.resampling import MULTINOMIAL
-from pymc_spn.trees.state import one_tree
 from pymc_spn.trees.tree import Tree
 from tests import reference_trees as ref
 from tests.reference_particle_gibbs import Tiny, kernel_row
-from tests.trees.small_trees import FAMILIES, RESPONSES, RULES, draws_of, enumerated, mixed_frame, probabilities, words
+from tests.trees.small_trees import (
+    FAMILIES,
+    RESPONSES,
+    RULES,
+    draws_of,
+    enumerated,
+    mixed_frame,
+    posterior,
+    probabilities,
+    words,
+)
 
 ALPHA_S, BETA_S = 0.8, 0.3
 TABLES = {
@@ -160,9 +169,9 @@ def joint_statistics(n_passes, seed, believed_beta_s=BETA_S):
     features, rules = make_features(frame), make_rules(ALPHA_S, believed_beta_s, None, 2)
     options, rng, tree = features.scratch(2), np.random.default_rng(seed), np.array([[-1, 0, 0, -1]], np.int32)
     prior = make_leaf_prior(family, np.array([0.5]), np.zeros(7))
-    out = []
+    start, out = posterior(frame, np.zeros(7, int), [tree], family)._draws, []
     for _ in range(n_passes):
-        draws = one_tree(features, np.zeros(7), family_to_json(family), Tree(tree), None, 2, [0.5], [ALPHA_S, BETA_S])
+        draws = start.only(tree, [0.5], [ALPHA_S, BETA_S])
         leaf_of = training_leaves(draws, 0)
         y = np.empty(7)
         for leaf in np.unique(leaf_of):

@@ -26,7 +26,6 @@ Y = [0, 1, 0, 1]
         ({"n_jobs": 0}, "n_jobs must not be 0"),
         ({"proposal": "best"}, r"proposal must be one of \['prior', 'optimal', 'empirical'\], got 'best'"),
         ({"expansion": "wide"}, "expansion must be one of"),
-        ({"resampling": "none"}, "resampling must be one of"),
         ({"weights": "best"}, "weights must be one of"),
         ({"ess_threshold": 1.5}, r"ess_threshold must lie in \[0, 1\]"),
         ({"ess_threshold": "a"}, r"ess_threshold must lie in \[0, 1\]"),
@@ -190,9 +189,6 @@ def test_predictions():
         post.log_predictive(frame, Y[:3])
     with pytest.raises(ValueError, match="X and y must be given together"):
         post.variable_importance(frame)
-    for n in (0, 1.5):
-        with pytest.raises(ValueError, match=f"max_features must be an integer of at least 1, got {n}"):
-            post.variable_importance(max_features=n)
     for number in (100, -1, 1.5):
         with pytest.raises(ValueError, match=rf"number must be an integer in 0\.\.99, got {number}"):
             post.tree(number)
@@ -224,10 +220,3 @@ def test_foreign_files(tmp_path):
     xr.DataTree(xr.Dataset({"x": 1.0})).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match=r"holds no draws of a ps\.DecisionTree"):
         ps.TreePosterior.load(tmp_path / "other.nc")
-
-
-def test_only_particles_are_counted():
-    assert min(ps.fit_tree(X, Y, particles=8, random_seed=1, progressbar=False).counters.values()) >= 0
-    exact = ps.fit_tree(X, Y, exact=True, draws=4, random_seed=1)
-    with pytest.raises(ValueError, match=r"only ps\.fit_tree counts .*; these trees were drawn otherwise"):
-        _ = exact.counters
