@@ -60,7 +60,7 @@ TOPICS = {
         "Build": "add_factor add_factors",
         "Well-known models": "tree hmm ising potts",
         "Other formats": "from_bayesian_network from_bif from_pgmpy from_networkx to_networkx",
-        "Ask": "compile report",
+        "Ask": "compile",
         "Factors": "n_factors scopes scope_of offsets potentials log_table log_tables is_symbolic",
         "Labels": "labels numbers",
     },

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.quoted_values import clipped, quoted, some
 
 MAX_ENTRIES = 2**24  # table entries of a network, 128 MB
@@ -63,8 +64,7 @@ def read_bif(source: Any, encoding: str = "utf-8", max_entries: int = MAX_ENTRIE
     ValueError
         If it cannot be read or is too large; it names the file and the line.
     """
-    if isinstance(max_entries, bool) or not isinstance(max_entries, int | np.integer) or max_entries < 1:
-        raise ValueError(f"max_entries must be a positive integer, got {max_entries!r}")
+    checked_count("max_entries", max_entries, 1)
     if not isinstance(source, str | PathLike):
         raise TypeError(f"source must be the path or the text of a BIF network, got {type(source).__name__}")
     if isinstance(source, str) and not source.strip():

@@ -229,15 +229,8 @@ def _rebuilt(component: Component, parameters: Sequence[Any]) -> Any:
 
 
 def _is_parameter(x: Any) -> bool:
-    return (isinstance(x.type, pt.TensorType) and x.owner is not None) or _is_float_leaf(x)
-
-
-def _is_float_leaf(x: Any) -> bool:
-    return isinstance(x.type, pt.TensorType) and x.owner is None and not _is_constant(x)
-
-
-def _is_constant(x: Any) -> bool:
-    return hasattr(x, "data")
+    """A tensor that is no constant."""
+    return isinstance(x.type, pt.TensorType) and (x.owner is not None or not hasattr(x, "data"))
 
 
 def _log_density(component: Component, parameters: Sequence[Any], value: Any, recorded: np.ndarray) -> Any:

@@ -1,24 +1,13 @@
 """From labels and gaps to codes: what the rows of evidence say about the variables of a graph."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pymc_spn.tables.frame_kinds import column_array, pandas_frame, shared_columns
-
-
-class Variables(Protocol):
-    """Variables and their states, as a `FactorGraph` has them."""
-
-    names: tuple[str, ...]
-    states: tuple[tuple[Any, ...], ...]
-    number: dict[str, int]
-    card: np.ndarray
-
-    def numbers(self, variables: Sequence[str]) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -49,8 +38,8 @@ class Evidence:
         return "the evidence" if self.rows is None else f"row {self.rows[row]!r}"
 
 
-def code_evidence(fg: Variables, given: Any, soft_evidence: Any, state_start: np.ndarray) -> Evidence:
-    """Code ``given`` and ``soft_evidence`` of `JunctionTree.infer`.
+def code_evidence(fg: Any, given: Any, soft_evidence: Any, state_start: np.ndarray) -> Evidence:
+    """Code ``given`` and ``soft_evidence`` of `JunctionTree.infer`, about the variables of the graph `fg`.
 
     Raises
     ------

@@ -13,8 +13,8 @@ from pymc_spn.factor_graphs import log_messages, maxima
 from pymc_spn.factor_graphs.evidence import Evidence
 from pymc_spn.factor_graphs.passes import Pass, over_rows, run
 from pymc_spn.numerics.answer_steps import each
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.html_repr import Facts, NotebookRepr
-from pymc_spn.numerics.memory_limits import refuse_count
 from pymc_spn.numerics.progress_bars import counted
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -407,7 +407,7 @@ class Inference(NotebookRepr):
         Raises
         ------
         ValueError
-            If `k` is not a positive integer, or the evidence of a row is impossible.
+            If `k` is not an integer of at least 1, or the evidence of a row is impossible.
 
         Examples
         --------
@@ -415,10 +415,7 @@ class Inference(NotebookRepr):
         array([['yes', 1],
                ['no', 1]], dtype=object)
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k must be a positive integer, got {quoted(k)}")
-        per_row = 16.0 + 12.0 * len(self.tree.graph.names)
-        refuse_count("k", int(k), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
+        k = checked_count("k", k, 1, (16.0 + 12.0 * len(self.tree.graph.names)) * self.evidence.n_rows)
         self._refuse_impossible("kbest")
         n, n_variables, arrays = self.evidence.n_rows, len(self.tree.graph.names), self.tree.plan.arrays
         value, states = np.empty((n, k)), np.empty((n, k, n_variables), np.int32)
@@ -457,17 +454,14 @@ class Inference(NotebookRepr):
         Raises
         ------
         ValueError
-            If `n` is not a positive integer, or the evidence of a row is impossible.
+            If `n` is not an integer of at least 1, or the evidence of a row is impossible.
 
         Examples
         --------
         >>> result.sample(3, random_seed=1).dims
         ('sample', 'variable')
         """
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ValueError(f"n must be a positive integer, got {quoted(n)}")
-        per_row = 8.0 + 12.0 * len(self.tree.graph.names)
-        refuse_count("n", int(n), per_row * self.evidence.n_rows, "ask for fewer, or for fewer rows at once")
+        n = checked_count("n", n, 1, (8.0 + 12.0 * len(self.tree.graph.names)) * self.evidence.n_rows)
         self._refuse_impossible("sample")
         rng = np.random.default_rng(random_seed)
         with counted(ANSWERING, progressbar):

@@ -9,9 +9,9 @@ import pandas as pd
 
 from pymc_spn.factor_graphs.graph import FactorGraph
 from pymc_spn.factor_graphs.plan import Blocked, Plan, TooWideError, make_plan
+from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.numerics.html_repr import Facts, Listed, NotebookRepr, elided
 from pymc_spn.numerics.progress_bars import counted
-from pymc_spn.numerics.quoted_values import quoted
 
 if TYPE_CHECKING:
     from pymc_spn.factor_graphs.circuit_form import FieldCircuit
@@ -41,8 +41,7 @@ class JunctionTree(NotebookRepr):
     """
 
     def __init__(self, graph: FactorGraph, max_table: int) -> None:
-        if isinstance(max_table, bool) or not isinstance(max_table, int | np.integer) or max_table < 1:
-            raise ValueError(f"max_table must be a positive integer, got {quoted(max_table)}")
+        checked_count("max_table", max_table, 1)
         if max_table >= 2**31:  # entries are numbered by 32-bit integers
             raise ValueError(f"max_table must be below 2^31, got {max_table:,}")
         if not graph.names:

@@ -7,11 +7,11 @@ the parent is its row sum. A message from a child meets the table by dropping ax
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import inner_kernel, kernel
+from pymc_spn.numerics.kernel_options import kernel
 
 
 @kernel
-def clique_variables(clique_of, position, order, separator_step, later_ptr, later):
+def clique_variables(clique_of, position, order, separator_step, later_ptr, later, card):
     """Variables of each clique, separator first, both parts by descending place in the order.
 
     Returns
@@ -19,6 +19,10 @@ def clique_variables(clique_of, position, order, separator_step, later_ptr, late
     ptr : (n_cliques + 1,) int64
     variables : int64
     n_separator : (n_cliques,) int64
+    own_stride : (n_variables,) int64
+        Of each variable within the own part of the clique that owns it.
+    n_own : (n_cliques,) int64
+        States of the own part.
     """
     n_cliques = separator_step.size
     n_separator = np.empty(n_cliques, np.int64)
@@ -32,86 +36,60 @@ def clique_variables(clique_of, position, order, separator_step, later_ptr, late
     ptr = np.cumsum(count)
     variables = np.empty(ptr[-1], np.int64)
     filled = ptr[1:].copy()
+    own_stride, n_own = np.empty(card.size, np.int64), np.ones(n_cliques, np.int64)
     for v in order:  # own variables from the back: the earliest eliminated is the fastest axis
         c = clique_of[v]
         filled[c] -= 1
         variables[filled[c]] = v
+        own_stride[v] = n_own[c]
+        n_own[c] *= card[v]
     for c in range(n_cliques):
         step = separator_step[c]
         place = np.sort(-position[later[later_ptr[step] : later_ptr[step + 1]]])
         for k in range(n_separator[c]):
             variables[ptr[c] + k] = order[-place[k]]
-    return ptr, variables, n_separator
-
-
-@inner_kernel
-def _fill_map(cards, strides, out):
-    """Sum of digit times stride for every entry of a table with these axes, last axis fastest."""
-    digits = np.zeros(cards.size, np.int64)
-    at = 0
-    for e in range(out.size):
-        out[e] = at
-        for k in range(cards.size - 1, -1, -1):
-            digits[k] += 1
-            at += strides[k]
-            if digits[k] < cards[k]:
-                break
-            at -= digits[k] * strides[k]
-            digits[k] = 0
+    return ptr, variables, n_separator, own_stride, n_own
 
 
 @kernel
-def own_strides(ptr, variables, n_separator, card):
-    """Stride of each variable within the own part of the clique that owns it."""
-    stride = np.empty(card.size, np.int64)
-    for c in range(n_separator.size):
-        step = 1
-        for k in range(ptr[c + 1] - 1, ptr[c] + n_separator[c] - 1, -1):
-            stride[variables[k]] = step
-            step *= card[variables[k]]
-    return stride
+def axis_maps(begin, end, first, last, variables, scope, card, map_ptr):
+    """For each of several tables, the entry of another one that meets each of its own.
 
-
-@kernel
-def child_maps(children, parent, ptr, variables, n_separator, card, n_rows, n_cols, is_mixed, map_ptr):
-    """For each child, the separator entry that meets each entry of its parent.
-
-    Over all entries where the separator reaches into the parent's own separator (``is_mixed``), else over the parent's
-    own states. ``map_ptr`` is indexed by place in ``children``.
+    Parameters
+    ----------
+    begin, end : (n_maps,) int64
+        Where the axes of a table stand in ``variables``.
+    first, last : (n_maps,) int64
+        Where those of the other stand in ``scope``; it may lack axes of the table.
+    map_ptr : (n_maps + 1,) int64
+        Where each map begins in the result.
     """
     out = np.empty(map_ptr[-1], np.int32)
-    slot = np.full(card.size, -1)
-    for i in range(children.size):
-        d = children[i]
-        c = parent[d]
+    stride = np.zeros(card.size, np.int64)
+    width = np.max(end - begin) if begin.size else 0
+    cards, strides, digits = np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64)
+    for i in range(begin.size):
         step = 1
-        for k in range(ptr[d] + n_separator[d] - 1, ptr[d] - 1, -1):
-            slot[variables[k]] = step
-            step *= card[variables[k]]
-        begin = ptr[c] if is_mixed[d] else ptr[c] + n_separator[c]
-        n = ptr[c + 1] - begin
-        cards = np.empty(n, np.int64)
-        strides = np.zeros(n, np.int64)
+        for k in range(last[i] - 1, first[i] - 1, -1):
+            stride[scope[k]] = step
+            step *= card[scope[k]]
+        n = end[i] - begin[i]
         for k in range(n):
-            v = variables[begin + k]
-            cards[k] = card[v]
-            if slot[v] >= 0:
-                strides[k] = slot[v]
-        _fill_map(cards, strides, out[map_ptr[i] : map_ptr[i + 1]])
-        for k in range(ptr[d], ptr[d] + n_separator[d]):
-            slot[variables[k]] = -1
+            v = variables[begin[i] + k]
+            cards[k], strides[k], digits[k] = card[v], stride[v], 0
+        at = 0  # sum of digit times stride, the last axis fastest
+        for e in range(map_ptr[i], map_ptr[i + 1]):
+            out[e] = at
+            for k in range(n - 1, -1, -1):
+                digits[k] += 1
+                at += strides[k]
+                if digits[k] < cards[k]:
+                    break
+                at -= digits[k] * strides[k]
+                digits[k] = 0
+        for k in range(first[i], last[i]):
+            stride[scope[k]] = 0
     return out
-
-
-@kernel
-def mixed_children(parent, ptr, variables, n_separator, clique_of):
-    """Whether a child's separator holds a variable that its parent does not own."""
-    mixed = np.zeros(parent.size, np.bool_)
-    for d in range(parent.size):
-        for k in range(ptr[d], ptr[d] + n_separator[d]):
-            if clique_of[variables[k]] != parent[d]:
-                mixed[d] = True
-    return mixed
 
 
 @kernel
@@ -172,27 +150,3 @@ def share_tables(sig_ptr, sig, hashes, by_hash):
                 continue
         leader = c
     return first
-
-
-@kernel
-def factor_maps(leaders, ptr, variables, card, factor_ptr, factors, scope_ptr, scope, term_ptr, map_ptr):
-    """For each factor of each table's leading clique, the factor entry that meets each clique entry.
-
-    ``term_ptr`` runs over tables, ``map_ptr`` over their factors.
-    """
-    out = np.empty(map_ptr[-1], np.int32)
-    stride = np.zeros(card.size, np.int64)
-    for t in range(leaders.size):
-        c = leaders[t]
-        cards = card[variables[ptr[c] : ptr[c + 1]]]
-        for i in range(factor_ptr[c], factor_ptr[c + 1]):
-            f = factors[i]
-            step = 1
-            for k in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
-                stride[scope[k]] = step
-                step *= card[scope[k]]
-            term = term_ptr[t] + i - factor_ptr[c]
-            _fill_map(cards, stride[variables[ptr[c] : ptr[c + 1]]], out[map_ptr[term] : map_ptr[term + 1]])
-            for k in range(scope_ptr[f], scope_ptr[f + 1]):
-                stride[scope[k]] = 0
-    return out

@@ -121,6 +121,53 @@ def _load_evidence(plan, codes, soft, row, n_lanes, evidence, least, offset, sta
 
 
 @inner_kernel
+def _weighted_sums(table, begin, n_sums, n_terms, x, x_begin, out, out_begin, factor, is_down):
+    """Table (n_sums, n_terms) times ``n_terms`` groups of ``x``, into ``out``; returns the largest.
+
+    On the way down, the table (n_terms, n_sums) is transposed, and each sum is multiplied by the factor at its place.
+    """
+    if is_down:
+        step, step_in_sum = 1, n_sums
+    else:
+        step, step_in_sum = n_terms, 1
+    top = splat(0.0)
+    i = 0
+    while i + 4 <= n_sums:  # four sums at a time hide the latency of the additions
+        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        at, place = begin + i * step, out_begin + i
+        for j in range(n_terms):
+            term = load(x, x_begin + j)
+            a = multiply_add(splat(table[at]), term, a)
+            b = multiply_add(splat(table[at + step]), term, b)
+            c = multiply_add(splat(table[at + 2 * step]), term, c)
+            d = multiply_add(splat(table[at + 3 * step]), term, d)
+            at += step_in_sum
+        if is_down:
+            a, b = mul(a, load(factor, place)), mul(b, load(factor, place + 1))
+            c, d = mul(c, load(factor, place + 2)), mul(d, load(factor, place + 3))
+        else:
+            top = larger(larger(a, b), larger(larger(c, d), top))
+        store(out, place, a)
+        store(out, place + 1, b)
+        store(out, place + 2, c)
+        store(out, place + 3, d)
+        i += 4
+    while i < n_sums:
+        a = splat(0.0)
+        at = begin + i * step
+        for j in range(n_terms):
+            a = multiply_add(splat(table[at]), load(x, x_begin + j), a)
+            at += step_in_sum
+        if is_down:
+            a = mul(a, load(factor, out_begin + i))
+        else:
+            top = larger(a, top)
+        store(out, out_begin + i, a)
+        i += 1
+    return top
+
+
+@inner_kernel
 def _collect(plan, table, table_least, row_sum, evidence, evidence_least, own, message, unscale, least, lost):
     """Messages towards the roots, scaled.
 
@@ -168,29 +215,7 @@ def _collect(plan, table, table_least, row_sum, evidence, evidence_least, own, m
                 n_factors = 0
         top = splat(0.0)
         if mixed == plan.child_ptr[c + 1]:
-            s = 0
-            while s + 4 <= n_rows:  # four sums at a time hide the latency of the additions
-                a, b, d, e = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-                at = t + s * n_cols
-                for r in range(n_cols):
-                    x = load(own, o + r)
-                    a = multiply_add(splat(table[at + r]), x, a)
-                    b = multiply_add(splat(table[at + n_cols + r]), x, b)
-                    d = multiply_add(splat(table[at + 2 * n_cols + r]), x, d)
-                    e = multiply_add(splat(table[at + 3 * n_cols + r]), x, e)
-                store(message, m + s, a)
-                store(message, m + s + 1, b)
-                store(message, m + s + 2, d)
-                store(message, m + s + 3, e)
-                top = larger(larger(a, b), larger(larger(d, e), top))
-                s += 4
-            while s < n_rows:
-                a = splat(0.0)
-                for r in range(n_cols):
-                    a = multiply_add(splat(table[t + s * n_cols + r]), load(own, o + r), a)
-                store(message, m + s, a)
-                top = larger(a, top)
-                s += 1
+            top = _weighted_sums(table, t, n_rows, n_cols, own, o, message, m, own, False)
         else:
             entry = 0
             for s in range(n_rows):
@@ -242,27 +267,7 @@ def _distribute(plan, table, own, message, unscale, weight, towards, belief, gra
         mixed = plan.child_ptr[c] + plan.n_simple[c]
         keeps = kept_start[c] >= 0
         if mixed == plan.child_ptr[c + 1] and not keeps:
-            r = 0
-            while r + 4 <= n_cols:
-                a, b, d, e = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-                for s in range(n_rows):
-                    x = load(towards, m + s)
-                    at = t + s * n_cols + r
-                    a = multiply_add(splat(table[at]), x, a)
-                    b = multiply_add(splat(table[at + 1]), x, b)
-                    d = multiply_add(splat(table[at + 2]), x, d)
-                    e = multiply_add(splat(table[at + 3]), x, e)
-                store(belief, o + r, mul(a, load(own, o + r)))
-                store(belief, o + r + 1, mul(b, load(own, o + r + 1)))
-                store(belief, o + r + 2, mul(d, load(own, o + r + 2)))
-                store(belief, o + r + 3, mul(e, load(own, o + r + 3)))
-                r += 4
-            while r < n_cols:
-                a = splat(0.0)
-                for s in range(n_rows):
-                    a = multiply_add(splat(table[t + s * n_cols + r]), load(towards, m + s), a)
-                store(belief, o + r, mul(a, load(own, o + r)))
-                r += 1
+            _weighted_sums(table, t, n_cols, n_rows, towards, m, belief, o, own, True)
             if wants_gradient:
                 for s in range(n_rows):
                     x = load(towards, m + s)

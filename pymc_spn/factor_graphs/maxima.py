@@ -88,67 +88,57 @@ def _runner_up(plan, marginal, states):
     return top, variable, state
 
 
-@inner_kernel
-def best_configurations(plan, log_table, evidence, first, value, states):
-    """The best configurations of one row, best first, by partitioning (Nilsson 1998, doi:10.1023/A:1008990218483).
+@kernel
+def k_best_rows(plan, potentials, codes, soft, first, value, states):
+    """The best configurations of every row, best first, by partitioning (Nilsson 1998, doi:10.1023/A:1008990218483).
 
     Every part of the space keeps its own best configuration; its second best differs from that in some variable, so
     the max-marginals tell its value and where to split. Two passes for each configuration.
 
     Parameters
     ----------
-    log_table, evidence
-        Of this row.
-    first : (n_variables,) int32
-        A maximiser.
-    value, states : (k,) and (k, n_variables)
+    plan, potentials, codes, soft
+        As for `linear_messages.pass_messages`.
+    first : (n_rows, n_variables) int32
+        Maximisers.
+    value, states : (n_rows, k) and (n_rows, k, n_variables)
         Written; -inf and -1 beyond the number of possible configurations.
     """
-    k = value.size
-    parts = np.empty((k, evidence.size))
-    second = np.full(k, -np.inf)
+    n_rows, k = value.shape
+    per_set = n_rows // potentials.shape[0]
+    log_table, shift = np.empty(plan.table_start[-1]), np.empty(plan.table_start.size - 1)
+    parts, second = np.empty((k, plan.state_start[-1])), np.empty(k)
     split_variable, split_state = np.zeros(k, np.int64), np.zeros(k, np.int64)
     own, separator = np.empty(plan.own_start[-1]), np.zeros(plan.parent.size, np.int64)
     message, towards = np.empty(plan.message_start[-1]), np.empty(plan.message_start[-1])
-    marginal, scratch = np.empty(evidence.size), np.empty(plan.card.size, np.int32)
-    value[:] = -np.inf
-    states[:] = -1
-    parts[0] = evidence
-    value[0] = maximise(plan, log_table, parts[0], own, message, towards, marginal, separator, scratch)
-    if value[0] == -np.inf:
-        return
-    states[0] = first
-    top, split_variable[0], split_state[0] = _runner_up(plan, marginal, first)
-    second[0] = value[0] + top
-    for rank in range(1, k):
-        p = np.argmax(second[:rank])
-        if second[p] == -np.inf:
-            return
-        v, s = split_variable[p], split_state[p]
-        parts[rank] = parts[p]
-        _only(plan, parts[rank], v, s)
-        parts[p, plan.state_start[v] + s] = -np.inf
-        value[rank] = maximise(plan, log_table, parts[rank], own, message, towards, marginal, separator, states[rank])
-        top, split_variable[rank], split_state[rank] = _runner_up(plan, marginal, states[rank])
-        second[rank] = value[rank] + top
-        best = maximise(plan, log_table, parts[p], own, message, towards, marginal, separator, scratch)
-        top, split_variable[p], split_state[p] = _runner_up(plan, marginal, states[p])
-        second[p] = best + top
-
-
-@kernel
-def k_best_rows(plan, potentials, codes, soft, first, value, states):
-    """`best_configurations` of every row; ``first`` (n_rows, n_variables) are maximisers."""
-    per_set = value.shape[0] // potentials.shape[0]
-    log_table, shift = np.empty(plan.table_start[-1]), np.empty(plan.table_start.size - 1)
-    evidence = np.empty(plan.state_start[-1])
+    marginal, scratch = np.empty(plan.state_start[-1]), np.empty(plan.card.size, np.int32)
     constant = 0.0
     n_operations, unchecked = 10 * np.sum(plan.n_rows * plan.n_cols), np.zeros(1, np.int64)
-    for row in range(value.shape[0]):
-        if must_stop_after(n_operations * value.shape[1], unchecked):
+    value[:] = -np.inf
+    states[:] = -1
+    for row in range(n_rows):
+        if must_stop_after(n_operations * k, unchecked):
             return
         if row % per_set == 0:
             constant = log_tables(plan, potentials[row // per_set], log_table, shift)
-        load_log_evidence(plan, codes, soft, row, evidence)
-        best_configurations(plan, log_table, evidence, first[row], value[row], states[row])
-        value[row] += constant
+        best, found = value[row], states[row]
+        load_log_evidence(plan, codes, soft, row, parts[0])
+        best[0] = maximise(plan, log_table, parts[0], own, message, towards, marginal, separator, scratch)
+        found[0] = first[row]
+        top, split_variable[0], split_state[0] = _runner_up(plan, marginal, found[0])
+        second[0] = best[0] + top
+        for rank in range(1, k):
+            p = np.argmax(second[:rank])
+            if second[p] == -np.inf:
+                break
+            v, s = split_variable[p], split_state[p]
+            parts[rank] = parts[p]
+            _only(plan, parts[rank], v, s)
+            parts[p, plan.state_start[v] + s] = -np.inf
+            best[rank] = maximise(plan, log_table, parts[rank], own, message, towards, marginal, separator, found[rank])
+            top, split_variable[rank], split_state[rank] = _runner_up(plan, marginal, found[rank])
+            second[rank] = best[rank] + top
+            best_of_rest = maximise(plan, log_table, parts[p], own, message, towards, marginal, separator, scratch)
+            top, split_variable[p], split_state[p] = _runner_up(plan, marginal, found[p])
+            second[p] = best_of_rest + top
+        best += constant

@@ -129,14 +129,16 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
         raise Blocked(blocking)
     clique_of, position, parent, separator_step = elimination.join_cliques(order, later_ptr, later)
     n_cliques = parent.size
-    ptr, variables, n_separator = layout.clique_variables(clique_of, position, order, separator_step, later_ptr, later)
+    ptr, variables, n_separator, own_stride, n_cols = layout.clique_variables(
+        clique_of, position, order, separator_step, later_ptr, later, card
+    )
     clique = np.repeat(np.arange(n_cliques), np.diff(ptr))
     is_own = clique_of[variables] == clique
-    n_cols = np.ones(n_cliques, np.int64)
+    shared, of_child = variables[~is_own], clique[~is_own]
     n_rows = np.ones(n_cliques, np.int64)
-    np.multiply.at(n_cols, clique[is_own], card[variables[is_own]])
-    np.multiply.at(n_rows, clique[~is_own], card[variables[~is_own]])
-    is_mixed = layout.mixed_children(parent, ptr, variables, n_separator, clique_of)
+    np.multiply.at(n_rows, of_child, card[shared])
+    is_mixed = np.zeros(n_cliques, bool)  # the separator holds a variable that the parent does not own
+    is_mixed[of_child[clique_of[shared] != parent[of_child]]] = True
 
     has_parent = np.flatnonzero(parent >= 0)
     children = has_parent[np.lexsort((has_parent, is_mixed[has_parent], parent[has_parent]))]
@@ -145,9 +147,9 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
     map_sizes = np.where(is_mixed[children], n_entries[host], n_cols[host])
     _refuse_tables(float(n_entries.max()), map_sizes.sum(dtype=np.float64))
     map_ptr = _starts(map_sizes)
-    child_map = layout.child_maps(
-        children, parent, ptr, variables, n_separator, card, n_rows, n_cols, is_mixed, map_ptr
-    )
+    begin = ptr[host] + np.where(is_mixed[children], 0, n_separator[host])
+    separators = ptr[children], ptr[children] + n_separator[children]
+    child_map = layout.axis_maps(begin, ptr[host + 1], *separators, variables, variables, card, map_ptr)
 
     arity = np.diff(scope_ptr)
     n_factors = arity.size
@@ -175,14 +177,14 @@ def make_plan(card: np.ndarray, scope_ptr: np.ndarray, scope: np.ndarray, offset
     n_mapped = map_sizes.sum(dtype=np.float64) + float(map_ptr[-1])
     _refuse_tables(n_entries[leaders].sum(dtype=np.float64), n_mapped)
     term_map_ptr = _starts(map_sizes)
-    term_map = layout.factor_maps(
-        leaders, ptr, variables, card, factor_ptr, factors, wide_ptr, wide_scope, term_ptr, term_map_ptr
-    )
+    holder = np.repeat(leaders, terms_of)
+    scopes = wide_ptr[term_factor], wide_ptr[term_factor + 1]
+    term_map = layout.axis_maps(ptr[holder], ptr[holder + 1], *scopes, variables, wide_scope, card, term_map_ptr)
     arrays = PlanArrays(
         card=card,
         state_start=_starts(card),
         own_clique=clique_of,
-        own_stride=layout.own_strides(ptr, variables, n_separator, card),
+        own_stride=own_stride,
         own_ptr=_starts(np.bincount(clique_of, minlength=n_cliques)),
         own_variables=variables[is_own],
         parent=parent,

@@ -209,21 +209,7 @@ def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], r
             uniforms = rng.random((n, 1, plan.n_cliques))
             log_messages.draw_rows(arrays, potentials, codes, soft, uniforms, states, np.empty(n))
             samples[part] = states.reshape(-1, n_rows, n_variables)
-    return _labelled(spec, model, n_rows, shape, what, marginals, best, log_best, samples)
-
-
-def _labelled(
-    spec: EmissionSpec,
-    model: Any,
-    n_rows: int,
-    shape: tuple[int, ...],
-    what: Any,
-    marginals: Any,
-    best: Any,
-    log_best: Any,
-    drawn: Any,
-) -> dict[str, Any]:
-    field, graph = spec.field, spec.field.graph
+    graph = field.graph
     names = model.coords.get(field.dims)
     names = list(graph.names) if names is None or len(names) != len(graph.names) else list(names)
     rows: dict[str, Any] = {}
@@ -258,5 +244,5 @@ def _labelled(
         result[f"{field.name}_map"] = array(graph.labels(best), variable, (field.dims,))
         result[f"{field.name}_map_log_probability"] = array(log_best, {}, ())
     if "samples" in what:
-        result[f"{field.name}_samples"] = array(graph.labels(drawn), variable, (field.dims,), "exact simulation")
+        result[f"{field.name}_samples"] = array(graph.labels(samples), variable, (field.dims,), "exact simulation")
     return result

@@ -207,7 +207,7 @@ def test_limits_count_all_tables_and_are_an_argument():
     assert FactorGraph.from_bif(BIF, max_entries=18).n_factors == 3
     with pytest.raises(ValueError, match="the network has 18 entries, more than max_entries=17"):
         FactorGraph.from_bif(BIF, max_entries=17)
-    with pytest.raises(ValueError, match="max_entries must be a positive integer, got 0"):
+    with pytest.raises(ValueError, match="max_entries must be an integer of at least 1, got 0"):
         FactorGraph.from_bif(BIF, max_entries=0)
 
 
