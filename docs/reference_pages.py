@@ -65,12 +65,11 @@ TOPICS = {
         "Labels": "labels numbers",
     },
     "GraphDraws": {
-        "Make and save": "from_idata save load to_group",
+        "Make and save": "from_idata save load",
         "Trust": "diagnose",
         "Graphs": "graphs to_networkx n_nodes reputations",
         "Answers": """
-            summary edge_probabilities path_probabilities common_ancestor_probabilities node_count_probabilities
-            popularities
+            summary edge_probabilities common_ancestor_probabilities node_count_probabilities popularities
         """,
     },
     "NamedGraph": {

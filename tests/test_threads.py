@@ -333,7 +333,6 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "GraphDraws": (
         graph_draws,
         {
-            "paths": lambda g: g.path_probabilities(),
             "ancestors": lambda g: g.common_ancestor_probabilities(),
             "popularities": lambda g: g.popularities(random_seed=1),
         },

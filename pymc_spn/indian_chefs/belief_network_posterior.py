@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, NONLINEAR, BeliefNetworkSchema
 from pymc_spn.indian_chefs.draw_checks import check_parameters
@@ -22,10 +24,6 @@ from pymc_spn.records.posterior_of_draws import PosteriorOfDraws
 from pymc_spn.records.structure_records import Recorded
 from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import Seed, TableLike
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 SAVED = "belief_network_posterior"  # attribute that holds the format of a saved object
 FORMAT = 1
@@ -70,8 +68,8 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
     schema: BeliefNetworkSchema
     parameters: np.ndarray
     graphs: GraphDraws
-    table: "xr.DataArray | None" = None
-    log_data: "xr.DataArray | None" = None
+    table: xr.DataArray | None = None
+    log_data: xr.DataArray | None = None
     model_digest: int = 0
 
     @classmethod
@@ -91,9 +89,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         logs = None if logs is None or not np.isfinite(logs).all() else logs
         return family(schema, parameters, graphs, table_of_network(recorded), logs, recorded.model_digest)
 
-    def _saved(self) -> "xr.DataTree":
-        import xarray as xr
-
+    def _saved(self) -> xr.DataTree:
         name, tree = self.schema.name, self.graphs._saved()
         tree.attrs = {SAVED: FORMAT}
         schema = (f"{name}{NETWORK_SCHEMA}_dim_0", self.schema.to_vector())
@@ -135,7 +131,7 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         max_draws: int = 400,
         random_seed: Seed | None = None,
         progressbar: bool = True,
-    ) -> "pd.DataFrame":
+    ) -> pd.DataFrame:
         """Tabulate R-hat and effective size of log density, log joint and questions.
 
         Parameters
@@ -218,8 +214,6 @@ class BeliefNetworkPosterior(RowQuestions, PosteriorOfDraws):
         >>> network.sample(3, random_seed=1).shape
         (3, 2)
         """
-        import pandas as pd
-
         names = list(self.schema.columns)
         checked_count("n", n, 1, 32.0 + 16.0 * len(names))
         if given is not None:

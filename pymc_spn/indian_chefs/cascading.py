@@ -11,19 +11,16 @@ abstract of Dallaire et al. (2014), whose text says "an extra sampling step for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 from scipy.special import betaln, gammaln
 
 from pymc_spn.indian_chefs.process import check_nodes, check_positive
 from pymc_spn.indian_chefs.simulation import labelled_graphs
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.tables.inputs import Seed
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 MOST_UNITS = 1 << 14
 
@@ -147,7 +144,7 @@ class CascadingIBP:
             return np.zeros(0, np.int64)
         return np.flatnonzero(layers < layer - 1)
 
-    def sample(self, draws: int = 1000, random_seed: Seed | None = None) -> "xr.Dataset":
+    def sample(self, draws: int = 1000, random_seed: Seed | None = None) -> xr.Dataset:
         """Draw independent, exact graphs with their layers.
 
         Parameters

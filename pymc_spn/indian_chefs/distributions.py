@@ -11,7 +11,6 @@ import pytensor
 import pytensor.tensor as pt
 from numba import objmode
 from pymc.distributions.distribution import Distribution
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -36,7 +35,7 @@ from pymc_spn.indian_chefs.process import (
 from pymc_spn.numerics.html_repr import Facts, elided
 from pymc_spn.numerics.quoted_values import quoted
 from pymc_spn.steps.kept_data import keep_data
-from pymc_spn.steps.model_inputs import NumbersOrVariable
+from pymc_spn.steps.model_inputs import NumbersOrVariable, scalar_hyperparameter
 from pymc_spn.steps.no_tensor import NoTensor
 from pymc_spn.steps.pytensor_numba import numba_core_rv_funcify, numba_njit
 from pymc_spn.steps.tickets import LogJointTicket, Ticket, refuse_a_fixed_ticket
@@ -109,8 +108,7 @@ class _PackedGraph(Distribution):
         return parameters[-2]
 
     def logp(value, ticket, alpha, gamma, phi, reputations, uniform, levels, masses, start, state):
-        if isinstance(state, SharedVariable):  # of a model; `IndianChefsProcess.dist` has no step
-            refuse_a_fixed_ticket(ticket)
+        refuse_a_fixed_ticket(ticket)
         room = room_of(start.type.shape[-1])
         graph = current_graph(ticket, value, state)
         return GraphLogDensity(room)(graph, reputations, alpha, gamma, phi, uniform, levels, masses)[0]
@@ -238,7 +236,11 @@ class IndianChefsProcess:
         names, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, start)
         values, sources = [], {}
         for argument, value in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
-            tensor, sources[argument] = _source_of(full, argument, value, model)
+            given = value if isinstance(value, Variable) else check_positive(argument, value)
+            known = set(model.named_vars)
+            tensor, sources[argument] = scalar_hyperparameter(full, argument, given, model)
+            if sources[argument].get("variable", full) not in known | {full}:  # drawn with the graph
+                tensor.tag.graph_owner = full
             values.append(tensor)
         places = tuple(None if np.isnan(t) else float(t) for t in theta)
         schema = GraphSchema(full, names, places, int(max_nodes), measure, sources)
@@ -251,38 +253,6 @@ class IndianChefsProcess:
         keep_data(model, f"{name}{SCHEMA}", schema.to_vector())
         parts: Any = GraphParts(schema.max_nodes)(current_graph(ticket, rv, state))
         return GraphVariable(full, schema, rv, *parts)
-
-    @classmethod
-    def dist(
-        cls,
-        *,
-        alpha: NumbersOrVariable,
-        gamma: NumbersOrVariable,
-        phi: NumbersOrVariable,
-        observed_nodes: int | Sequence[str],
-        reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
-        max_nodes: int = 32,
-        base: float | Mapping[str, float] | None = None,
-    ) -> TensorVariable:
-        """Return the packed graph as a variable outside a model, for ``pm.draw``.
-
-        Draws with more than `max_nodes` nodes are made again; the log density is not divided by their probability.
-
-        Examples
-        --------
-        >>> packed = ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=2)
-        >>> packed.ndim
-        1
-        """
-        _, measure, theta, packed = _settings(observed_nodes, reputations, max_nodes, base, "empty")
-        values = []
-        for argument, value in zip(HYPERPARAMETERS, (alpha, gamma, phi), strict=True):
-            if isinstance(value, Variable):
-                values.append(value)
-            else:
-                values.append(pt.constant(check_positive(argument, value), dtype="float64"))
-        state = pt.constant(np.append(0.0, packed)[None])
-        return _packed_graph(pt.constant(0.0), values, theta, measure, packed, state, max_nodes)
 
 
 def _settings(observed_nodes, reputations, max_nodes, base, start):
@@ -321,25 +291,3 @@ def _packed_graph(ticket, values, theta, measure, packed, state, max_nodes):
         return_next_rng=True,
     )
     return rv
-
-
-def _source_of(name: str, argument: str, value: Any, model: Any) -> tuple[Any, dict]:
-    """A scalar for the log density, and where its values are found: a fixed number or a variable."""
-    if not isinstance(value, Variable):
-        number = check_positive(argument, value)
-        return pt.constant(number, dtype="float64"), {"fixed": number}
-    owner = value.owner
-    known = value in model.basic_RVs or value in model.deterministics
-    if value.type.ndim != 0:
-        raise ValueError(f"{argument} must be a scalar; {value.name!r} has {value.type.ndim} dimensions")
-    if not known and owner is not None and isinstance(owner.op, RandomVariable):
-        own = f"{name}_{argument}".removeprefix(f"{model.name}::") if model.name else f"{name}_{argument}"
-        value = model.register_rv(value, own)
-        value.tag.graph_owner = name
-        known = True
-    if not known:
-        raise ValueError(
-            f"{argument} must be a number or a named variable of the model, so that its draws are kept; "
-            f'wrap the expression: pm.Deterministic("{name}_{argument}", ...)'
-        )
-    return value, {"variable": value.name}

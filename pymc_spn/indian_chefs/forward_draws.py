@@ -6,7 +6,7 @@ is a pure birth process in t, so nothing is truncated and nothing is queued.
 
 import numpy as np
 
-from pymc_spn.indian_chefs.graph_moves import count_below, draw_children
+from pymc_spn.indian_chefs.graph_moves import count_below, count_up_to, draw_children
 from pymc_spn.indian_chefs.graph_state import insert_node, refresh, set_edge
 from pymc_spn.indian_chefs.prior_density import digamma_gap, draw_base
 from pymc_spn.numerics.kernel_options import inner_kernel, kernel
@@ -49,7 +49,7 @@ def draw_graph(rng, state, prior, children):
         if atom < prior.levels.size:
             event = min(event, prior.levels[atom])
         while prior.uniform > 0.0:
-            gap = digamma_gap(state_below(state, at), prior.alpha)
+            gap = digamma_gap(count_up_to(state, at), prior.alpha)
             if gap == 0.0:
                 break
             theta = at + rng.standard_exponential() / (rate * prior.uniform * gap)
@@ -73,15 +73,6 @@ def draw_graph(rng, state, prior, children):
         if event >= 1.0:
             return True
         at = np.nextafter(event, 2.0)
-
-
-@inner_kernel
-def state_below(state, theta):
-    """Number of nodes at or below a reputation."""
-    out = 0
-    for i in range(state.count[0]):
-        out += state.reputations[i] <= theta
-    return out
 
 
 @inner_kernel

@@ -14,6 +14,7 @@ from pymc_spn.steps.kept_data import kept_data
 from pymc_spn.steps.owned_variables import compile_of_the_point, model_digest, named
 from pymc_spn.tables.fingerprints import fingerprint
 
+BIRTHS = "births_tried", "births_accepted", "births_refused"
 MOST_STARTS = 100
 
 
@@ -109,8 +110,7 @@ class GraphAccess:
     def statistic_types(self) -> dict[str, Any]:
         """Types of `statistics`."""
         whole = "n_nodes", "n_edges", "depth", "width", "n_orphans", "max_out_degree"
-        births = "births_tried", "births_accepted", "births_refused"
-        types = {GRAPH[1:]: np.dtype((np.float64, (len(self.first),))), **dict.fromkeys((*whole, *births), np.int64)}
+        types = {GRAPH[1:]: np.dtype((np.float64, (len(self.first),))), **dict.fromkeys((*whole, *BIRTHS), np.int64)}
         types |= dict.fromkeys(("hidden_reputation", "log_prior", "log_likelihood"), np.float64)
         return named(self.name, types)
 
@@ -128,7 +128,6 @@ class GraphAccess:
         hidden = np.arange(state.fixed.size, n)
         longest = np.zeros(state.order.size, np.int64)
         deepest = int(depth(state, longest))
-        births = births_of(tally)
         numbers = {
             GRAPH[1:]: packed,
             "n_nodes": n,
@@ -140,8 +139,5 @@ class GraphAccess:
             "hidden_reputation": float(state.reputations[hidden].sum()),
             "log_prior": log_prior,
             "log_likelihood": log_likelihood,
-            "births_tried": int(births[0]),
-            "births_accepted": int(births[1]),
-            "births_refused": int(births[2]),
         }
-        return named(self.name, numbers)
+        return named(self.name, numbers | dict(zip(BIRTHS, births_of(tally).tolist(), strict=True)))

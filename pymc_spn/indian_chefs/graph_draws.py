@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import xarray as xr
 
 from pymc_spn.indian_chefs.draw_checks import check_graphs
 from pymc_spn.indian_chefs.graph_records import GRAPHS, arrays_of_packed, graphs_of_prior
@@ -22,7 +23,6 @@ from pymc_spn.tables.stored_arrays import checked
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
-    import xarray as xr
 
 SAVED = "graph_draws"  # attribute that marks a file of `GraphDraws.save`
 SCALARS = (
@@ -77,7 +77,7 @@ class GraphDraws(PosteriorOfDraws):
     counts: np.ndarray
     places: np.ndarray
     parents: np.ndarray
-    scalars: "xr.Dataset"
+    scalars: xr.Dataset
     hyperparameters: dict[str, np.ndarray]
     chains: np.ndarray
     draws: np.ndarray
@@ -89,7 +89,7 @@ class GraphDraws(PosteriorOfDraws):
             checked(argument, values, self.counts.shape, 0.0)
 
     @classmethod
-    def from_prior(cls, idata: "xr.DataTree", name: str | None = None) -> "GraphDraws":
+    def from_prior(cls, idata: xr.DataTree, name: str | None = None) -> "GraphDraws":
         """Read the graphs that ``pm.sample_prior_predictive`` drew.
 
         Parameters
@@ -116,8 +116,6 @@ class GraphDraws(PosteriorOfDraws):
         >>> ps.GraphDraws.from_prior(drawn).edge_probabilities().dims
         ('parent', 'child')
         """
-        import xarray as xr
-
         schema, packed, labels, numbers = graphs_of_prior(idata, name)
         counts, parents, places = arrays_of_packed(schema, packed).values()
         numbers_of_graphs = {"n_nodes": counts, "n_edges": parents.sum((-2, -1))}
@@ -142,9 +140,7 @@ class GraphDraws(PosteriorOfDraws):
         labels = recorded.chains, recorded.draws, recorded.model_digest
         return cls(schema, counts, places, parents, scalars, numbers, *labels)
 
-    def _saved(self) -> "xr.DataTree":
-        import xarray as xr
-
+    def _saved(self) -> xr.DataTree:
         name = self.schema.name
         labels = {"chain": self.chains, "draw": self.draws}
         schema = xr.Dataset({name + SCHEMA: (f"{name}{SCHEMA}_dim_0", self.schema.to_vector())})
@@ -158,7 +154,9 @@ class GraphDraws(PosteriorOfDraws):
             "/posterior": xr.Dataset(numbers, labels),
             "/sample_stats": self.scalars.rename({v: f"{name}_{v}" for v in self.scalars.data_vars}),
             "/constant_data": schema,
-            f"/{name}": self.to_group(),
+            f"/{name}": self.record.marked(
+                self, {"n_nodes": self.counts, "graphs": self.parents, "reputations": self.places}
+            ),
         }
         return xr.DataTree.from_dict(parts)
 
@@ -195,7 +193,7 @@ class GraphDraws(PosteriorOfDraws):
             length *= 2
         return reached
 
-    def graphs(self) -> "xr.DataArray":
+    def graphs(self) -> xr.DataArray:
         """Return (chain, draw, parent, child) bool: observed nodes, then hidden ones.
 
         Hidden nodes stand by their rank, and graphs are padded to the largest.
@@ -207,7 +205,7 @@ class GraphDraws(PosteriorOfDraws):
         """
         return self._of_nodes("graphs", self.parents, "parent", "child")
 
-    def reputations(self) -> "xr.DataArray":
+    def reputations(self) -> xr.DataArray:
         """Return the reputations (chain, draw, node), NaN where there is no node.
 
         Examples
@@ -217,7 +215,7 @@ class GraphDraws(PosteriorOfDraws):
         """
         return self._of_nodes("reputations", self.places, "node")
 
-    def n_nodes(self) -> "xr.DataArray":
+    def n_nodes(self) -> xr.DataArray:
         """(chain, draw) int64.
 
         Examples
@@ -227,7 +225,7 @@ class GraphDraws(PosteriorOfDraws):
         """
         return self._of_nodes("n_nodes", self.counts)
 
-    def node_count_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
+    def node_count_probabilities(self, per_draw: bool = False) -> xr.DataArray:
         """Calculate the posterior probability of each number of nodes.
 
         ``attrs["mcse"]`` is the largest standard error.
@@ -246,7 +244,7 @@ class GraphDraws(PosteriorOfDraws):
         events = self.counts[..., None] == values
         return self._average("node_count_probabilities", events, {"n_nodes": values}, per_draw, prior=CHEFS)
 
-    def edge_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
+    def edge_probabilities(self, per_draw: bool = False) -> xr.DataArray:
         """Calculate (parent, child) probabilities of edges between observed nodes.
 
         What observed nodes share through hidden ones is no such edge. Where observed nodes are no parents, as is usual
@@ -266,24 +264,7 @@ class GraphDraws(PosteriorOfDraws):
         found = self._of_pairs("edge_probabilities", self.parents[..., :d, :d], ("parent", "child"), per_draw)
         return found.assign_attrs(links="direct; those through hidden nodes are in common_ancestor_probabilities")
 
-    def path_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
-        """Calculate (ancestor, descendant) probabilities of paths of observed nodes.
-
-        Parameters
-        ----------
-        per_draw : bool
-            Whether the answer is that of each draw, with the dimensions chain and draw in front.
-
-        Examples
-        --------
-        >>> graphs.path_probabilities().dims
-        ('ancestor', 'descendant')
-        """
-        d = len(self.schema.observed_nodes)
-        paths = self._paths[..., :d, :d] > 0.0
-        return self._of_pairs("path_probabilities", paths, ("ancestor", "descendant"), per_draw)
-
-    def common_ancestor_probabilities(self, per_draw: bool = False) -> "xr.DataArray":
+    def common_ancestor_probabilities(self, per_draw: bool = False) -> xr.DataArray:
         """Calculate (node, other) probabilities that two nodes share a hidden ancestor.
 
         Parameters
@@ -301,7 +282,7 @@ class GraphDraws(PosteriorOfDraws):
         shared = np.swapaxes(below, -1, -2) @ below > 0.0
         return self._of_pairs("common_ancestor_probabilities", shared, ("node", "other"), per_draw)
 
-    def popularities(self, random_seed: Seed | None = None) -> "xr.DataArray":
+    def popularities(self, random_seed: Seed | None = None) -> xr.DataArray:
         """Draw outgoing connection probabilities of the nodes, once for each graph.
 
         Beta(m, alpha + a - m) for hidden nodes, Beta(phi + m, alpha + a - m) for observed ones.
@@ -354,7 +335,6 @@ class GraphDraws(PosteriorOfDraws):
         ['n_nodes', 'n_edges']
         """
         import arviz as az
-        import xarray as xr
 
         held = [s for s in SCALARS if s in self.scalars]
         tree = xr.DataTree.from_dict({"posterior": self.scalars[held].astype(np.float64)})
@@ -389,23 +369,11 @@ class GraphDraws(PosteriorOfDraws):
         graph.add_edges_from((labels[k], labels[i]) for k, i in np.argwhere(parents))
         return graph
 
-    def to_group(self) -> "xr.Dataset":
-        """Return the graphs as a group for a DataTree.
-
-        Add it to a result by ``idata[name] = draws.to_group()``.
-
-        Examples
-        --------
-        >>> graphs.to_group()["n_nodes"].dims
-        ('chain', 'draw')
-        """
-        return self.record.marked(self, {"n_nodes": self.counts, "graphs": self.parents, "reputations": self.places})
-
-    def _of_pairs(self, name: str, events: np.ndarray, dims: tuple[str, str], per_draw: bool) -> "xr.DataArray":
+    def _of_pairs(self, name: str, events: np.ndarray, dims: tuple[str, str], per_draw: bool) -> xr.DataArray:
         """Events (chain, draw, D, D) of pairs of observed nodes, or their averages."""
         coords = {dim: list(self.schema.observed_nodes) for dim in dims}
         return self._average(name, events, coords, per_draw, prior=CHEFS)
 
-    def _of_nodes(self, name: str, values: np.ndarray, *dims: str) -> "xr.DataArray":
+    def _of_nodes(self, name: str, values: np.ndarray, *dims: str) -> xr.DataArray:
         """Numbers (chain, draw, ...) of padded nodes."""
         return self._of_draws(name, values, dict.fromkeys(dims, self.schema.node_labels), prior=CHEFS)

@@ -18,6 +18,7 @@ from pymc_spn.indian_chefs.graph_state import (
     copy_state,
     count_edges,
     delete_node,
+    empty_state,
     highest_child,
     insert_node,
     lowest_parent,
@@ -60,18 +61,7 @@ class MoveWork(NamedTuple):
 def move_work(state):
     """Buffers for the graphs of a state."""
     k = state.order.size
-    numbers = np.zeros((4, k), np.int64)
-    held = GraphState(
-        np.zeros((k, k), np.uint8),
-        np.zeros(k),
-        numbers[0],
-        numbers[1],
-        numbers[2],
-        numbers[3],
-        np.zeros(1, np.int64),
-        state.fixed,
-    )
-    return MoveWork(held, np.zeros(k, np.uint8), np.zeros(k, np.uint8))
+    return MoveWork(empty_state(k, state.fixed), np.zeros(k, np.uint8), np.zeros(k, np.uint8))
 
 
 def new_tally(n_others: int = 0) -> np.ndarray:
@@ -271,9 +261,9 @@ def _draw_node(rng, move, state, prior, children, parents):
     if move == SINGLETONS:
         i = int(rng.random() * n)
         children[i] = 1
-        above = _count_above(state, state.reputations[i])
-        j = n - above + int(rng.random() * (above + 1))
-        low = state.reputations[i] if j == n - above else state.reputations[state.order[j - 1]]
+        below = count_up_to(state, state.reputations[i])
+        j = below + int(rng.random() * (n - below + 1))
+        low = state.reputations[i] if j == below else state.reputations[state.order[j - 1]]
         high = 1.0 if j == n else state.reputations[state.order[j]]
         theta = low + rng.random() * (high - low)
         return theta if low < theta < high else -1.0
@@ -307,7 +297,7 @@ def _log_draw(move, state, prior, theta, children, parents):
                 low = max(low, state.reputations[x])
             else:
                 high = min(high, state.reputations[x])
-        above = _count_above(state, state.reputations[_first(children)])
+        above = n - count_up_to(state, state.reputations[_first(children)])
         return math.log((prior.alpha + below - 1.0) / ((high - low) * (above + 1.0) * n))
     out = -math.log(digamma_gap(below, prior.alpha))
     if move == ROOTED:
@@ -358,10 +348,11 @@ def count_below(state, theta):
 
 
 @bare_called_kernel
-def _count_above(state, theta):
+def count_up_to(state, theta):
+    """Number of nodes at or below a reputation."""
     out = 0
     for i in range(state.count[0]):
-        out += state.reputations[i] > theta
+        out += state.reputations[i] <= theta
     return out
 
 

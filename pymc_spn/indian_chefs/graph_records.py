@@ -4,6 +4,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from pymc_spn.indian_chefs.belief_network_schema import NETWORK_SCHEMA, PARAMETERS, BeliefNetworkSchema
 from pymc_spn.indian_chefs.draw_checks import check_packed
@@ -15,7 +16,6 @@ from pymc_spn.tables.tree_files import chosen_name, reading
 
 if TYPE_CHECKING:
     import pymc as pm
-    import xarray as xr
 
 NODES = "node", "parent", "child"
 
@@ -47,11 +47,11 @@ class GraphRecord(StructureRecord):
         """The prior."""
         return {"prior": CHEFS}
 
-    def is_unpacked(self, idata: "xr.DataTree", name: str) -> bool:
+    def is_unpacked(self, idata: xr.DataTree, name: str) -> bool:
         """Whether the group has reputations, which groups of trees lack."""
         return super().is_unpacked(idata, name) and "reputations" in idata[name].data_vars
 
-    def arrays(self, idata: "xr.DataTree", schema: GraphSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
+    def arrays(self, idata: xr.DataTree, schema: GraphSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
         """Parts of packed graphs (chain, draw, 1 + K + K W)."""
         return arrays_of_packed(schema, raw)
 
@@ -88,11 +88,11 @@ class NetworkRecord(StructureRecord):
         """The kind of network."""
         return {"kind": schema.kind}
 
-    def parts(self, idata: "xr.DataTree", name: str) -> list[str]:
+    def parts(self, idata: xr.DataTree, name: str) -> list[str]:
         """The graph."""
         return [self.read_schema(idata, name).graph]
 
-    def arrays(self, idata: "xr.DataTree", schema: BeliefNetworkSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
+    def arrays(self, idata: xr.DataTree, schema: BeliefNetworkSchema, raw: np.ndarray) -> dict[str, np.ndarray]:
         """Parts of parameters (chain, draw, (K + 2) K)."""
         room = schema.max_nodes
         if raw.shape[2:] != ((room + 2) * room,):
@@ -102,12 +102,12 @@ class NetworkRecord(StructureRecord):
         biases, precisions = (np.where(is_node, table[..., room + i, :], np.float32(np.nan)) for i in (0, 1))
         return {"weights": table[..., :room, :], "biases": biases, "precisions": precisions}
 
-    def unpack(self, idata: "xr.DataTree", name: str | None = None) -> "xr.DataTree":
+    def unpack(self, idata: xr.DataTree, name: str | None = None) -> xr.DataTree:
         """The result with a network and its graph as labelled arrays."""
         name = self.chosen(idata, name)
         return super().unpack(GRAPHS.unpack(idata, self.read_schema(idata, name).graph), name)
 
-    def read(self, idata: "xr.DataTree", name: str | None = None) -> Recorded:
+    def read(self, idata: xr.DataTree, name: str | None = None) -> Recorded:
         """All draws of one network, whose table is still that of the fit."""
         recorded = super().read(idata, name)
         observed, schema = table_of_network(recorded), recorded.schema
@@ -124,7 +124,7 @@ class NetworkRecord(StructureRecord):
 GRAPHS, NETWORKS = GraphRecord(), NetworkRecord()
 
 
-def table_of_network(recorded: Recorded) -> "xr.DataArray | None":
+def table_of_network(recorded: Recorded) -> xr.DataArray | None:
     """The table that a network was drawn given, where the result has it."""
     observed, name = recorded.tree.children.get("observed_data"), recorded.schema.name
     return observed.dataset[name] if observed is not None and name in observed.data_vars else None
@@ -139,9 +139,7 @@ def arrays_of_packed(schema: GraphSchema, packed: np.ndarray) -> dict[str, np.nd
     return {"n_nodes": counts, "graphs": parents, "reputations": places}
 
 
-def graphs_of_prior(
-    idata: "xr.DataTree", name: str | None
-) -> tuple[GraphSchema, np.ndarray, Any, dict[str, np.ndarray]]:
+def graphs_of_prior(idata: xr.DataTree, name: str | None) -> tuple[GraphSchema, np.ndarray, Any, dict[str, np.ndarray]]:
     """Schema, packed graphs (chain, draw, packed), labels of chains and draws, and hyperparameters of prior draws."""
     constants, drawn = idata.children.get("constant_data"), idata.children.get("prior_predictive")
     found = []

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
+from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, kernel
 
 
 class GraphState(NamedTuple):
@@ -43,6 +43,22 @@ class GraphState(NamedTuple):
     fixed: np.ndarray
 
 
+@kernel
+def empty_state(room, fixed):
+    """A graph without nodes, with room for so many; `GraphState` describes ``fixed``."""
+    numbers = np.zeros((4, room), np.int64)
+    return GraphState(
+        np.zeros((room, room), np.uint8),
+        np.zeros(room),
+        numbers[0],
+        numbers[1],
+        numbers[2],
+        numbers[3],
+        np.zeros(1, np.int64),
+        fixed,
+    )
+
+
 def new_state(reputations: np.ndarray, fixed: np.ndarray, max_nodes: int) -> GraphState:
     """A graph of the observed nodes alone, without edges.
 
@@ -52,17 +68,8 @@ def new_state(reputations: np.ndarray, fixed: np.ndarray, max_nodes: int) -> Gra
     fixed : (D,) bool
     max_nodes : int
     """
-    numbers = np.zeros((4, max_nodes), np.int64)
-    state = GraphState(
-        parents=np.zeros((max_nodes, max_nodes), np.uint8),
-        reputations=np.zeros(max_nodes),
-        n_children=numbers[0],
-        n_parents=numbers[1],
-        n_below=numbers[2],
-        order=numbers[3],
-        count=np.array([len(reputations)]),
-        fixed=np.array(fixed, np.uint8),
-    )
+    state = empty_state(max_nodes, np.array(fixed, np.uint8))
+    state.count[0] = len(reputations)
     state.reputations[: len(reputations)] = reputations
     refresh(state)
     return state

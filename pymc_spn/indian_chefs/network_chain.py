@@ -15,7 +15,7 @@ from pymc_spn.indian_chefs.activation_kernels import (
 from pymc_spn.indian_chefs.belief_network_schema import LINEAR, NONLINEAR, SIGMOID
 from pymc_spn.indian_chefs.graph_moves import MOVE_NAMES, counts_of_moves
 from pymc_spn.indian_chefs.graph_state import GraphState, new_state, put_graph
-from pymc_spn.indian_chefs.network_draws import draw_parameters, expit
+from pymc_spn.indian_chefs.network_draws import draw_parameters, expit, fill_nodes
 from pymc_spn.indian_chefs.network_rows import OneNetwork, log_means
 from pymc_spn.indian_chefs.network_sweep import (
     EXCHANGED,
@@ -138,15 +138,9 @@ class BeliefNetworkChain:
         net.weights[:n, :n], net.biases[:n] = drawn[:2]
         # a start with values beyond all data would leave nothing of the digits of their children
         net.precisions[:n] = np.maximum(drawn[2], 1e-2)
-        for i in np.argsort(-self.state.reputations[:n], kind="stable"):
-            if i < self.n_observed:
-                continue
-            mean = net.biases[i] + net.weights[:n, i] @ net.outputs[:n]
-            if self.kind == SIGMOID:
-                net.outputs[i] = rng.random(len(mean)) < expit(mean)
-                continue
-            net.activations[i] = mean + rng.standard_normal(len(mean)) * net.precisions[i] ** -0.5
-            net.outputs[i] = expit(net.activations[i]) if self.kind == NONLINEAR else net.activations[i]
+        order = np.argsort(-self.state.reputations[:n], kind="stable")
+        hidden, numbers = order[order >= self.n_observed], (net.weights[:n], net.biases, net.precisions)
+        fill_nodes(rng, self.kind, hidden, *numbers, net.activations, net.outputs[:n])
         fill_residuals(n, net)
 
     def put_graph(self, parents: np.ndarray, reputations: np.ndarray) -> None:

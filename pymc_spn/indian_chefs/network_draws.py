@@ -39,14 +39,28 @@ def draw_nodes(
         Parents before children.
     """
     outputs = np.zeros((len(biases), n_data))
+    fill_nodes(rng, kind, order, weights, biases, precisions, np.empty(outputs.shape), outputs)
+    return outputs
+
+
+def fill_nodes(
+    rng: np.random.Generator,
+    kind: str,
+    order: np.ndarray,
+    weights: np.ndarray,
+    biases: np.ndarray,
+    precisions: np.ndarray,
+    activations: np.ndarray,
+    outputs: np.ndarray,
+) -> None:
+    """`draw_nodes` of the nodes in the order, in place; the others keep their outputs."""
     for i in order:
         mean = biases[i] + weights[:, i] @ outputs
         if kind == SIGMOID:
-            outputs[i] = rng.random(n_data) < expit(mean)
+            outputs[i] = rng.random(len(mean)) < expit(mean)
             continue
-        a = mean + rng.standard_normal(n_data) * precisions[i] ** -0.5
-        outputs[i] = expit(a) if kind == NONLINEAR else a
-    return outputs
+        activations[i] = mean + rng.standard_normal(len(mean)) * precisions[i] ** -0.5
+        outputs[i] = expit(activations[i]) if kind == NONLINEAR else activations[i]
 
 
 def draw_data(rng, kind, prior, parents, reputations, n_data, n_observed):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from pymc_spn.events.event_text import as_event
 from pymc_spn.events.events import SEVERAL, describe, read_events
@@ -28,9 +29,8 @@ from pymc_spn.tables.frame_kinds import frame_kind, frame_of_kind, pandas_frame,
 from pymc_spn.tables.inputs import Seed, TableLike
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from pymc_spn.indian_chefs.graph_draws import GraphDraws
+
 ASKING = "Asking networks"  # what the bar says
 
 type Known = Mapping[str, object] | pd.DataFrame | str | None
@@ -42,7 +42,7 @@ class RowQuestions:
     schema: BeliefNetworkSchema
     parameters: np.ndarray
     graphs: "GraphDraws"
-    table: "xr.DataArray | None"
+    table: xr.DataArray | None
 
     def log_density(
         self,
@@ -54,7 +54,7 @@ class RowQuestions:
         per_draw: bool = False,
         random_seed: Seed | None = None,
         progressbar: bool = True,
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Calculate the log predictive density of rows, in nats and the units of `X`.
 
         Parameters
@@ -145,7 +145,7 @@ class RowQuestions:
         max_draws: int = 50,
         random_seed: Seed | None = None,
         progressbar: bool = True,
-    ) -> "xr.DataArray":
+    ) -> xr.DataArray:
         """Predict a column given the other cells of each row: its mean, or its level.
 
         Parameters
@@ -269,7 +269,7 @@ class RowQuestions:
         n_pool: int = 2000,
         random_seed: Seed | None = None,
         progressbar: bool = True,
-    ) -> "xr.DataTree":
+    ) -> xr.DataTree:
         """Return the group ``log_likelihood``, for ``az.loo`` and ``az.compare``.
 
         For each draw and row the log density of the row given graph and parameters, hidden nodes and gaps integrated
@@ -303,8 +303,6 @@ class RowQuestions:
         >>> network.log_likelihood(n_pool=50, random_seed=1)["net"].dims
         ('chain', 'draw', 'net_row')
         """
-        import xarray as xr
-
         frame, _ = self._rows(self._training_rows() if X is None else X, None)
         frame = frame[frame.notna().any(axis=1)]
         n_chains, n_draws, _ = self.parameters.shape
@@ -460,9 +458,7 @@ class RowQuestions:
 
     def _labelled(
         self, values: np.ndarray, index: Any, name: str, attrs: dict[str, Any], coords: dict[str, Any]
-    ) -> "xr.DataArray":
-        import xarray as xr
-
+    ) -> xr.DataArray:
         coords = coords | {"row": row_labels(index)}
         return xr.DataArray(values, coords, tuple(coords), name, attrs)
 

@@ -153,8 +153,8 @@ class NLGBNStep(_NetworkStep):
     race : sequence of (int, int, int), optional
         Stages of the warm-up: how many starts it keeps, steps of each, size of the pool; (8, 120, 700), (3, 300, 1000),
         (1, 1000, 2000).
-    strata, pool : int
-        Candidates of each activation; hidden vectors of each pool.
+    pool : int
+        Hidden vectors of each pool.
     births : int
         Births or deaths of units with and without parents, splits or merges: of each.
     moves : {"all", "published"}
@@ -190,15 +190,14 @@ class NLGBNStep(_NetworkStep):
         start: str = "auto",
         hidden_layers: tuple[int, int] | None = None,
         race: Sequence[tuple[int, int, int]] | None = None,
-        strata: int = 16,
         pool: int = 1000,
         births: int = 10,
         moves: str = "all",
         tempered: float = 0.0,
         **made_by: Unpack[StepArguments],
     ) -> None:
-        self.sweeps, self.strata = checked_count("sweeps", sweeps, 1), checked_count("strata", strata, 2)
-        self.pool, self.births = checked_count("pool", pool, 1), checked_count("births", births, 1)
+        self.sweeps, self.births = checked_count("sweeps", sweeps, 1), checked_count("births", births, 1)
+        self.pool = checked_count("pool", pool, 1)
         self.moves = asked_option("moves", moves, ("all", "published"))
         asked_option("start", start, ("auto", "warm_up", "process"))
         if not 0.0 <= tempered <= 1.0:
@@ -267,9 +266,8 @@ class NLGBNStep(_NetworkStep):
             self.access.schema.max_nodes,
             self.prior,
             sweep_plan(self.births, self.moves == "published"),
-            self.strata,
-            self.pool,
-            np.isnan(self.data),
+            n_pool=self.pool,
+            is_gap=np.isnan(self.data),
         )
 
     def _log_slope(self):

@@ -9,15 +9,13 @@ measure Poisson(m lambda_N) hidden nodes appear together, N being the nodes stri
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from pymc_spn.indian_chefs.process import check_base, check_nodes, check_positive, check_reputations
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 MOST_NODES = 4096
 LARGEST_GAMMA = 1e100  # products of rates stay numbers
@@ -30,7 +28,7 @@ def node_count_pmf(
     max_nodes: int,
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
-) -> "xr.DataArray":
+) -> xr.DataArray:
     """Calculate the exact distribution of the number of nodes.
 
     Parameters
@@ -59,8 +57,6 @@ def node_count_pmf(
     >>> ps.indian_chefs.node_count_pmf(1.0, 1.0, n_observed=2, max_nodes=4).round(3).values
     array([0.   , 0.   , 0.223, 0.285, 0.228])
     """
-    import xarray as xr
-
     names = check_nodes(n_observed, max_nodes, "n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)
@@ -82,7 +78,7 @@ def expected_graph(
     n_observed: int,
     reputations: Mapping[str, float] | npt.ArrayLike = 0.0,
     base: float | Mapping[str, float] | None = None,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Calculate the exact expected numbers of nodes and edges.
 
     Parameters
@@ -112,8 +108,6 @@ def expected_graph(
     >>> ps.indian_chefs.expected_graph(1.0, 1.0, 1.0, n_observed=2)["nodes"].round(3).item()
     3.739
     """
-    import xarray as xr
-
     names = check_nodes(n_observed, argument="n_observed")
     measure = check_base(base)
     theta = check_reputations(reputations, names, measure)

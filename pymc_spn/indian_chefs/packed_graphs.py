@@ -7,7 +7,7 @@ observed nodes in their order, then hidden nodes by ascending reputation, zeros 
 
 import numpy as np
 
-from pymc_spn.indian_chefs.graph_state import GraphState, refresh
+from pymc_spn.indian_chefs.graph_state import GraphState, empty_state, refresh
 from pymc_spn.indian_chefs.prior_density import GraphPrior, log_density, log_density_gradient, log_ties
 from pymc_spn.numerics.kernel_options import kernel
 from pymc_spn.numerics.read_only_views import read_only_view
@@ -136,14 +136,10 @@ def packed_log_density(packed, reputations, alpha, gamma, phi, uniform, levels, 
         return -np.inf
     n_observed = reputations.size
     fixed = np.zeros(n_observed, np.uint8)
-    theta = np.zeros(room)
+    state = empty_state(room, fixed)
     for i in range(n_observed):
         fixed[i] = not np.isnan(reputations[i])
-        theta[i] = reputations[i] if fixed[i] else 0.0
-    numbers = np.zeros((4, room), np.int64)
-    count = np.array([n_observed])
-    parents = np.zeros((room, room), np.uint8)
-    state = GraphState(parents, theta, numbers[0], numbers[1], numbers[2], numbers[3], count, fixed)
+        state.reputations[i] = reputations[i] if fixed[i] else 0.0
     if not unpack_graph(packed, state):
         return -np.inf
     prior = GraphPrior(alpha, gamma, phi, uniform, read_only_view(levels), read_only_view(masses))

@@ -1,10 +1,11 @@
 """Independent forward draws of the Indian chefs process as labelled arrays."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import xarray as xr
 
 from pymc_spn.indian_chefs.forward_draws import draw_graph
 from pymc_spn.indian_chefs.graph_state import new_state
@@ -20,9 +21,6 @@ from pymc_spn.indian_chefs.process import (
 from pymc_spn.numerics.asked_numbers import checked_count
 from pymc_spn.tables.inputs import Seed
 
-if TYPE_CHECKING:
-    import xarray as xr
-
 MOST_NODES = 1 << 14
 
 
@@ -35,7 +33,7 @@ def sample_indian_chefs(
     draws: int = 1000,
     random_seed: Seed | None = None,
     base: float | Mapping[str, float] | None = None,
-) -> "xr.Dataset":
+) -> xr.Dataset:
     """Draw exact, independent graphs of the process, without truncation.
 
     Parameters
@@ -76,10 +74,8 @@ def sample_indian_chefs(
     return labelled_graphs(names, draw_graphs(np.random.default_rng(random_seed), prior, theta, draws))
 
 
-def labelled_graphs(names: Sequence[str], graphs: list[tuple[np.ndarray, np.ndarray]]) -> "xr.Dataset":
+def labelled_graphs(names: Sequence[str], graphs: list[tuple[np.ndarray, np.ndarray]]) -> xr.Dataset:
     """Graphs of parents (n, n) and reputations (n,) as a dataset, padded to the largest."""
-    import xarray as xr
-
     draws, room = len(graphs), max(len(t) for _, t in graphs)
     parents = np.zeros((draws, room, room), bool)
     values = np.full((draws, room), np.nan)

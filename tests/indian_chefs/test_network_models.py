@@ -423,7 +423,6 @@ def test_refusals():
     with nonlinear() as model:
         for arguments, match in (
             ({"start": "random"}, "start must be"),
-            ({"strata": 1}, "strata must be"),
             ({"tempered": 2.0}, "tempered must be"),
             ({"hidden_layers": (8, 3)}, "hidden_layers must be"),
             ({"hidden_layers": 5}, "hidden_layers must be"),

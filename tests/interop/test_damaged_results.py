@@ -86,7 +86,7 @@ def sampled_as(name):
 
 
 def drawn_graphs(folder):
-    return chefs(), ps.GraphDraws.from_idata, lambda p: (p.path_probabilities(), p.edge_probabilities())
+    return chefs(), ps.GraphDraws.from_idata, lambda p: (p.common_ancestor_probabilities(), p.edge_probabilities())
 
 
 def network(folder):

@@ -40,7 +40,7 @@ REFUSED = {
         "at most 1,000 variables are possible, got 10,000; choose some columns",
     ),
     "nodes": (
-        lambda: ps.IndianChefsProcess.dist(alpha=1.0, gamma=1.0, phi=1.0, observed_nodes=["x"], max_nodes=BIG),
+        lambda: ps.indian_chefs.node_count_pmf(1.0, 1.0, ["x"], BIG),
         r"max_nodes = 1,000,000,000,000: a graph needs 2e\+15 gigabytes",
     ),
     "observed": (
