@@ -150,8 +150,7 @@ class EmissionSpec:
 
     field: DiscreteField
     components: tuple[Component, ...]
-    observed_sites: np.ndarray
-    observed_columns: slice
+    observed_sites: np.ndarray  # of the first columns
     parameters: tuple[Any, ...]
     values: np.ndarray  # (n_rows, n_columns)
     has_rows: bool
@@ -166,7 +165,7 @@ class EmissionSpec:
         n_states = int(arrays.state_start[-1])
         codes = pt.zeros((0, len(graph.names)), dtype="int32")
         if self.observed_sites.size:
-            given = value[:, self.observed_columns]
+            given = value[:, : self.observed_sites.size]
             given = pt.switch(pt.isnan(given), -1, given).astype("int32")
             codes = pt.full((n_rows, len(graph.names)), -1, dtype="int32")[:, self.observed_sites].set(given)
         soft, used = None, 0
@@ -403,7 +402,6 @@ def _specify(name: str, field: DiscreteField, components: Any, observed: Any, si
         field,
         tuple(kept),
         graph.numbers(direct),
-        slice(0, len(direct)),
         tuple(parameters),
         np.concatenate(blocks, axis=1),
         has_rows,

@@ -248,20 +248,19 @@ def TreeResponse(
     )
     n_statistics = len(levels) or 2
     dtype = "int64" if family.family != "real" else "float64"
-    state = [
-        pytensor.shared(v, name=f"{tree.name}_{label}", shape=shape)
-        for label, v, shape in (
-            ("head", np.zeros(2), (2,)),
-            ("depths", np.zeros((2, 1)), (2, None)),
-            ("sizes", np.zeros(1), (None,)),
-            ("statistics", np.zeros((1, n_statistics)), (None, n_statistics)),
-        )
-    ]
-    records = [
-        pytensor.shared(np.zeros(0), name=f"{tree.name}_tickets", shape=(None,)),
-        pytensor.shared(np.zeros((0, 9)), name=f"{tree.name}_nodes", shape=(None, 9)),
-        pytensor.shared(np.zeros((0, n_statistics)), name=f"{tree.name}_leaves", shape=(None, n_statistics)),
-    ]
+    shapes = {
+        "head": (2,),
+        "depths": (2, None),
+        "sizes": (None,),
+        "statistics": (None, n_statistics),
+        "tickets": (None,),  # from here on of recorded trees, as yet none
+        "nodes": (None, 9),
+        "leaves": (None, n_statistics),
+    }
+    shared = []
+    for label, shape in shapes.items():
+        start = np.zeros([int(len(shared) < 4) if n is None else n for n in shape])
+        shared.append(pytensor.shared(start, name=f"{tree.name}_{label}", shape=shape))
     observed = container if container is not None else coded.astype(dtype)
     mask = pt.zeros_like(tree.x, dtype="int8") if tree.mask is None else tree.mask
     op = TreeResponseRV(schema=schema.to_json(), dtype=dtype)
@@ -269,10 +268,10 @@ def TreeResponse(
         tree.ticket,
         pt.stack([tree.alpha_s, tree.beta_s]),
         pt.stack(values),
-        *state,
+        *shared[:4],
         pt.cast(tree.x, "float64"),
         pt.cast(mask, "int64"),
-        *records,
+        *shared[4:],
         rng=pt.random.shared_rng(seed=None),
         return_next_rng=True,
     )

@@ -93,10 +93,9 @@ class RowSets:
         if forced:
             return Choices(own, np.empty((0, 4), np.int32), np.empty(0), [], [])
         m = all_options(self.x, self.response, self.leaf, rows, 0, n, statistics, own, usable, weight, self.options)
-        o = self.options
-        decisions = np.column_stack([o.feature[:m], o.low[:m], o.high[:m], o.side[:m]]).astype(np.int32)
+        decisions = self.options.decision[:m].copy()
         p = self.rules.alpha_s * (1.0 + depth) ** -self.rules.beta_s
-        log_mass = np.log(p * o.mass[:m])
+        log_mass = np.log(p * self.options.mass[:m])
         below = 0 if self.ignores_depth else depth + 1
         left, right = [], []
         for feature, low, _, side in decisions:

@@ -86,17 +86,6 @@ class Features:
             n_options += each * (2 if np.isnan(self.values[:, d]).any() else 1)
         return make_options(len(self.values), max(n_options, 1), n_statistics)
 
-    def code(self, data: Any, unseen: str = "error") -> np.ndarray:
-        """New rows as floats, by the columns of the training table.
-
-        Parameters
-        ----------
-        data : DataFrame, mapping, array or Table
-        unseen : {"error", "missing"}
-            What to do with a level that the training table does not have.
-        """
-        return code_rows(self.columns, data, unseen)
-
 
 def check_same_rows(X: Any, y: Any, n_rows: int, n_responses: int) -> None:
     """Refuse features and a response of different rows.
@@ -176,7 +165,15 @@ def make_features(
 
 
 def code_rows(columns: tuple[Column, ...], data: Any, unseen: str = "error") -> np.ndarray:
-    """Rows as floats by known columns; see `Features.code`."""
+    """New rows as floats, by the columns of the training table.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+    data : DataFrame, mapping, array or Table
+    unseen : {"error", "missing"}
+        What to do with a level that the training table does not have.
+    """
     values = Table.from_frame(data, schema=columns, unseen=unseen).values
     bad = np.argwhere(np.isinf(values))
     if len(bad):

@@ -208,12 +208,15 @@ FAMILIES: dict[str, Any] = {f.family: f for f in (ClassLeaves, BinaryLeaves, Nor
 
 
 def as_family(family: Any, y: Any) -> LeafFamily:
-    """A family object from its name or itself, numbers checked; None is chosen by the response."""
+    """A family object from its name or itself, numbers checked; for None what a table reads the response as."""
     if family is None:
-        found = guessed_family(_series(y))
-        if not isinstance(found, NormalLeaves) and _holds_numbers(_series(y)):
-            said = "classes" if isinstance(found, ClassLeaves) else "counts"
-            _log.info(f"Response: whole numbers, as {said}. Change with family='real', 'counts' or 'classes'")
+        series = _series(y)
+        if not pd.api.types.is_numeric_dtype(series.dtype) or pd.api.types.is_bool_dtype(series.dtype):
+            return ClassLeaves()
+        kind = guessed_kind(series.to_numpy(np.float64, na_value=np.nan), pd.api.types.is_integer_dtype(series.dtype))
+        found = ClassLeaves() if kind in LEVEL_KINDS else CountLeaves() if kind == "count" else NormalLeaves()
+        if not isinstance(found, NormalLeaves):
+            _log.info(f"Response: whole numbers, as {found.family}. Change with family='real', 'counts' or 'classes'")
         return found
     if isinstance(family, str) and family in FAMILIES:
         return FAMILIES[family]()
@@ -229,18 +232,6 @@ def as_family(family: Any, y: Any) -> LeafFamily:
         if not (np.isfinite(value) and value > 0.0):
             raise ValueError(f"{type(family).__name__}: {name} must be positive and finite, got {quoted(value)}")
     return family
-
-
-def _holds_numbers(y: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(y.dtype) and not pd.api.types.is_bool_dtype(y.dtype)
-
-
-def guessed_family(y: pd.Series) -> LeafFamily:
-    """Classes, counts or real values: what `Table.from_frame` reads the column as."""
-    if not _holds_numbers(y):
-        return ClassLeaves()
-    kind = guessed_kind(y.to_numpy(np.float64, na_value=np.nan), pd.api.types.is_integer_dtype(y.dtype))
-    return ClassLeaves() if kind in LEVEL_KINDS else CountLeaves() if kind == "count" else NormalLeaves()
 
 
 def numbers_of_family(family: LeafFamily) -> np.ndarray:

@@ -78,7 +78,8 @@ def _draw_table(rng, pool, x, response, leaf, rules, i, n_draws, options, counte
         s = _STOP
         if rng.random() * (stop + total) >= stop:
             o = choose_option(options, n_options, rng.random())
-            pool, s = find_split(pool, i, options.feature[o], options.low[o], options.high[o], options.side[o])
+            d = options.decision[o]
+            pool, s = find_split(pool, i, d[0], d[1], d[2], d[3])
         p = pool.size[N_PENDING]
         if p == pool.pending.shape[0]:
             pool = with_room(pool, pool.rows)

@@ -25,7 +25,7 @@ from pymc_spn.tables.frame_kinds import frame_of_kind, labelled_frame_of_kind
 from pymc_spn.tables.inputs import TableLike
 from pymc_spn.trees import effects
 from pymc_spn.trees.draws import GROUP, TreeDraws
-from pymc_spn.trees.features import TREE_BYTES, check_same_rows
+from pymc_spn.trees.features import TREE_BYTES, check_same_rows, code_rows
 from pymc_spn.trees.leaf_summaries import leaf_frame, tree_rules
 from pymc_spn.trees.predictive_quantiles import predictive_cdf, predictive_quantiles
 from pymc_spn.trees.predictives import (
@@ -336,7 +336,7 @@ class TreePosterior(PosteriorOfDraws):
         return xr.DataArray(values, dims=("chain", "draw", "row"), coords=coords, attrs={"exactness": "exact"})
 
     def _rows(self, X: Any, unseen: str) -> tuple[np.ndarray, Any]:
-        values = self._draws.features.code(X, unseen)
+        values = code_rows(self._draws.features.columns, X, unseen)
         index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(values))
         return values, row_labels(index)
 
@@ -408,22 +408,14 @@ class TreePosterior(PosteriorOfDraws):
         """
         numbers = self._numbers("predict_sd")
         values, labels = self._rows(X, unseen)
-        if numbers is not None:
-            shares, p, own = self._of_classes(values, soft)
-            mean = p @ numbers
-            away = (numbers - mean[:, None]) ** 2
-            sd = np.sqrt((p * away).sum(axis=1))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                error = np.where(sd > 0.0, 0.5 * ((own - shares * p) * away).sum(axis=2) / sd, 0.0)
-            return self._labelled(sd, ("row",), {"row": labels}, error)
-        payload = moment_payload(self._draws, float(self._draws.y.mean()))
+        payload = moment_payload(self._draws, float(self._draws.y.mean() if numbers is None else numbers.mean()))
         mean = average(self._draws, self._weights, values, soft, payload[:, :1].copy())[:, 0]
         # about the mean of each row: a difference of mean squares about one origin would cancel
         shares, parts = self._by_group(lambda w: average(self._draws, w, values, soft, payload, mean)[:, 0])
         variance = parts.sum(0)
         sd = np.sqrt(variance)
-        with np.errstate(invalid="ignore"):  # an infinite one has no error
-            away = 0.5 * (parts - shares[:, None] * variance) / sd
+        with np.errstate(invalid="ignore", divide="ignore"):  # an infinite one has no error, and one of 0 none either
+            away = np.where(sd > 0.0, 0.5 * (parts - shares[:, None] * variance) / sd, 0.0)
         return self._labelled(sd, ("row",), {"row": labels}, away)
 
     def predict_quantile(

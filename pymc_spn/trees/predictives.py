@@ -81,6 +81,10 @@ def moment_payload(draws: "TreeDraws", origin: float = 0.0) -> np.ndarray:
     Means are averaged, so an origin amid the responses keeps what a large common part of them would round away.
     """
     n, s, tree = draws.nodes.size, draws.nodes.statistics, draws.tree_of_node
+    if draws.levels is not None:  # numbers
+        p, levels = class_payload(draws), np.array(draws.levels, np.float64) - origin
+        mean = p @ levels
+        return np.column_stack([mean, (p * (levels - mean[:, None]) ** 2).sum(axis=1)])
     if draws.family.kernel == NORMAL:
         mu, kappa, a, b = normal_terms(draws, n, s, tree)
         variance = np.where(a > 1.0, b * (kappa + 1.0) / (np.maximum(a - 1.0, 1e-300) * kappa), np.inf)

@@ -41,12 +41,9 @@ class Rules(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Scratch for the splits of one node, and for sorting its rows."""
+    """Scratch for the splits of one node, with ``decision`` (n, 4) int32, and for sorting its rows."""
 
-    feature: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    side: np.ndarray
+    decision: np.ndarray
     mass: np.ndarray
     gain: np.ndarray
     key: np.ndarray
@@ -66,8 +63,7 @@ def make_options(n_rows, n_options, n_statistics):
     """Scratch large enough for every node of a table with this many splits at its root."""
     i4 = np.int32
     return Options(
-        *(np.empty(n_options, i4) for _ in range(3)),
-        np.empty(n_options, np.int8),
+        np.empty((n_options, 4), i4),
         np.empty(n_options),
         np.empty(n_options),
         *(np.empty(n_rows + 1, i4) for _ in range(4)),
@@ -197,10 +193,8 @@ def sort_rows(code, rows, begin, n, options):
 
 @inner_kernel
 def _add_option(options, j, feature, low, high, side, mass, gain):
-    options.feature[j] = feature
-    options.low[j] = low
-    options.high[j] = high
-    options.side[j] = side
+    decision = options.decision[j]
+    decision[0], decision[1], decision[2], decision[3] = feature, low, high, side
     options.mass[j] = mass
     options.gain[j] = gain
 
