@@ -289,7 +289,8 @@ class FactorGraph(NotebookRepr):
         n_steps = checked_count("n_steps", n_steps, 1)
         refuse_count("n_steps", n_steps, BYTES_A_VARIABLE, "take a shorter chain")
         if states is None:
-            shapes = [x.type.shape if _is_tensor(x) else np.shape(x) for x in (log_initial, log_transition)]
+            tables: Any = (log_initial, log_transition)
+            shapes = [x.type.shape if _is_tensor(x) else np.shape(x) for x in tables]
             known = [k for shape in shapes for k in shape[-1:] if k is not None]
             if not known:
                 raise ValueError("states must be given: neither log_initial nor log_transition has a known length")
@@ -410,14 +411,14 @@ class FactorGraph(NotebookRepr):
         >>> ps.FactorGraph.tree([("a", "b"), ("b", "c")], {"a": 2, "b": 2, "c": 2}, agree)
         FactorGraph(3 variables, 2 factors)
         """
-        edges = [tuple(e) for e in edges]
-        for e in edges:
+        pairs: Any = [tuple(e) for e in edges]
+        for e in pairs:
             if len(e) != 2:
                 raise ValueError(f"edges must be pairs of names, got {quoted(e)}")
         if isinstance(states, Mapping):
             variables = dict(states)
         else:
-            variables = {name: states for edge in edges for name in edge}
+            variables = {name: states for edge in pairs for name in edge}
         fg = cls(variables)
         root = {name: name for name in variables}
 
@@ -427,14 +428,14 @@ class FactorGraph(NotebookRepr):
                 name = root[name]
             return name
 
-        for a, b in edges:
+        for a, b in pairs:
             fg.numbers((a, b))
             ra, rb = find(a), find(b)
             if ra == rb:
                 raise ValueError(f"edges must form a tree or forest, but ({a!r}, {b!r}) closes a cycle")
             root[ra] = rb
-        if edges:
-            fg.add_factors(edges, pair)
+        if pairs:
+            fg.add_factors(pairs, pair)
         if isinstance(unary, Mapping):
             for name, table in unary.items():
                 fg.add_factor((name,), table)

@@ -230,9 +230,9 @@ def _recover(emission: Any, model: Any, posterior: Any, what: tuple[str, ...], r
     if "marginals" in what:
         if len(set(graph.states)) == 1:
             state = f"{field.name}_state"
-            values = marginals.reshape(*marginals.shape[:2], len(names), -1)
+            by_variable = marginals.reshape(*marginals.shape[:2], len(names), -1)
             result[f"{field.name}_marginals"] = array(
-                values, variable | {state: list(graph.states[0])}, (field.dims, state)
+                by_variable, variable | {state: list(graph.states[0])}, (field.dims, state)
             )
         else:
             entry = f"{field.name}_entry"

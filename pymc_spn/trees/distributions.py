@@ -257,7 +257,7 @@ def TreeResponse(
         "nodes": (None, 9),
         "leaves": (None, n_statistics),
     }
-    shared = []
+    shared: list[Any] = []
     for label, shape in shapes.items():
         start = np.zeros([int(len(shared) < 4) if n is None else n for n in shape])
         shared.append(pytensor.shared(start, name=f"{tree.name}_{label}", shape=shape))
