@@ -15,8 +15,7 @@ from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves.families import FAMILIES
 from pymc_spn.networks.posterior import SPNPosterior
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, cut_digits
-from pymc_spn.networks.records.record import read_record
+from pymc_spn.networks.records.record import chunk_length, chunks_per_state, read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema
 from pymc_spn.tables import Column
@@ -27,6 +26,14 @@ from tests.reference import Problem, digits_from_state, tiny_problems, weighted_
 LETTERS = ("a", "b", "c")
 KINDS = {"bernoulli": "binary", "categorical": "categorical", "poisson": "count"}
 KINDS |= {"geometric": "count", "binomial": "count", "exponential": "positive", "log_normal": "positive"}
+
+
+def cut_digits(digits, length):
+    """Chunks (k, length) of one state (N, R), padded with zeros."""
+    flat = np.ravel(digits)
+    out = np.zeros(chunks_per_state(flat.size, length) * length, digits.dtype)
+    out[: flat.size] = flat
+    return out.reshape(-1, length)
 
 
 def column_of(d, entries):

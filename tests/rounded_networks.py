@@ -10,7 +10,9 @@ from scipy import stats
 
 import pymc_spn as ps
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records.rounded_cells import LATTICE, leave_one_out
+from pymc_spn.networks.records.multivariate_leaves import logs_without_rows
+from pymc_spn.networks.records.predictive_kernels import leave_one_out
+from pymc_spn.networks.records.rounded_cells import LATTICE
 from pymc_spn.networks.schema import NetworkSchema
 from tests.hand_made_records import in_cells, schema_of, states_of, tree_of
 from tests.reference import (
@@ -115,5 +117,9 @@ def densities_of_cells(cells, net, held=None):
     (``held``: exact values, completed rows, slots, options) each is left out."""
     nothing, out = np.zeros((0, 0), np.int32), np.empty(len(cells.seen))
     y, filled, *seats = held or (cells.seen, cells.seen, nothing, nothing)
-    leave_one_out(*net, y, filled, cells.seen, *seats, cells.arrays(), cells.known(net), out)
+    of_joints = None
+    if net.joints is not None:
+        rows = cells.middles, cells.widths, {}, filled, seats[0]
+        of_joints = logs_without_rows(net, cells.schema.compiled, *rows)
+    leave_one_out(*net, y, filled, cells.seen, *seats, cells.at_places, of_joints, out)
     return out + cells.log_jacobians.sum(axis=1)

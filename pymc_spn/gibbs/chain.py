@@ -31,7 +31,7 @@ class Chain:
         The table in its own units, levels as integers, NaN where missing.
     kernel : {"exact", "published", "bottom_up"}
     rounding : RoundedSweeps, optional
-        Sweeps over exact values where recorded ones stand for cells (`records.rounded_sweeps`).
+        Sweeps over exact values where recorded ones stand for cells (`records.rounded_cells`).
     """
 
     def __init__(self, schema, values, kernel="exact", rounding=None):

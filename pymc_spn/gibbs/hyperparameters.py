@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS
-from pymc_spn.gibbs.joint_scales import log_of_scale
-from pymc_spn.gibbs.joint_statistics import hold_joint_leaves, joint_scratch
+from pymc_spn.gibbs.joint_statistics import hold_joint_leaves, joint_scratch, log_of_scale
 from pymc_spn.gibbs.statistics import leaf_priors, log_assignments, log_column
 from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel, copied_kernel

@@ -151,6 +151,17 @@ def build_joint_scratch(n_slots, n_regions, n_columns, most_columns):
     )
 
 
+def statistics_of(net, r):
+    """Rows (n,), sums (n, d) and sums of products (n, d (d + 1) / 2) of all slots of a region, as views."""
+    joints, top, d = net.joints, int(net.edges.top[r]), int(np.diff(net.joints.column_ptr)[r])
+    t = d * (d + 1) // 2
+    return (
+        joints.n_rows[joints.slot_begin[r] :][:top],
+        joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d),
+        joints.products[joints.products_begin[r] :][: top * t].reshape(top, t),
+    )
+
+
 def _starts(sizes):
     return np.cumsum(sizes) - sizes
 

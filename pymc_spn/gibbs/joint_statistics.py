@@ -1,29 +1,45 @@
-"""Leaves over several columns in the statistics vector of a state, and what they add to the log joint."""
+"""Leaves over several columns in the statistics vector of a state: their prior scales, and the log joint of both."""
+
+import math
 
 import numpy as np
 from numba.extending import register_jitable
 
-from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
-from pymc_spn.leaves.normal_inverse_wishart import log_evidence, solve, triangle_size
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, statistics_of
+from pymc_spn.leaves.normal_inverse_wishart import inverse_at, log_evidence, triangle_size
 from pymc_spn.numerics.elementary import larger
 from pymc_spn.numerics.kernel_options import bare_called_kernel, copied_kernel
 
 
-def joint_numbers(edges, joints, slots, regions):
+def joint_scales(constants, joint_scale):
+    """(D,) diagonal of psi0: the prior variance of each column, never below that of its recording grid."""
+    return np.maximum(joint_scale * constants[:, 1], constants[:, 2]) * (EXCESS - 1.0)
+
+
+@copied_kernel
+def log_of_scale(w, psi, held, n_held, variance, floor, centre, width):
+    """Log posterior of a column's scale at exp(w): ``held`` (n, 3) has v0, v and the column's 1 / Psi of each leaf.
+
+    A change of one diagonal element changes the determinant of Psi by a factor of 1 + change (1 / Psi), so that each
+    leaf is factored once for each column.
+    """
+    now = larger(math.exp(w) * variance, floor) * (EXCESS - 1.0)
+    z = (w - centre) / width
+    log_p = -0.5 * z * z
+    for i in range(n_held):
+        log_p += 0.5 * held[i, 0] * math.log(now / psi) - 0.5 * held[i, 1] * math.log1p((now - psi) * held[i, 2])
+    return log_p
+
+
+def joint_numbers(net, slots, regions):
     """How many of these edges are leaves over several columns, and the numbers of each: a list of arrays."""
+    edges, joints = net.edges, net.joints
     is_joint = edges.split[slots] == joints.split[regions]
     numbers = []
     for i, r in zip(slots[is_joint].tolist(), regions[is_joint].tolist(), strict=True):
         columns = joints.column[joints.column_ptr[r] : joints.column_ptr[r + 1]]
-        d, slot = columns.size, i - edges.begin[r]
-        t = d * (d + 1) // 2
-        sums, products = joints.sums_begin[r] + slot * d, joints.products_begin[r] + slot * t
-        numbers += [
-            [d, edges.n_data[i]],
-            columns,
-            joints.sums[sums : sums + d],
-            joints.products[products : products + t],
-        ]
+        sums, products = (own[i - edges.begin[r]] for own in statistics_of(net, r)[1:])
+        numbers += [[columns.size, edges.n_data[i]], columns, sums, products]
     return len(numbers) // 4, numbers
 
 
@@ -86,14 +102,6 @@ def log_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch):
     return log_p
 
 
-@copied_kernel
-def inverse_at(d, j, factor, z):
-    """Entry (j, j) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
-    z[:d] = 0.0
-    z[j] = 1.0
-    return solve(d, d, factor, z)
-
-
 @bare_called_kernel
 def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, scratch, slopes):
     """Derivatives (D,) of `log_of_joint_leaves` in the scales."""
@@ -116,7 +124,7 @@ def slopes_of_joint_leaves(state, n_columns, constants, covariance_scale, scratc
 
 @bare_called_kernel
 def hold_joint_leaves(state, n_columns, c, constants, covariance_scale, scratch, held):
-    """Write (n, 3) what `joint_scales.log_of_scale` takes of the leaves that have a column; returns their number."""
+    """Write (n, 3) what `log_of_scale` takes of the leaves that have a column; returns their number."""
     at = first_joint(state, n_columns)
     triangle = scratch[2 * n_columns :]
     n_held = 0

@@ -8,10 +8,10 @@ one compiled function, since Numba would compile what it calls once more for eac
 
 import math
 
+from pymc_spn.gibbs.cell_masses import enter_leaves, evaluate_leaves_in_cells, leave_leaves
 from pymc_spn.gibbs.component_kinds import NEXT, PHASE, STEP, TAKE, TOP, TRY, WEIGH
 from pymc_spn.gibbs.component_moves import draw_seat, next_row, note_seat, offer_seats, part_of_row, return_to_seat
 from pymc_spn.gibbs.exact import SAFE, draw_subtree, evaluate_regions, evaluate_regions_by_logs
-from pymc_spn.gibbs.integrated_cells import enter_leaves, evaluate_leaves_in_cells, leave_leaves
 from pymc_spn.gibbs.joint_leaves import complete_row, copy_row, evaluate_joints, move_joints
 from pymc_spn.gibbs.leaf_kernels import evaluate_leaves, logs_of_levels
 from pymc_spn.gibbs.occupancy import MISSING, attach, count_row, detach, mark_missing

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymc_spn.gibbs.component_kinds import LEFT, build_move
 from pymc_spn.gibbs.joint_leaves import add_rows, n_kinds, refresh_joints, set_psi0
-from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.joint_statistics import joint_scales
 from pymc_spn.gibbs.network import (
     build_network,
     enlarged_capacity,

@@ -97,7 +97,7 @@ def pack_statistics(net, log_jacobian):
     level = np.arange(level_ptr[-1]) - np.repeat(level_ptr[:-1], n_levels)
     cell = np.repeat(leaves.level_begin[place] + leaf, n_levels) + level * np.repeat(leaves.capacity[place], n_levels)
     n_columns = palette.place_ptr.size - 1
-    n_joint, joints = (0, []) if net.joints is None else joint_numbers(edges, net.joints, slot[n_leaves:], inner)
+    n_joint, joints = (0, []) if net.joints is None else joint_numbers(net, slot[n_leaves:], inner)
     leaf_at = HEAD + n_columns + 1 + NODE * node.size + EDGE * slot.size
     held = [
         palette.entry_source[leaves.entry[leaf]],

@@ -9,6 +9,7 @@ from pymc_spn.laws.column_quantiles import bracketed_quantiles
 from pymc_spn.laws.log_tails import mean_log_beyond
 from pymc_spn.laws.raw_moments import raw_moments
 from pymc_spn.laws.row_laws import RowLaws, WeightedLeaves
+from pymc_spn.laws.student_mixtures import StudentLaws, students_of
 from pymc_spn.leaves.families import PREDICTIVES, families_with
 from pymc_spn.leaves.gaussian import student_rows
 from pymc_spn.leaves.intervals import Interval
@@ -43,14 +44,28 @@ class ColumnLaw(NamedTuple):
     begin: np.ndarray
     event: Any = None
 
+    @property
+    def circuit(self) -> np.ndarray:
+        """See `LeavesOfColumn`: the draw of each leaf."""
+        return np.repeat(np.arange(self.begin.size), np.diff(np.append(self.begin, self.share.size)))
+
+    @property
+    def students(self) -> StudentLaws | None:
+        """See `LeavesOfColumn`."""
+        return students_of(self.leaves, self.event)
+
+    def all(self) -> "ColumnLaw":
+        """See `LeavesOfColumn`."""
+        return self
+
     def per_draw(self, values: np.ndarray) -> np.ndarray:
         """Average (S, ...) over each draw's leaves of values (n, ...)."""
         return np.add.reduceat(weighted(self.share, values), self.begin, axis=0)
 
-    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "ColumnLaw":
-        """Leaves (P,) by themselves, each at points of its own; see `LeafLaws`."""
-        own = Leaves(self.leaves.family[leaf], self.leaves.parameters[leaf])
-        return ColumnLaw(own, np.ones(leaf.size), np.zeros(1, np.int64), self.event)
+    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> "tuple[ColumnLaw, np.ndarray]":
+        """See `LeavesOfColumn`: the same in all rows."""
+        own = self.leaves.some(leaf)
+        return ColumnLaw(own, np.ones(leaf.size), np.zeros(1, np.int64), self.event), np.ones((leaf.size, 1))
 
     def mixed(self, weights: np.ndarray) -> "ColumnLaw":
         """One draw that mixes all with these weights (S,), scaled to add up to 1."""

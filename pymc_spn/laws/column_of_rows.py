@@ -14,7 +14,7 @@ import numpy as np
 
 from pymc_spn.laws.column_laws import REST, ColumnLaw
 from pymc_spn.laws.row_laws import LeafGrid, LeafLaws, RowLaws, WeightedLeaves
-from pymc_spn.laws.student_mixtures import OwnStudents, StudentLaws, StudentMixtures, students_of
+from pymc_spn.laws.student_mixtures import StudentLaws, StudentMixtures
 from pymc_spn.numerics.draw_averages import relative_weights, weighted
 from pymc_spn.numerics.row_mixtures import RowMixtures
 
@@ -47,8 +47,11 @@ class LeavesOfColumn(Protocol):
     def all(self) -> LeafLaws | None:
         """All leaves at common points; None where their parameters differ from row to row."""
 
-    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> LeafLaws:
-        """Leaves (P,) in rows (P,), each at points of its own."""
+    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> tuple[LeafLaws, np.ndarray]:
+        """Leaves (P,) in rows (P,), each at points of its own: mixtures of G laws, one pair after the other.
+
+        With the laws (P G,) their weights (P, G).
+        """
 
 
 class LeavesInRows(ABC):
@@ -149,7 +152,7 @@ class ColumnOfRows:
         first = found[0]
         if first is None or not all(other is not None and first.is_same(other) for other in found[1:]):
             return None
-        return StudentMixtures(first, self.circuit)
+        return StudentMixtures(first, self.circuit, int(self.circuit.max()) + 1)
 
     @cached_property
     def grid(self) -> LeafGrid | None:
@@ -196,33 +199,22 @@ class MixturesInRows(NamedTuple):
 
         With them, if errors are wanted, densities (M, Q) and what each circuit adds (S, M, Q) to P(X <= x).
         """
-        inner, students = (q > 0.0) & (q < 1.0), self.column.students
+        inner = (q > 0.0) & (q < 1.0)
+        students, laws = self._students(q[inner])
         if students is None:
-            laws = self._laws(q[inner])
             least, most = laws.support()
             x = np.where(q <= 0.0, least[:, None], most[:, None])
-            own = self._own_students(laws)
-            if own is not None:
-                density, below = np.zeros(x.shape), np.zeros((*self.log_weights.shape, q.size))
-                x[:, inner], density[:, inner], below[:, :, inner] = own.quantile(q[inner], REST)
-                return x, density, below
             x[:, inner] = laws.quantile(q[inner], self._brackets(laws, q[inner]), REST)
             return (x, laws.density(x), self._below(laws, x)) if with_error else (x, x, x)
-        (n_circuits, n_rows), n_levels = self.log_weights.shape, q.size
-        x = np.tile(np.where(q <= 0.0, students.laws.lowest, np.inf), (n_rows, 1))
-        density, below = np.zeros(x.shape), np.zeros((n_circuits, n_rows, n_levels))
-        found = students.quantile(self._student_shares, self.weight, _negligible(q[inner]), q[inner], REST)
-        x[:, inner], density[:, inner], below[:, :, inner] = found
+        x = np.tile(np.where(q <= 0.0, students[0].laws.lowest, np.inf), (self.rows.size, 1))
+        density, below = np.zeros(x.shape), np.zeros((*self.log_weights.shape, q.size))
+        x[:, inner], density[:, inner], below[:, :, inner] = students[0].quantile(*students[1:], q[inner], REST)
         return x, density, below
 
     def below(self, x: np.ndarray) -> np.ndarray:
         """What each circuit adds (S, M, Q) to P(X <= x) at points (M, Q) of each row's own."""
-        students = self.column.students
-        if students is not None:
-            return students.below(self._student_shares, self.weight, _negligible(SMALLEST_TAIL), x)
-        laws = self._laws(SMALLEST_TAIL)
-        own = self._own_students(laws)
-        return self._below(laws, x) if own is None else own.below(x)
+        students, laws = self._students(SMALLEST_TAIL)
+        return self._below(laws, x) if students is None else students[0].below(*students[1:], x)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """What each circuit adds (S, M, Q) to P(low <= X <= high), digits of far tails too; slower than `below`."""
@@ -261,19 +253,23 @@ class MixturesInRows(NamedTuple):
                 parts.append(WeightedLeaves(part.leaves, self.rows, mixtures))
         return RowLaws(tuple(parts), self.rows.size)
 
-    def _own_students(self, laws: RowLaws) -> OwnStudents | None:
-        """The laws for kernels if all leaves are Student t's."""
-        found = [students_of(part.law.leaves, part.law.event) for part in laws.parts if isinstance(part.law, ColumnLaw)]
+    def _students(self, q: np.ndarray) -> tuple[tuple[StudentMixtures, np.ndarray, np.ndarray, float] | None, Any]:
+        """Mixtures for kernels of Student t's alone, shares, weights and what is left out; or None and the laws."""
+        n_circuits, n_rows = self.log_weights.shape
+        if self.column.students is not None:
+            return (self.column.students, self._student_shares, self.weight / n_circuits, _negligible(q)), None
+        laws = self._laws(q)
+        found = [part.law.students for part in laws.parts if isinstance(part.law, ColumnLaw)]
         some = [own for own in found if own is not None]
         if not some or len(some) < len(laws.parts) or len({own.of_logs for own in some}) > 1:
-            return None
-        location, scale, freedom, _ = zip(*some, strict=True)
-        numbers = [np.concatenate(values) for values in (location, scale, freedom)]
-        joined = StudentLaws(numbers[0], numbers[1], numbers[2], some[0].of_logs)
+            return None, laws
+        location, scale, freedom = (np.concatenate(values) for values in list(zip(*some, strict=True))[:3])
         pairs = [part.mixtures for part in laws.parts]
         row, share = np.concatenate([own.row for own in pairs]), np.concatenate([own.weight for own in pairs])
         circuit = np.concatenate([part.leaves.circuit[part.mixtures.component] for part in laws.parts])
-        return OwnStudents(joined, row, share, circuit, self.log_weights.shape)
+        own = StudentLaws(location, scale, freedom, some[0].of_logs)
+        mixtures = StudentMixtures(own, circuit, n_circuits, row, n_rows)
+        return (mixtures, share[None], np.ones((n_circuits, n_rows)), 0.0), laws
 
     def _brackets(self, laws: RowLaws, q: np.ndarray) -> Any:
         grid = self.column.grid

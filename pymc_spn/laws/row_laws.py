@@ -49,22 +49,38 @@ class WeightedLeaves:
     leaves : LeavesOfColumn
     rows : (M,) int64
         Number of each row, by which the leaves know it.
-    mixtures : RowMixtures
+    pairs : RowMixtures
         Its components are the leaves.
     """
 
     leaves: Any
     rows: np.ndarray
-    mixtures: RowMixtures
+    pairs: RowMixtures
 
     @cached_property
+    def _each(self) -> tuple[LeafLaws, RowMixtures]:
+        """The laws of pairs by themselves, and their mixtures: some pairs are mixtures of several laws."""
+        row, leaf, weight, n_rows = self.pairs
+        law, share = self.leaves.of_pairs(self.rows[row], leaf)
+        n = share.shape[1]
+        if n == 1:
+            return law, self.pairs
+        weight = (weight[:, None] * share).ravel()
+        return law, RowMixtures(np.repeat(row, n), np.repeat(leaf, n), weight, n_rows)
+
+    @property
     def law(self) -> LeafLaws:
-        """The leaf of each pair by itself."""
-        return self.leaves.of_pairs(self.rows[self.mixtures.row], self.mixtures.component)
+        """The law of each pair of a row and a leaf."""
+        return self._each[0]
+
+    @property
+    def mixtures(self) -> RowMixtures:
+        """Of these laws."""
+        return self._each[1]
 
     def of_rows(self, kept: np.ndarray) -> "WeightedLeaves":
         """The same in some rows (k,)."""
-        return WeightedLeaves(self.leaves, self.rows[kept], self.mixtures.of_rows(kept))
+        return WeightedLeaves(self.leaves, self.rows[kept], self.pairs.of_rows(kept))
 
 
 class RowLaws(NamedTuple):

@@ -50,16 +50,18 @@ def fill_grid(leaves, points, scratch, grid):
 
 
 @bare_kernel
-def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, scratch, x, density, below):
+def quantiles_of_rows(leaves, shares, weight, begin, most, levels, rest, points, grid, scratch, x, density, below):
     """Quantiles of the mixtures of leaves with weights of each row.
 
     Parameters
     ----------
     leaves : StudentLeaves
     shares : (M, n) float64
-        Weights of the leaves in each draw.
+        Weights of the leaves in each draw; (1, n) where each leaf is in one row alone.
     weight : (M, S) float64
         Of the draws, which add up to 1 in a row, or all are 0: then all leaves have the same.
+    begin : (M + 1,) int64
+        First leaf of each row where each leaf is in one row alone, else empty.
     most : float
         Leaves are left out, those of the smallest weights, which weigh at most as much together.
     levels : (Q,) float64
@@ -67,6 +69,7 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
     rest : float
         Share of the smaller tail that may be left.
     points : (G,) float64
+        As of `fill_grid`; where each leaf is in one row alone they are scratch, one for each of `AROUND`.
     grid : (n, G) float32
         As of `fill_grid`.
     scratch : (10, n + 8) float64, with room for the grid and `SIZES`
@@ -76,62 +79,19 @@ def quantiles_of_rows(leaves, shares, weight, most, levels, rest, points, grid, 
         Out: what each draw adds to the distribution function there.
     """
     at_points = scratch[8, : points.size]
-    for m in range(shares.shape[0]):
-        n = gather(leaves, shares[m], weight[m], most, scratch)
+    for m in range(x.shape[0]):
+        n = gather(leaves, shares, weight[m], begin, m, most, scratch)
         at_points[:] = 0.0
-        for i in range(n):
-            add_row(scratch[0, i], grid[int(scratch[5, i])], at_points)
+        if begin.size == 0:
+            for i in range(n):
+                add_row(scratch[0, i], grid[int(scratch[5, i])], at_points)
+        else:
+            points_around(leaves, n, scratch, points)
+            for g in range(points.size):
+                at_points[g] = evaluate(points[g], n, leaves, scratch)[0]
         for q in range(levels.size):
             x[m, q], density[m, q] = search(levels[q], rest, points, at_points, n, leaves, scratch)
             add_up_draws(leaves, n, scratch, below[m, q])
-
-
-@bare_kernel
-def quantiles_of_rows_with_own_leaves(leaves, share, begin, levels, rest, scratch, x, density, below):
-    """As `quantiles_of_rows`, of rows that each have leaves of their own.
-
-    Parameters
-    ----------
-    leaves : StudentLeaves
-        Row by row.
-    share : (n,) float64
-        Weight of each leaf in its row.
-    begin : (M + 1,) int64
-        First leaf of each row.
-    levels, rest, x, density, below
-        As there.
-    scratch : (10, n + 16) float64
-        With room for the leaves of one row.
-    """
-    points = scratch[8, : AROUND.size]
-    at_points = scratch[8, AROUND.size : 2 * AROUND.size]
-    for m in range(begin.size - 1):
-        n = keep_own(leaves, share, begin[m], begin[m + 1], scratch)
-        points_around(leaves, n, scratch, points)
-        for g in range(points.size):
-            at_points[g] = evaluate(points[g], n, leaves, scratch)[0]
-        for q in range(levels.size):
-            x[m, q], density[m, q] = search(levels[q], rest, points, at_points, n, leaves, scratch)
-            add_up_draws(leaves, n, scratch, below[m, q])
-
-
-@bare_kernel
-def distribution_functions_of_own_leaves(leaves, share, begin, x, scratch, below):
-    """As `distribution_functions_of_rows`, of rows that each have leaves of their own, see above."""
-    for m in range(begin.size - 1):
-        n = keep_own(leaves, share, begin[m], begin[m + 1], scratch)
-        for q in range(x.shape[1]):
-            evaluate(x[m, q], n, leaves, scratch)
-            add_up_draws(leaves, n, scratch, below[m, q])
-
-
-@bare_inner_kernel
-def keep_own(leaves, share, first, stop, scratch):
-    """Write the leaves of a row to the scratch; returns their number."""
-    for i in range(stop - first):
-        keep(leaves, first + i, share[first + i], i, scratch)
-    fill_up(stop - first, scratch)
-    return stop - first
 
 
 @bare_inner_kernel
@@ -159,10 +119,10 @@ def add_row(weight, row, total):
 
 
 @bare_kernel
-def distribution_functions_of_rows(leaves, shares, weight, most, x, scratch, below):
+def distribution_functions_of_rows(leaves, shares, weight, begin, most, x, scratch, below):
     """What each draw adds (M, Q, S) to the distribution functions of mixtures at points (M, Q), see above."""
-    for m in range(shares.shape[0]):
-        n = gather(leaves, shares[m], weight[m], most, scratch)
+    for m in range(x.shape[0]):
+        n = gather(leaves, shares, weight[m], begin, m, most, scratch)
         for q in range(x.shape[1]):
             evaluate(x[m, q], n, leaves, scratch)
             add_up_draws(leaves, n, scratch, below[m, q])
@@ -177,30 +137,34 @@ def add_up_draws(leaves, n, scratch, below):
 
 
 @bare_inner_kernel
-def gather(leaves, shares, weight, most, scratch):
+def gather(leaves, shares, weight, begin, m, most, scratch):
     """Write the leaves that count in a row to the scratch, one after the other; returns their number."""
+    has_own = begin.size > 0
+    first = begin[m] if has_own else 0
+    last = begin[m + 1] if has_own else shares.shape[1]
+    own = shares[0 if has_own else m]
     sizes = scratch[8, :SIZES]
     sizes[:] = 0.0
-    for i in range(shares.size):
-        share = shares[leaves.number[i]] * weight[leaves.draw[i]]
-        scratch[7, i] = share
+    for i in range(first, last):
+        share = own[leaves.number[i]] * weight[leaves.draw[i]]
+        scratch[7, i - first] = share
         if share > 0.0:
             sizes[size_of(share)] += share
-    first = 0
+    least = 0
     lighter = 0.0
-    while first < SIZES and lighter + sizes[first] <= most:
-        lighter += sizes[first]
-        first += 1
+    while least < SIZES and lighter + sizes[least] <= most:
+        lighter += sizes[least]
+        least += 1
     n = 0
-    for i in range(shares.size):
-        share = scratch[7, i]
-        if share > 0.0 and size_of(share) >= first:
+    for i in range(first, last):
+        share = scratch[7, i - first]
+        if share > 0.0 and size_of(share) >= least:
             keep(leaves, i, share, n, scratch)
             n += 1
     if n == 0:
-        for i in range(shares.size):
-            keep(leaves, i, 1.0 / shares.size, i, scratch)
-        n = shares.size
+        for i in range(first, last):
+            keep(leaves, i, 1.0 / (last - first), i - first, scratch)
+        n = last - first
     fill_up(n, scratch)
     return n
 

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.laws.student_mixture_kernels import (
+    AROUND,
     N_SCRATCH,
     SIZES,
     StudentLeaves,
-    distribution_functions_of_own_leaves,
     distribution_functions_of_rows,
     fill_grid,
     quantiles_of_rows,
-    quantiles_of_rows_with_own_leaves,
 )
 from pymc_spn.leaves.family_codes import GAUSSIAN, LOG_NORMAL
 from pymc_spn.leaves.gaussian import STUDENT_T, student_rows
@@ -65,151 +64,95 @@ def students_of(leaves: Leaves, event: Any) -> StudentLaws | None:
     return StudentLaws(location, scale, freedom, code == LOG_NORMAL)
 
 
-class OwnStudents:
-    """Mixtures of leaves (P,). Each leaf is of one row, and has the weight ``share`` in it.
+class StudentMixtures:
+    """Mixtures of leaves with weights of each row's own: of the leaves of a column under all circuits, or of own ones.
 
     Parameters
     ----------
     laws : StudentLaws
-    row, circuit : (P,) int64
-    share : (P,) float64
-    shape : tuple of int
-        Circuits S and rows M.
+        The leaves (n,) of all circuits.
+    circuit : (n,) int64
+        Circuit of each leaf.
+    n_circuits : int
+    row : (n,) int64, optional
+        Row of each leaf, where each is in one row alone, else all are in all rows.
+    n_rows : int
+        With ``row``.
     """
 
     def __init__(
-        self, laws: StudentLaws, row: np.ndarray, share: np.ndarray, circuit: np.ndarray, shape: tuple[int, int]
+        self, laws: StudentLaws, circuit: np.ndarray, n_circuits: int, row: np.ndarray | None = None, n_rows: int = 0
     ) -> None:
-        order = np.lexsort((laws.freedom, row))
-        self.shape, self._of_logs = shape, laws.of_logs
-        self._begin = np.searchsorted(row[order], np.arange(shape[1] + 1))
-        self._leaves = student_leaves(laws.some(order), circuit[order])
-        self._share = np.ascontiguousarray(share[order])
-
-    def quantile(self, q: np.ndarray, rest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `StudentMixtures.quantile`."""
-        x, density = np.empty((2, self.shape[1], q.size))
-
-        def ask(part: slice, of_rows: tuple[Any, ...], below: np.ndarray) -> None:
-            made = x[part], density[part], below[part]
-            quantiles_of_rows_with_own_leaves(*of_rows, q, rest, self._scratch(), *made)
-
-        below = self._over_rows(ask, q.size)
-        if self._of_logs:
-            x, density = _of_values(x, density)
-        return x, density, below
-
-    def below(self, x: np.ndarray) -> np.ndarray:
-        """As `StudentMixtures.below`."""
-        x = _of_logs(x) if self._of_logs else x
-
-        def ask(part: slice, of_rows: tuple[Any, ...], below: np.ndarray) -> None:
-            distribution_functions_of_own_leaves(*of_rows, x[part], self._scratch(), below[part])
-
-        return self._over_rows(ask, x.shape[1])
-
-    def _over_rows(self, ask: Callable[[slice, tuple[Any, ...], np.ndarray], None], n_points: int) -> np.ndarray:
-        n_circuits, n_rows = self.shape
-        below = np.empty((n_rows, n_points, n_circuits))
-
-        def of_part(part: slice) -> None:
-            ask(part, (self._leaves, self._share, self._begin[part.start : part.stop + 1]), below)
-
-        several = self._share.size * max(n_points, 1) > ALONE
-        for_each(of_part, parts_of_rows(n_rows, -(-n_rows // (4 * n_threads()))), several)
-        return below.transpose(2, 0, 1)
-
-    def _scratch(self) -> np.ndarray:
-        return np.zeros((N_SCRATCH, int(np.diff(self._begin).max(initial=0)) + 2 * LANES))
-
-
-def student_leaves(laws: StudentLaws, circuit: np.ndarray) -> StudentLeaves:
-    """Leaves for kernels, in the order that they have."""
-    location, scale, freedom, _ = laws
-    log_scale = STUDENT_T.log_density(np.stack(laws[:3], axis=1), location)
-    root, power = 1.0 / (scale * np.sqrt(freedom)), 0.5 * (freedom + 1.0)
-    number = np.arange(location.size)
-    return StudentLeaves(location, root, log_scale / np.log(2.0), power, number, circuit, n_terms(freedom))
-
-
-def _of_logs(x: np.ndarray) -> np.ndarray:
-    """Logs of values, which are positive."""
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(x, 0.0))
-
-
-def _of_values(x: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values and their densities from those of logs."""
-    with np.errstate(over="ignore"):
-        return np.exp(x), density * np.exp(-x)
-
-
-class StudentMixtures:
-    """Mixtures of the leaves of a column under all circuits, with weights of each row's own.
-
-    Parameters
-    ----------
-    laws : StudentLaws
-        The leaves of all circuits (n,).
-    circuit : (n,) int64
-        Circuit of each leaf.
-    """
-
-    def __init__(self, laws: StudentLaws, circuit: np.ndarray) -> None:
-        self.laws, draw = laws, circuit
-        location, scale, freedom, _ = laws
-        order = np.argsort(freedom, kind="stable")
-        self.leaves = student_leaves(laws.some(order), draw[order])._replace(number=order)
-        self.n_draws = int(draw.max()) + 1
-        n_points = int(np.clip(GRID_VALUES // draw.size, *GRID_SIZES)) // LANES * LANES
-        self._points = np.quantile(location + scale * SPREAD[:, None], np.linspace(0.0, 1.0, n_points))
-        self._grid = np.empty((draw.size, n_points), np.float32)
+        self.laws, self.n_circuits = laws, n_circuits
+        order = np.lexsort((laws.freedom,) if row is None else (laws.freedom, row))
+        self._leaves = student_leaves(laws.some(order), circuit[order], order)
+        if row is not None:
+            self._begin = np.searchsorted(row[order], np.arange(n_rows + 1))
+            self._n_scratch, self._grid = int(np.diff(self._begin).max(initial=0)), np.empty((0, 0), np.float32)
+            return
+        self._begin, self._n_scratch = np.zeros(0, np.int64), circuit.size
+        n_points = int(np.clip(GRID_VALUES // circuit.size, *GRID_SIZES)) // LANES * LANES
+        spread = laws.location + laws.scale * SPREAD[:, None]
+        self._points = np.quantile(spread, np.linspace(0.0, 1.0, n_points))
+        self._grid = np.empty((circuit.size, n_points), np.float32)
 
         def fill(part: slice) -> None:
-            fill_grid(
-                StudentLeaves(*(v[part] for v in self.leaves)), self._points, np.empty(n_points), self._grid[part]
-            )
+            own = StudentLeaves(*(v[part] for v in self._leaves))
+            fill_grid(own, self._points, np.empty(n_points), self._grid[part])
 
-        for_each(fill, parts_of_rows(draw.size, 1_000), draw.size > ALONE)
+        for_each(fill, parts_of_rows(circuit.size, 1_000), circuit.size > ALONE)
 
     def quantile(
         self, shares: np.ndarray, weight: np.ndarray, most: float, q: np.ndarray, rest: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Quantiles (M, Q) of rows, densities (M, Q), and what each draw has below (S, M, Q).
 
-        Leaves have weights (M, n) in their draws, these (S, M) in rows, and levels are strictly between 0 and 1; see
-        `quantiles_of_rows`.
+        Leaves have weights (M, n) in their draws, or each in its row (1, n). These have (S, M) in rows, and levels are
+        strictly between 0 and 1; see `quantiles_of_rows`.
         """
-        own = np.ascontiguousarray((weight / self.n_draws).T)
-        x, density = np.empty((2, len(shares), q.size))
-        below = np.empty((len(shares), q.size, self.n_draws))
+        x, density = np.empty((2, weight.shape[1], q.size))
 
-        def ask(part: slice) -> None:
-            made = x[part], density[part], below[part]
-            grid = self._points, self._grid, self._scratch()
-            quantiles_of_rows(self.leaves, shares[part], own[part], most, q, rest, *grid, *made)
+        def ask(part: slice, given: tuple[Any, ...], scratch: np.ndarray, below: np.ndarray) -> None:
+            points = np.empty(AROUND.size) if self._begin.size else self._points
+            quantiles_of_rows(*given, most, q, rest, points, self._grid, scratch, x[part], density[part], below)
 
-        self._over_rows(ask, shares, q.size)
+        below = self._over_rows(ask, shares, weight, q.size)
         if self.laws.of_logs:
-            x, density = _of_values(x, density)
-        return x, density, below.transpose(2, 0, 1)
+            with np.errstate(over="ignore"):
+                return np.exp(x), density * np.exp(-x), below
+        return x, density, below
 
     def below(self, shares: np.ndarray, weight: np.ndarray, most: float, x: np.ndarray) -> np.ndarray:
         """What each draw adds (S, M, Q) to the distribution functions of rows at points (M, Q) of their own."""
-        own, below = np.ascontiguousarray((weight / self.n_draws).T), np.empty((*x.shape, self.n_draws))
         if self.laws.of_logs:
-            x = _of_logs(x)
+            with np.errstate(divide="ignore"):
+                x = np.log(np.maximum(x, 0.0))
 
-        def ask(part: slice) -> None:
-            scratch = self._scratch()
-            distribution_functions_of_rows(self.leaves, shares[part], own[part], most, x[part], scratch, below[part])
+        def ask(part: slice, given: tuple[Any, ...], scratch: np.ndarray, below: np.ndarray) -> None:
+            distribution_functions_of_rows(*given, most, x[part], scratch, below)
 
-        self._over_rows(ask, shares, x.shape[1])
+        return self._over_rows(ask, shares, weight, x.shape[1])
+
+    def _over_rows(
+        self, ask: Callable[[slice, Any, np.ndarray, np.ndarray], None], shares: np.ndarray, weight: np.ndarray, n: int
+    ) -> np.ndarray:
+        """What each draw has below (S, M, n), which a function fills in for some rows."""
+        n_rows, own = weight.shape[1], np.ascontiguousarray(weight.T)
+        below = np.empty((n_rows, n, self.n_circuits))
+
+        def of_part(part: slice) -> None:
+            begin = self._begin[part.start : part.stop + 1]
+            given = self._leaves, shares if begin.size else shares[part], own[part], begin
+            ask(part, given, np.zeros((N_SCRATCH, max(self._n_scratch + LANES, SIZES))), below[part])
+
+        parts = parts_of_rows(n_rows, -(-n_rows // (4 * n_threads())))
+        for_each(of_part, parts, shares.size * max(n, 1) > ALONE)
         return below.transpose(2, 0, 1)
 
-    def _scratch(self) -> np.ndarray:
-        return np.zeros((N_SCRATCH, max(self.leaves.centre.size + LANES, SIZES)))
 
-    def _over_rows(self, ask: Callable[[slice], None], shares: np.ndarray, n_points: int) -> None:
-        several = shares.size * max(n_points, 1) > ALONE
-        for_each(ask, parts_of_rows(len(shares), -(-len(shares) // (4 * n_threads()))), several)
+def student_leaves(laws: StudentLaws, circuit: np.ndarray, number: np.ndarray) -> StudentLeaves:
+    """Leaves for kernels, in the order that they have."""
+    location, scale, freedom, _ = laws
+    log_scale = STUDENT_T.log_density(np.stack(laws[:3], axis=1), location)
+    root, power = 1.0 / (scale * np.sqrt(freedom)), 0.5 * (freedom + 1.0)
+    return StudentLeaves(location, root, log_scale / np.log(2.0), power, number, circuit, n_terms(freedom))

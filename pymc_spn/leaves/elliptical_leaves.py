@@ -198,15 +198,9 @@ class EllipticalFamily(LeafFamily):
         if r == 1:
             return self.column_of_rows(parameters, rows, columns[0])
         dof, location, scale = np.empty(len(rows)), np.empty((len(rows), r)), np.empty((len(rows), r, r))
-        whole = self.location_and_scale(parameters)[1]
         for group in self.given_seen(parameters, rows, columns):
             k = group.seen.size
             dof[group.at], location[group.at] = group.dof + k, group.location
-            if k == 0:
-                scale[group.at] = np.broadcast_to(whole, (len(rows), *whole.shape[1:]))[
-                    np.ix_(group.at, group.rest, group.rest)
-                ]
-                continue
             rest = group.factor @ np.swapaxes(group.factor, 1, 2)
             scale[group.at] = rest[group.leaf] * self.growth(group.dof, group.square, k)[:, None, None]
         return self.over(r), self.leaves_of(dof, location, scale)

@@ -32,7 +32,7 @@ class Leaves(NamedTuple):
     family: np.ndarray
     parameters: np.ndarray
 
-    def some(self, which: np.ndarray) -> "Leaves":
+    def some(self, which: np.ndarray | slice) -> "Leaves":
         """Some of them."""
         return Leaves(self.family[which], self.parameters[which])
 

@@ -159,17 +159,23 @@ def observed_first(d, x, order):
 
 
 @bare_called_kernel
-def log_predictive_of_observed(d, n_seen, order, k, v, sums, products, psi0, x, triangle, floor, z):
-    """Log predictive of the observed columns of a row, which ``order`` has first.
-
-    ``triangle``, ``floor`` (d,) and ``z`` (d,) are scratch; `draw_missing_of_row` goes on from what is left in them.
-    """
+def form_of_observed(d, n_seen, order, k, sums, products, psi0, x, triangle, floor, z):
+    """Quadratic form of the observed columns of a row, and half the log determinant of their part of Psi."""
     gathered_scatter(d, order, k, sums, products, psi0, triangle)
     for i in range(d):
         floor[i] = psi0[order[i]]
         z[i] = x[order[i]] - sums[order[i]] / k if i < n_seen else 0.0
     half_log = factorise(d, n_seen, triangle, floor)
-    square = solve(d, n_seen, triangle, z)
+    return solve(d, n_seen, triangle, z), half_log
+
+
+@bare_called_kernel
+def log_predictive_of_observed(d, n_seen, order, k, v, sums, products, psi0, x, triangle, floor, z):
+    """Log predictive of the observed columns of a row, which ``order`` has first.
+
+    ``triangle``, ``floor`` (d,) and ``z`` (d,) are scratch; `draw_missing_of_row` goes on from what is left in them.
+    """
+    square, half_log = form_of_observed(d, n_seen, order, k, sums, products, psi0, x, triangle, floor, z)
     log_scale = log_scale_of(d, n_seen, k, v, half_log)
     return log_scale - 0.5 * (v - d + 1.0 + n_seen) * fast_log1p(square * k / (k + 1.0))
 
@@ -241,10 +247,9 @@ def add_covariance_of_missing(d, n_seen, order, weight, triangle, products):
             at += 1
 
 
-@bare_called_kernel
-def diagonal_of_inverse(d, factor, z, out):
-    """Diagonal (d,) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
-    for j in range(d):
-        for i in range(d):
-            z[i] = 1.0 if i == j else 0.0
-        out[j] = solve(d, d, factor, z)
+@copied_kernel
+def inverse_at(d, j, factor, z):
+    """Entry (j, j) of the inverse of a factored matrix; ``z`` (d,) is scratch."""
+    z[:d] = 0.0
+    z[j] = 1.0
+    return solve(d, d, factor, z)

@@ -14,7 +14,7 @@ from pymc_spn.leaves.levels import draw_second_levels
 from pymc_spn.leaves.multivariate_gaussian import draw_leaves
 from pymc_spn.networks.posterior_circuit import LabelledCircuit
 from pymc_spn.networks.records.column_leaves import leaves_at
-from pymc_spn.networks.records.joint_predictives import joint_predictives
+from pymc_spn.networks.records.multivariate_leaves import joint_predictives
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.gamma_draws import log_dirichlet
 from pymc_spn.tables.column import WHOLE_KINDS
@@ -91,7 +91,7 @@ class _Drawing:
         self.leaf: list[tuple[int, int, int]] = []  # place, entry, slot
         self.several: dict[int, tuple[int, int]] = {}  # region and slot of leaves over several columns
         regions = [] if self.net.joints is None else np.flatnonzero(self.net.joints.split >= 0).tolist()
-        self.joint = {r: joint_predictives(self.net, states.compiled, r) for r in regions}
+        self.joint = {r: joint_predictives([self.net], states.compiled, r) for r in regions}
         names = {r: f"multivariate_gaussian[{one.columns.size}]" for r, one in self.joint.items()}
         self.families = tuple(dict.fromkeys([*self.families, *names.values()]))
         self.family_of_region = names

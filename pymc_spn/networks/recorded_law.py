@@ -27,13 +27,12 @@ from pymc_spn.leaves.elliptical_boxes import TOLERANCE as BOX_TOLERANCE
 from pymc_spn.leaves.kernel_forms import LOGARITHM
 from pymc_spn.leaves.leaf_predictives import TOLERANCE, Leaves
 from pymc_spn.maxima.row_boxes import RowBox
-from pymc_spn.networks.joint_rows import leaves_in_rows
-from pymc_spn.networks.recorded_rows import RecordedLeavesInRows
+from pymc_spn.networks.recorded_rows import leaves_in_rows
 from pymc_spn.networks.records.best_trees import best_trees
-from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
+from pymc_spn.networks.records.draw_blocks import Asked
 from pymc_spn.networks.records.draw_pairs import ColumnPairs
 from pymc_spn.networks.records.imputed_rows import complete_rows
-from pymc_spn.networks.records.joint_events import TOLERANCES, column_given, known_in
+from pymc_spn.networks.records.multivariate_leaves import TOLERANCES, column_given, known_in
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.run_weights import members
@@ -266,8 +265,7 @@ class RecordedLaw(GridLaw):
         states, d, row = self.states, self.kept[d], self.row(self.evidence)[None]
         events, several = spread_of(self.evidence), states.joint_leaves.column(d)
         leaves, begin = states.all_leaves(d)
-        question = LeafQuestion(Asked(row, events), d, begin, np.empty((0, 0)))
-        _, (shares,), (of_several,) = states.blocks.shares(question, several)
+        _, (shares,), (of_several,) = states.blocks.shares(Asked(row, events), d, begin, several)
         used, draw = shares > 0.0, np.repeat(np.arange(begin.size - 1), np.diff(begin))
         parts = [(*leaves.some(used), shares[used], draw[used])]
         used = np.flatnonzero(of_several > 0.0)
@@ -282,9 +280,7 @@ class RecordedLaw(GridLaw):
 
     def column_of_rows(self, d: int, rows: np.ndarray) -> ColumnOfRows:
         """See `Law`."""
-        if self.states.has_joints:
-            return ColumnOfRows(leaves_in_rows(self, d, rows))
-        return ColumnOfRows([RecordedLeavesInRows(self, d, rows)])
+        return ColumnOfRows(leaves_in_rows(self, d, rows))
 
     def moments(self, columns: Sequence[int], covariance: bool) -> tuple[np.ndarray, np.ndarray]:
         """See `Law`."""
@@ -313,10 +309,6 @@ class RecordedLaw(GridLaw):
         asked = {self.kept[d] for d in columns} - self.evidence.keys()
         gaussian = [d for d in self.schema.gaussian_columns if d in asked and not skewed[d]]
         return [self.schema.columns[d].name for d in gaussian if shape[d] <= 0.5]
-
-    def leaf_question(self, rows: np.ndarray, d: int, begin: np.ndarray, laws: np.ndarray) -> LeafQuestion:
-        """Rows (M, D) in which the leaves of a column are asked for; ``begin`` and ``laws`` as of `LeafQuestion`."""
-        return LeafQuestion(self.asked(self.embedded(rows)), self.kept[d], begin, laws)
 
     def asked(self, values: np.ndarray) -> Asked:
         """Embedded rows with what else is known of them."""

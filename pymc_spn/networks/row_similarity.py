@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_spn.networks.network_posterior import ERROR_ROWS, NetworkPosterior
-from pymc_spn.networks.records.joint_predictives import regions_of
+from pymc_spn.networks.records.multivariate_leaves import regions_of
 from pymc_spn.networks.rows_on_children import (
     NewRows,
     Rows,

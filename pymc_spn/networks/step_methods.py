@@ -113,8 +113,7 @@ class TopDownSPNStep(StructureStep):
     def _set_up(self, model: Any, compile_kwargs: Any) -> dict[str, Any]:
         from pymc_spn.gibbs.chain import Chain
         from pymc_spn.networks.hyperparameter_inputs import PRIORS
-        from pymc_spn.networks.records.chunks import chunk_length, chunks_per_state, digits_dtype
-        from pymc_spn.networks.records.record import n_filled_cells
+        from pymc_spn.networks.records.record import chunk_length, chunks_per_state, digits_dtype, n_filled_cells
         from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
         from pymc_spn.networks.stored_starts import start_of_variable
         from pymc_spn.networks.sweep_costs import MANY_ROWS, said_of_costs, some_rows
@@ -379,8 +378,7 @@ def _rounded_sweeps(schema, table, kernel):
     """Sweeps over trees and exact values where values are rounded."""
     if not schema.rounded:
         return None
-    from pymc_spn.networks.records.rounded_cells import RoundedCells
-    from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+    from pymc_spn.networks.records.rounded_cells import RoundedCells, RoundedSweeps
 
     sweeps = RoundedSweeps(RoundedCells(schema, table), kernel)
     if sweeps.has_masses.any() and not sweeps.may_integrate:

@@ -19,8 +19,7 @@ from pymc_spn.gibbs.palette import choose_coding, complete_palette
 from pymc_spn.leaves import Gaussian, LogNormal
 from pymc_spn.networks.hyperparameter_inputs import PRIORS
 from pymc_spn.networks.learners import STARTS, fit_variational
-from pymc_spn.networks.records.chunks import digits_dtype
-from pymc_spn.networks.records.record import Record
+from pymc_spn.networks.records.record import Record, digits_dtype
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import HYPERPARAMETERS, NetworkSchema
 from pymc_spn.tables import Table

@@ -9,9 +9,8 @@ from pymc_spn.laws.column_laws import ColumnLaw
 from pymc_spn.laws.law import Law
 from pymc_spn.leaves.intervals import Interval
 from pymc_spn.networks.records import draw_blocks, draw_pairs
-from pymc_spn.networks.records.draw_blocks import Asked, LeafQuestion
+from pymc_spn.networks.records.draw_blocks import Asked
 from pymc_spn.networks.records.predictive_kernels import evaluate_row
-from pymc_spn.networks.records.rounded_cells import KnownCells
 from tests.hand_made_records import law_of, with_scratch
 from tests.reference import tiny_problems
 
@@ -46,15 +45,13 @@ def row_by_row(states, values, events):
     coded, out = states.coded_rows(values), np.empty((states.n_draws, len(values)))
     for s in range(states.n_draws):
         net = with_scratch(states.network(s))
-        flags, logs = np.zeros(net.palette.source.size, np.bool_), np.zeros(net.leaves.entry.size)
+        cells = np.full((2, coded.shape[1]), np.nan)
         for d, event in events.items():
-            leaves, k = states.column_leaves(s, net)
-            circuit = states.blocks.circuit(s)
-            slots = circuit.slot[circuit.first_leaf[d] : circuit.first_leaf[d + 1]]
-            flags[net.palette.source == d], logs[slots] = True, leaves.log_event(k, d, event)
+            ends = (1.0, 1.0) if states.schema.columns[d].kind == "count" else event  # 1 is the count within it
+            ends = (np.array(ends) - states.compiled.centre[d]) / states.compiled.scale[d]
+            cells[:, net.palette.source == d] = ends[:, None]  # an event counts as a cell
         for m, row in enumerate(coded):
-            known = KnownCells(flags, logs, *np.zeros((6, 0)))  # an event counts as a cell
-            out[s, m] = evaluate_row(*net.of_columns, row, None, known)[0]
+            out[s, m] = evaluate_row(*net.of_columns, row, None, cells)[0]
     return out
 
 
@@ -75,8 +72,8 @@ def test_passes_answer_as_the_kernel_of_single_rows(name, monkeypatch):
             leaves, begin = states.all_leaves(d)
             laws = np.random.default_rng(2).normal(size=(begin[-1], 2))
             rest = {c: event for c, event in given.items() if c != d}
-            question = LeafQuestion(Asked(asked, rest), d, begin, laws)
-            found, shares = blocks.shares(question)
+            question = Asked(asked, rest), d, begin
+            found, shares = blocks.shares(*question)
             if not given:
                 np.testing.assert_array_equal(found[:, 5], 0.0)  # nothing is known
             value = np.nanmin(PROBLEMS[name].X[:, d])
@@ -85,7 +82,7 @@ def test_passes_answer_as_the_kernel_of_single_rows(name, monkeypatch):
             exact = np.exp(row_by_row(states, whole, rest) - found) / states.compiled.scale[d]
             of_draws = np.add.reduceat(shares * of_leaves[:, 0], begin[:-1], axis=1).T
             np.testing.assert_allclose(of_draws, exact, rtol=1e-9)
-            _, mean = blocks.averages(question, variance=True)
+            _, mean = blocks.averages(*question, laws, variance=True)
             for s in range(states.n_draws):
                 share, own = shares[:, begin[s] : begin[s + 1]], laws[begin[s] : begin[s + 1]]
                 np.testing.assert_allclose(mean[s, :, :2], share @ own, rtol=1e-11, atol=1e-12)

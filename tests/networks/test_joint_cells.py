@@ -15,24 +15,22 @@ from pymc_spn.events.events import Interval
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
 from pymc_spn.gibbs.sampler import Sampler
 from pymc_spn.leaves import normal_inverse_wishart
-from pymc_spn.networks.joint_rows import LeavesOfOneInRows
+from pymc_spn.leaves.elliptical_cells import TOLERANCE
+from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
+from pymc_spn.leaves.multivariate_student_t import predictive_leaves
+from pymc_spn.leaves.tail_probabilities import log_gamma_ratio
 from pymc_spn.networks.recorded_law import RecordedLaw
-from pymc_spn.networks.records import joint_cells
-from pymc_spn.networks.records.joint_cells import TOLERANCE
-from pymc_spn.networks.records.joint_events import logs_left_out, logs_of_leaves
-from pymc_spn.networks.records.joint_predictives import RowsByGaps
-from pymc_spn.networks.records.rounded_cells import RoundedCells
-from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+from pymc_spn.networks.recorded_rows import LeavesOfOneInRows
+from pymc_spn.networks.records.multivariate_leaves import RowsByGaps, log_values, logs_left_out, logs_of_leaves
+from pymc_spn.networks.records.rounded_cells import RoundedCells, RoundedSweeps
 from pymc_spn.networks.schema import NetworkSchema
-from tests.called_kernels import all_called, called
+from tests.called_kernels import all_called
 from tests.hand_made_records import with_scratch
 from tests.networks import joint_tables as plain
 from tests.rounded_networks import densities_of_cells
 from tests.sampled_runs import draw, model_of
 
 niw = all_called(normal_inverse_wishart)
-
-diagonal_of_inverse, log_mass_of_cells = map(called, (joint_cells.diagonal_of_inverse, joint_cells.log_mass_of_cells))
 WIDTHS = np.array([0.5, 0.8])
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
 TABLES = {
@@ -144,19 +142,12 @@ def leaf_with_rows(seed, d=4, n=12):
 
 
 def log_mass(x, width, sums, products, psi0, n_rows):
-    """`log_mass_of_cells` of a row whose cells have their middles in x; NaN where missing."""
-    d = x.size
-    order, k, v = np.zeros(d, np.int64), PRECISION_RATIO + n_rows, d + EXCESS + n_rows
-    n_seen = niw.observed_first(d, x, order)
-    factor, z, inverse = np.zeros(niw.triangle_size(d)), np.zeros(d), np.zeros(d)
-    niw.gathered_scatter(d, order, k, sums, products, psi0, factor)
-    half_log = niw.factorise(d, n_seen, factor, psi0[order])
-    diagonal_of_inverse(d, n_seen, factor, z, inverse)
-    log_scale = niw.log_scale_of(d, n_seen, k, v, half_log)
-    away, power = x[order] - sums[order] / k, 0.5 * (v - d + 1.0 + n_seen)
-    return log_mass_of_cells(
-        d, n_seen, power, k / (k + 1.0), log_scale, factor, away, width[order], inverse, np.zeros(d), z
-    )  # fmt: skip
+    """Log value of a row whose cells have their middles in x; NaN where missing."""
+    d, width = x.size, np.where(np.isnan(x), 0.0, width)
+    posterior = NormalInverseWishart.after([n_rows], sums[None], products[None], psi0, PRECISION_RATIO, d + EXCESS)
+    parameters = predictive_leaves(posterior)
+    log_ratio = log_gamma_ratio(0.5 * parameters[:, :1], 0.5 * np.arange(d + 1.0))
+    return log_values(parameters, log_ratio, RowsByGaps.of(x[None], width[None]))[0].item()
 
 
 def by_quadrature(x, width, *leaf, nodes=12):
@@ -300,7 +291,9 @@ def test_a_column_is_left_out_as_if_it_were_missing(learned, width):
             return by_gaps, logs_of_leaves(found, compiled, values, {}, by_gaps)
 
         by_gaps, logs = logs_of(values, cells.widths)
-        without = logs_left_out(found, compiled, logs, by_gaps).reshape(logs.shape[0], -1, len(values))
+        whole, without = logs_left_out(found, compiled, by_gaps)
+        np.testing.assert_allclose(whole, logs, rtol=1e-9, atol=1e-9)
+        without = without.reshape(logs.shape[0], -1, len(values))
         for j, d in enumerate(found.columns.tolist()):
             rest = np.where(np.arange(3) == d, np.nan, values)
             np.testing.assert_allclose(without[:, j], logs_of(rest, cells.widths)[1], rtol=1e-9, atol=1e-9)

@@ -14,8 +14,8 @@ from pymc_spn.gibbs.chain import Chain
 from pymc_spn.gibbs.joint_leaves import joint_regions
 from pymc_spn.gibbs.statistics import log_joint, slopes_of_log_joint
 from pymc_spn.laws.law import Law
-from pymc_spn.networks.joint_rows import LeavesOfOneInRows
 from pymc_spn.networks.recorded_law import RecordedLaw
+from pymc_spn.networks.recorded_rows import LeavesOfOneInRows
 from pymc_spn.networks.records.record import read_record
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.schema import NetworkSchema

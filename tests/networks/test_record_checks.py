@@ -10,8 +10,7 @@ import pytest
 import xarray as xr
 
 import pymc_spn as ps
-from pymc_spn.networks.records.chunks import digits_dtype, n_labels
-from pymc_spn.networks.records.record import read_record
+from pymc_spn.networks.records.record import digits_dtype, n_labels, read_record
 from pymc_spn.tables.tree_files import read_results
 from tests.hand_made_records import enumerated_tree, in_cells, schema_of, tree_of
 from tests.reference import tiny_problems

@@ -24,8 +24,7 @@ from pymc_spn.leaves.leaf_predictives import by_family
 from pymc_spn.leaves.normal_cells import draw_normal, log_normal_mass
 from pymc_spn.networks.records.cell_moves import CellMoves
 from pymc_spn.networks.records.column_leaves import leaves_at
-from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells
-from pymc_spn.networks.records.rounded_sweeps import RoundedSweeps
+from pymc_spn.networks.records.rounded_cells import LATTICE, RoundedCells, RoundedSweeps
 from pymc_spn.networks.schema import HYPERPARAMETERS
 from pymc_spn.networks.variational import fit as variational_fit
 from pymc_spn.networks.variational.fit import fit_by_ascent

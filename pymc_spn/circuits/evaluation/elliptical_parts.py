@@ -21,6 +21,7 @@ from pymc_spn.circuits.evaluation.packed_layout import (
     rows_of,
     unpack,
 )
+from pymc_spn.leaves.elliptical_kernels import invert
 from pymc_spn.leaves.elliptical_leaves import EllipticalFamily
 from pymc_spn.leaves.explicit_leaves import LEAF_FAMILIES
 from pymc_spn.leaves.family_codes import TABULATED
@@ -221,7 +222,7 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
             if has_changed:
                 is_leaf = factor_leaf(own, has_dof, order, factor)
                 if is_leaf:
-                    invert(factor, n_seen, inverse, precision)
+                    invert(n_seen, 0, factor, inverse, precision)
                     if has_dof == 1:
                         half = 0.5 * own[0]
                         of_dof = digamma(half + 0.5 * n_seen) - digamma(half) - n_seen / own[0]
@@ -247,23 +248,6 @@ def add_gradient_of_parts(packed, values, theta, grad_parts, grad_theta, grad_va
                 for j in range(n_seen):
                     slope = 0.5 * (pull * away[i] * away[j] - flow * precision[i, j])
                     grad_theta[begin + has_dof + d + order[i] * d + order[j]] += slope
-
-
-@bare_inner_kernel
-def invert(factor, n, inverse, precision):
-    """Inverse (n, n) of the observed cells' factor, and of their scale matrix."""
-    for j in range(n):
-        for i in range(j, n):
-            x = 1.0 if i == j else 0.0
-            for m in range(j, i):
-                x -= factor[i, m] * inverse[m, j]
-            inverse[i, j] = x / factor[i, i]
-    for i in range(n):
-        for j in range(n):
-            x = 0.0
-            for m in range(max(i, j), n):
-                x += inverse[m, i] * inverse[m, j]
-            precision[i, j] = x
 
 
 @register_jitable

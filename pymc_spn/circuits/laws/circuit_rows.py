@@ -168,7 +168,7 @@ class CircuitLeaves:
         """See `LeavesOfColumn`."""
         return None if self.parts else ExplicitLaws(self.groups, self.numbers.size)
 
-    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> ExplicitLaws:
+    def of_pairs(self, row: np.ndarray, leaf: np.ndarray) -> tuple[ExplicitLaws, np.ndarray]:
         """See `LeavesOfColumn`."""
         found = []
         for g, (leaves, _) in enumerate(self.groups):
@@ -181,7 +181,7 @@ class CircuitLeaves:
                 family, own = part.given(self._rows[row[at]])
                 none = np.zeros(at.size)
                 found.append((LeavesWithin(family.name, own, none, -np.inf, np.inf, none), at))
-        return ExplicitLaws(found, leaf.size)
+        return ExplicitLaws(found, leaf.size), np.ones((leaf.size, 1))
 
     @property
     def students(self) -> StudentLaws | None:
@@ -237,7 +237,7 @@ class ExplicitLeavesInRows(LeavesInRows):
         if laws is not None:
             return logs, (shares @ np.exp(laws.leaf_log_density(codes)))[None]
         row, leaf = np.nonzero(shares)
-        each = np.exp(self.leaves.of_pairs(rows.start + row, leaf).leaf_log_density(codes))
+        each = np.exp(self.leaves.of_pairs(rows.start + row, leaf)[0].leaf_log_density(codes))
         return logs, RowMixtures(row, leaf, shares[row, leaf], len(shares)).sums(each)[None]
 
     def moments(self, rows: slice, variance: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

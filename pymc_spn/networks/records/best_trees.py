@@ -10,7 +10,7 @@ from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.laws.law import BestTrees
 from pymc_spn.maxima.row_boxes import RowBox
 from pymc_spn.networks.records.draw_circuit import DrawCircuit, known_rows, leaf_arrays
-from pymc_spn.networks.records.joint_events import logs_of_leaves
+from pymc_spn.networks.records.multivariate_leaves import logs_of_leaves
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.numerics.draw_averages import even_choice
 from pymc_spn.numerics.read_only_views import read_only_view

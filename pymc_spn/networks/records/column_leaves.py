@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +18,6 @@ BLOCK = 2_000  # leaves at a time: quadrature holds up to 1,500 points of each
 HELD = 4_000_000  # answers kept for the next query (32 MB)
 
 
-class JoinedLeaves(NamedTuple):
-    """Leaves of a column, one network after the other.
-
-    Parameters
-    ----------
-    leaves : Leaves
-    begin : (S + 1,) int64
-        First leaf of each network, and the number of all.
-    """
-
-    leaves: Leaves
-    begin: np.ndarray
-
-
 class ColumnLeaves:
     """Leaves of networks that do not change, and what events do to them.
 
@@ -44,7 +30,7 @@ class ColumnLeaves:
 
     def __init__(self, nets: Sequence[Any], compiled: Any) -> None:
         self._nets, self._compiled = nets, compiled
-        self._joined: dict[int, JoinedLeaves] = {}
+        self._joined: dict[int, tuple[Leaves, np.ndarray]] = {}  # one network after the other, and the first of each
         self._found: dict[Any, tuple[np.ndarray, ...]] = {}
         self._n_held = 0
         self._lock = Lock()  # for `_found` and `_n_held`
@@ -52,8 +38,7 @@ class ColumnLeaves:
     def leaves(self, s: int, d: int) -> Leaves:
         """All leaf slots (n,) of a column in network s, as `leaves_of_column` has them."""
         here = self._part(s, d)
-        leaves = self._joined[d].leaves
-        return Leaves(leaves.family[here], leaves.parameters[here])
+        return self._joined[d][0].some(here)
 
     def log_event(self, s: int, d: int, event: Any) -> np.ndarray:
         """Log probability (n,) of an event of a column in each of its leaves in network s."""
@@ -77,8 +62,8 @@ class ColumnLeaves:
             found = [leaves_of_column(net, self._compiled, d) for net in self._nets]
             joined = Leaves(*(np.concatenate(values) for values in zip(*found, strict=True)))
             sizes = [one.family.size for one in found]
-            self._joined[d] = JoinedLeaves(joined, np.concatenate([[0], np.cumsum(sizes)]))
-        begin = self._joined[d].begin
+            self._joined[d] = joined, np.concatenate([[0], np.cumsum(sizes)])
+        begin = self._joined[d][1]
         return slice(begin[s], begin[s + 1])
 
     def _of_all(
@@ -89,11 +74,8 @@ class ColumnLeaves:
         with self._lock:
             found = self._found.get(key)
             if found is None:
-                family, parameters = self._joined[d].leaves
-                parts = [
-                    of_leaves(Leaves(family[i : i + BLOCK], parameters[i : i + BLOCK]), event)
-                    for i in range(0, max(family.size, 1), BLOCK)
-                ]
+                leaves, size = self._joined[d][0], max(self._joined[d][1][-1], 1)
+                parts = [of_leaves(leaves.some(slice(i, i + BLOCK)), event) for i in range(0, size, BLOCK)]
                 found = tuple(np.concatenate(values) for values in zip(*parts, strict=True))
                 if self._n_held > HELD:
                     self._found.clear()

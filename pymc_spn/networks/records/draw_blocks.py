@@ -1,7 +1,6 @@
 """Questions about rows under all draws, by passes over their circuits: draws and rows in pieces, these over threads."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,8 +12,14 @@ from pymc_spn.circuits.evaluation.left_out import log_densities_left_out
 from pymc_spn.circuits.evaluation.row_moments import moments_of_rows
 from pymc_spn.gibbs.network import EMPTY_LEAF
 from pymc_spn.networks.records.draw_circuit import DrawCircuit, KnownRows, circuit_of, known_rows, leaf_arrays
-from pymc_spn.networks.records.joint_events import known_in, logs_left_out, logs_of_leaves, moments_of_leaves
-from pymc_spn.networks.records.joint_predictives import JointColumn, RowsByGaps
+from pymc_spn.networks.records.multivariate_leaves import (
+    JointColumn,
+    RowsByGaps,
+    known_in,
+    logs_left_out,
+    logs_of_leaves,
+    moments_of_leaves,
+)
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.numerics.answer_steps import current_bar
 from pymc_spn.numerics.lanes import LANES
@@ -35,25 +40,6 @@ class Asked(NamedTuple):
     values: np.ndarray
     events: dict[int, Any]
     cells: RoundedCells | None = None
-
-
-class LeafQuestion(NamedTuple):
-    """Rows in which a column's leaves are asked for.
-
-    Parameters
-    ----------
-    asked : Asked
-    column : int
-    begin : (S + 1,) int64
-        First leaf of each draw.
-    laws : (n, K) float64
-        Numbers that the leaves of all draws have.
-    """
-
-    asked: Asked
-    column: int
-    begin: np.ndarray
-    laws: np.ndarray
 
 
 class Inputs(NamedTuple):
@@ -102,13 +88,6 @@ class DrawBlocks:
                     self._bytes += found.nbytes
         return found
 
-    @cached_property
-    def _joint_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the regions (R,) with leaves over several columns: the columns, and the leaves (R, S) of each draw."""
-        each = [self.states.joint_leaves.of(r) for r in self.states.joint_leaves.regions]
-        counts = np.array([np.diff(own.begin) for own in each], np.int64)
-        return np.array([own.columns.size for own in each], np.int64), counts.reshape(len(each), self.states.n_draws)
-
     def _joint_slots(self, s: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
         """Regions with leaves over several columns, these columns, and the slots of a draw that have such leaves."""
         each = [(r, self.states.joint_leaves.of(r)) for r in self.states.joint_leaves.regions]
@@ -140,18 +119,20 @@ class DrawBlocks:
         without[:, known.sum(axis=1, keepdims=True) - known == 0] = 0.0
         return mended(out, asked), np.where(without > 0.1 * EMPTY_LEAF, without, -np.inf)
 
-    def shares(self, question: LeafQuestion, column: JointColumn | None = None) -> tuple[np.ndarray, ...]:
-        """Log predictives (S, M) in coded units, and probabilities (M, n) of the leaves of all draws.
+    def shares(
+        self, asked: Asked, d: int, begin: np.ndarray, column: JointColumn | None = None
+    ) -> tuple[np.ndarray, ...]:
+        """Log predictives (S, M) in coded units, and probabilities (M, n) of the leaves of a column in all draws.
 
-        With ``column`` also those (M, m) of the leaves over several columns that hold it.
+        ``begin`` (S + 1,) has the first leaf of each draw. With ``column`` also those (M, m) of the leaves over several
+        columns that hold it.
         """
-        asked, begin = question.asked, question.begin
         logs = np.empty((self.states.n_draws, len(asked.values)))
         shares = np.empty((len(asked.values), int(begin[-1])))
         of_several = np.empty((len(asked.values), 0 if column is None else int(column.begin[-1])))
 
         def ask(piece: Piece) -> None:
-            s, found = piece.s, shares_in(piece, question.column, logs)
+            s, found = piece.s, shares_in(piece, d, logs)
             n = begin[s + 1] - begin[s]
             shares[piece.rows, begin[s] : begin[s + 1]] = found[:, :n]
             if column is not None:
@@ -161,18 +142,19 @@ class DrawBlocks:
         logs = mended(logs, asked)
         return (logs, shares) if column is None else (logs, shares, of_several)
 
-    def averages(self, question: LeafQuestion, variance: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Log predictives (S, M) in coded units, and averages (S, M, K) over the leaves of each draw.
+    def averages(
+        self, asked: Asked, d: int, begin: np.ndarray, laws: np.ndarray, variance: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log predictives (S, M) in coded units, and averages (S, M, K) of numbers (n, K) of the leaves of each draw.
 
         With ``variance`` the last one of (S, M, K + 1) is that of the first number over the leaves.
         """
-        asked, laws = question.asked, question.laws
         logs = np.empty((self.states.n_draws, len(asked.values)))
         out = np.empty((*logs.shape, laws.shape[1] + variance))
 
         def ask(piece: Piece) -> None:
-            own = laws[question.begin[piece.s] : question.begin[piece.s + 1]]
-            share = shares_in(piece, question.column, logs)[:, : len(own)]
+            own = laws[begin[piece.s] : begin[piece.s + 1]]
+            share = shares_in(piece, d, logs)[:, : len(own)]
             mean = share @ own
             out[piece.s, piece.rows, : own.shape[1]] = mean
             if variance:
@@ -350,7 +332,7 @@ class DrawBlocks:
         values, widths = asked.values[rows], None
         if cells is not None:
             values, widths = cells.middles[rows], cells.widths[rows]
-        size, counts = self._joint_counts
+        size, counts = self.states.joint_leaves.counts
         counts = counts[:, draws.start : draws.stop]
         logs = np.full((counts.sum(), len(values)), np.nan)
         without = np.zeros(((counts * size[:, None]).sum() if left_out else 0, len(values)))
@@ -365,10 +347,10 @@ class DrawBlocks:
                 continue
             some = own.of_networks(draws.start, draws.stop)
             by_gaps = RowsByGaps.of(values[:, own.columns], None if widths is None else widths[:, own.columns])
-            found = logs_of_leaves(some, compiled, values, asked.events, by_gaps)
-            logs[at] = found
-            if left_out:
-                without[at_parts] = logs_left_out(some, compiled, found, by_gaps)
+            if left_out:  # no events of these columns
+                logs[at], without[at_parts] = logs_left_out(some, compiled, by_gaps)
+            else:
+                logs[at] = logs_of_leaves(some, compiled, values, asked.events, by_gaps)
         ends, n_parts = np.cumsum(counts.sum(axis=0))[:-1], np.cumsum(size @ counts)[:-1]
         return np.split(logs, ends), np.split(without, n_parts) if left_out else [without] * len(draws)
 

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_spn.circuits.evaluation.circuit_layout import LEAF, PRODUCT, SUM, Layout
-from pymc_spn.gibbs.cell_masses import log_cell, log_whole_number
-from pymc_spn.gibbs.leaf_kernels import log_predictive
-from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LOGS, VECTOR
+from pymc_spn.gibbs.cell_masses import log_of_value
+from pymc_spn.gibbs.network import LOGS, VECTOR
 from pymc_spn.leaves.families import families_with
-from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.leaves.kernel_forms import LEVEL, LINEAR, LOGARITHM, NOT_NEGATIVE, POWER, REAL, STUDENT, TABLE
 from pymc_spn.networks.records.predictive_kernels import ROUNDING
 from pymc_spn.numerics.kernel_options import bare_kernel
@@ -173,16 +171,8 @@ def fill_table(tree, palette, edges, leaves, by_table, is_cell, value_ptr, low, 
         for d in range(palette.place_ptr[c], palette.place_ptr[c + 1]):
             r = tree.leaf_region[d]
             for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
-                is_empty = leaves.log_scale[i] == EMPTY_LEAF and palette.family[leaves.entry[i]] != CATEGORICAL
                 for v in range(value_ptr[c], value_ptr[c + 1]):
-                    if is_empty:
-                        table[at] = EMPTY_LEAF
-                    elif palette.column_kind[d] >= CELLS:
-                        table[at] = log_whole_number(palette, leaves, d, i, 0.5 * (low[v] + high[v]))
-                    elif is_cell[c]:
-                        table[at] = log_cell(palette, leaves, d, i, low[v], high[v])
-                    else:
-                        table[at] = log_predictive(palette, leaves, d, i, low[v])
+                    table[at] = log_of_value(palette, leaves, d, i, is_cell[c], low[v], high[v])
                     at += 1
 
 

@@ -12,7 +12,7 @@ from pymc_spn.laws.law import PairLogs
 from pymc_spn.leaves.kernel_forms import STUDENT
 from pymc_spn.networks.records.draw_blocks import Asked, DrawBlocks, Piece, in_draws
 from pymc_spn.networks.records.draw_circuit import DrawCircuit, known_rows, leaf_arrays
-from pymc_spn.networks.records.joint_predictives import JointPredictives, students_given
+from pymc_spn.networks.records.multivariate_leaves import JointPredictives, students_given
 from pymc_spn.numerics.lanes import LANES
 from pymc_spn.numerics.read_only_views import read_only_view
 from pymc_spn.numerics.threads import for_each
@@ -126,10 +126,9 @@ def _students(states: Any, row: np.ndarray, wanted: np.ndarray) -> tuple[list[np
     """
     leaves = states.joint_leaves
     each = [leaves.of(r) for r in leaves.regions]
-    counts = np.array([np.diff(own.begin) for own in each], np.int64).reshape(len(each), states.n_draws)
-    size = np.array([own.columns.size for own in each], np.int64)[:, None]
+    size, counts = leaves.counts
     n_wanted = np.array([np.count_nonzero(wanted[own.columns]) for own in each], np.int64)[:, None]
-    n_parts, n_pairs = counts * size, counts * (n_wanted * (n_wanted - 1) // 2)
+    n_parts, n_pairs = counts * size[:, None], counts * (n_wanted * (n_wanted - 1) // 2)
     parts, pairs = np.zeros((4, n_parts.sum())), np.zeros((n_pairs.sum(), 7))
     for own, at, at_pairs in zip(each, in_draws(n_parts), in_draws(n_pairs), strict=True):
         asked = np.flatnonzero(wanted[own.columns])

@@ -15,7 +15,7 @@ import numpy as np
 
 from pymc_spn.gibbs.component_kinds import build_move
 from pymc_spn.gibbs.family_kernels import posteriors
-from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
+from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, statistics_of
 from pymc_spn.gibbs.network import enlarged_capacity, grown
 from pymc_spn.gibbs.redraw import COUNT, redraw_rows
 from pymc_spn.leaves.families import PREDICTIVES
@@ -183,10 +183,7 @@ def _draw_joints(net: Any, r: int, slots: np.ndarray, n: np.ndarray, rng: np.ran
     if slots.size == 0:
         return
     joints, first, last = net.joints, net.joints.column_ptr[r], net.joints.column_ptr[r + 1]
-    d, top, psi0 = int(last - first), int(net.edges.top[r]), net.joints.psi0[first:last]
-    t = d * (d + 1) // 2
-    sums = joints.sums[joints.sums_begin[r] :][: top * d].reshape(top, d)
-    products = joints.products[joints.products_begin[r] :][: top * t].reshape(top, t)
+    d, psi0, (_, sums, products) = int(last - first), net.joints.psi0[first:last], statistics_of(net, r)
     held = (n > 0)[:, None]  # of a new leaf nothing is summed
     own = np.where(held, sums[slots], 0.0), np.where(held, products[slots], 0.0)
     learned = NormalInverseWishart.after(n, *own, psi0, PRECISION_RATIO, d + EXCESS)

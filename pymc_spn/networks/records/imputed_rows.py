@@ -8,7 +8,7 @@ from pymc_spn.leaves.families import CONJUGATES, PREDICTIVES
 from pymc_spn.leaves.family_codes import CATEGORICAL, GAUSSIAN
 from pymc_spn.leaves.leaf_predictives import Leaves, draw_in_event
 from pymc_spn.networks.records.draw_blocks import Asked
-from pymc_spn.networks.records.joint_events import draw_with_events
+from pymc_spn.networks.records.multivariate_leaves import draw_with_events
 from pymc_spn.networks.records.predictive_kernels import draw_values
 from pymc_spn.networks.records.recorded_states import RecordedStates
 from pymc_spn.networks.records.rounded_cells import RoundedCells

@@ -7,24 +7,19 @@ one has the cell's log mass in each leaf in place of the leaf's log density.
 
 import math
 
-import numpy as np
-
-from pymc_spn.gibbs.cell_masses import log_whole_number
+from pymc_spn.gibbs.cell_masses import log_of_value
 from pymc_spn.gibbs.exact import SAFE, evaluate_regions, evaluate_regions_by_logs
 from pymc_spn.gibbs.family_kernels import draw_of, is_not_negative, is_of_logs, posterior_of
-from pymc_spn.gibbs.joint_leaves import evaluate_joints, take_joints
+from pymc_spn.gibbs.joint_leaves import copy_row, evaluate_joints, move_joints, take_joints
 from pymc_spn.gibbs.leaf_kernels import (
     evaluate_leaves,
     exponentiate,
     level_mass,
-    log_predictive,
     logs_of_levels,
     shift_column,
 )
 from pymc_spn.gibbs.network import CELLS, EMPTY_LEAF, LARGEST_LOG, LOGS, VECTOR
-from pymc_spn.gibbs.occupancy import (
-    mark_missing,
-)
+from pymc_spn.gibbs.occupancy import attach, detach, make_again, mark_missing
 from pymc_spn.leaves.family_codes import CATEGORICAL
 from pymc_spn.numerics.kernel_options import bare_called_kernel, bare_kernel
 
@@ -32,7 +27,7 @@ ROUNDING = 1e-12  # a coded value this little below zero is a rounded zero
 
 
 @bare_kernel
-def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints=None, known=None):
+def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints=None, cells=None, of_joints=None):
     """Log predictive of one row in coded units.
 
     Parameters
@@ -42,8 +37,10 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
     y : (P,) float64
         Coded row, a value for each place of its column (`network`); NaN where there is no point.
     joints : Joints, optional
-    known : KnownCells, optional
-        What leaves are worth at the row's cells, see `rounded_cells`: used where ``y`` is NaN.
+    of_joints : (J,) float64
+        With ``joints``: log values of the row in the slots of leaves over several columns.
+    cells : (2, P) float64, optional
+        Ends of the row's cells, NaN where it has none; used where ``y`` is NaN.
 
     Returns
     -------
@@ -53,15 +50,12 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
         Whether values of edges and nodes are left in logs (`evaluate_regions_by_logs`).
     """
     mark_missing(tree, scratch, y)
-    if joints is not None:
-        for c in range(palette.place_ptr.size - 1):
-            joints.scratch.row[c] = y[palette.place_ptr[c]]
     by_hand = False
     for d in range(tree.leaf_region.size):
         r = tree.leaf_region[d]
         if scratch.missing[r]:
-            if known is not None:
-                by_hand |= known.is_cell[d]
+            if cells is not None:
+                by_hand |= cells[0, d] == cells[0, d]
         elif palette.column_kind[d] >= CELLS or is_outside(palette, d, y[d]):
             scratch.missing[r] = True
             by_hand = True
@@ -69,24 +63,20 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
     if by_hand:
         for c in range(palette.place_ptr.size - 1):
             first = palette.place_ptr[c]
+            low = y[first]
+            high = low
             is_cell = False
-            if known is not None:
-                is_cell = known.is_cell[first] and np.isnan(y[first])
-            if not scratch.missing[tree.leaf_region[first]] or not (is_cell or y[first] == y[first]):
+            if cells is not None:
+                if math.isnan(low):
+                    low, high = cells[0, first], cells[1, first]
+                    is_cell = True
+            if not scratch.missing[tree.leaf_region[first]] or math.isnan(low):
                 continue
             for d in range(first, palette.place_ptr[c + 1]):
                 r = tree.leaf_region[d]
-                begin = edges.begin[r]
-                end = begin + edges.top[r]
                 scratch.missing[r] = False
-                for i in range(begin, end):
-                    if is_cell:
-                        if known is not None:
-                            scratch.log_value[i] = known.log_mass[i]
-                    elif palette.column_kind[d] >= CELLS:
-                        scratch.log_value[i] = log_whole_number(palette, leaves, d, i, y[d])
-                    else:
-                        scratch.log_value[i] = log_predictive(palette, leaves, d, i, y[d])
+                for i in range(edges.begin[r], edges.begin[r] + edges.top[r]):
+                    scratch.log_value[i] = log_of_value(palette, leaves, d, i, is_cell, low, high)
             scratch.column_shift[c] = shift_column(tree, palette, edges, scratch, c)
             shift += scratch.column_shift[c]
             for d in range(first, palette.place_ptr[c + 1]):
@@ -102,10 +92,10 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
     if scratch.missing[0]:
         return 0.0, False
     if joints is not None:
-        if known is None:
+        if of_joints is None:
             shift += evaluate_joints(tree, palette, edges, joints, scratch, y)
         else:
-            shift += take_joints(tree, palette, edges, joints, scratch, known.of_joints)
+            shift += take_joints(tree, palette, edges, joints, scratch, of_joints)
     evaluate_regions(tree, palette, masses, edges, nodes, scratch, joints, 0)
     logs = not scratch.node_value[0] > SAFE
     if logs:
@@ -115,6 +105,69 @@ def evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, y, joints
     else:
         total = shift + math.log(scratch.node_value[0])
     return (total if total > 0.1 * EMPTY_LEAF else -math.inf), logs
+
+
+@bare_kernel
+def leave_one_out(
+    tree,
+    palette,
+    masses,
+    edges,
+    nodes,
+    leaves,
+    scratch,
+    joints,
+    y,
+    filled,
+    asked,
+    slots,
+    options,
+    cells,
+    of_joints,
+    out,
+):
+    """Log predictive of each training row given the others: it is taken out, evaluated and put back.
+
+    Parameters
+    ----------
+    tree, palette, masses, edges, nodes, leaves, scratch, joints
+        Groups of a `Network` that holds the rows; the same afterwards.
+    y : (N, P) float64
+    filled : (N, D) float64
+        The rows with the cells that are drawn in leaves over several columns.
+    asked : (N, P) float64
+        What is evaluated: the rows, or some of their cells.
+    slots : (N, R) int32
+        Empty for rows that are none of the network's.
+    options : (N, R) int32
+        Split of each row's product, palette entry of its leaf.
+    cells : (N, 2, P) float64
+        Of the rows, see `evaluate_row`; None where no column is in cells.
+    of_joints : (N, J) float64
+        Log values of each row in the slots of leaves over several columns without it; None where no column is in cells.
+    out : (N,) float64
+    """
+    for n in range(out.size):
+        if slots.shape[0] > 0:
+            row = slots[n]
+            for r in range(row.size):
+                scratch.old[r] = row[r]
+            if of_joints is None:
+                if joints is not None:
+                    copy_row(filled[n], joints.scratch.row)
+                    move_joints(edges, joints, row, -1.0)
+            detach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+        own = None if cells is None else cells[n]
+        logs = None if of_joints is None else of_joints[n]
+        out[n] = evaluate_row(tree, palette, masses, edges, nodes, leaves, scratch, asked[n], joints, own, logs)[0]
+        if slots.shape[0] > 0:
+            row = slots[n]
+            make_again(tree, palette, masses, edges, nodes, leaves, row, options[n])
+            attach(tree, palette, edges, nodes, leaves, scratch, y[n], row)
+            if of_joints is None:
+                if joints is not None:
+                    copy_row(filled[n], joints.scratch.row)
+                    move_joints(edges, joints, row, 1.0)
 
 
 @bare_called_kernel

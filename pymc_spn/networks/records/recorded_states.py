@@ -13,12 +13,14 @@ from pymc_spn.gibbs.network import copied, own_bytes, tight_capacity
 from pymc_spn.gibbs.palette import asked_palette, log_jacobian, taken_centres
 from pymc_spn.gibbs.sampler import Sampler, place_columns
 from pymc_spn.laws.law import Marks
+from pymc_spn.leaves import elliptical_cells
 from pymc_spn.leaves.leaf_predictives import Leaves
-from pymc_spn.networks.records import joint_cells, rounded_cells
+from pymc_spn.networks.records import rounded_cells
 from pymc_spn.networks.records.column_leaves import ColumnLeaves
 from pymc_spn.networks.records.draw_blocks import Asked, DrawBlocks
 from pymc_spn.networks.records.drawn_parameters import draw_parameters
-from pymc_spn.networks.records.joint_predictives import JointLeaves
+from pymc_spn.networks.records.multivariate_leaves import JointLeaves, RowsByGaps, logs_without_rows
+from pymc_spn.networks.records.predictive_kernels import leave_one_out
 from pymc_spn.networks.records.record import LOG_JOINT, Record
 from pymc_spn.networks.records.rounded_cells import RoundedCells
 from pymc_spn.networks.records.run_weights import FoundOfRuns, found_of_runs
@@ -206,14 +208,10 @@ class RecordedStates:
         """Slots of the top sum node that hold training rows."""
         return slice(int(net.tree.n_prior[0]), int(net.edges.top[0]))
 
-    def leaves(self, s: int, d: int) -> Leaves:
-        """All leaf slots of a column under draw s, place by place."""
-        columns, k = self.column_leaves(s, self.network(s))
-        return columns.leaves(k, d)
-
     def all_leaves(self, d: int) -> tuple[Leaves, np.ndarray]:
         """Leaves (n,) of a column under all draws, and (S + 1,) the first of each draw."""
-        each = [self.leaves(s, d) for s in range(self.n_draws)]
+        of_draws = (self.column_leaves(s, self.network(s)) for s in range(self.n_draws))
+        each = [columns.leaves(k, d) for columns, k in of_draws]
         begin = np.concatenate([[0], np.cumsum([one.family.size for one in each])]).astype(np.int64)
         return Leaves(*map(np.concatenate, zip(*each, strict=True))), begin
 
@@ -241,7 +239,7 @@ class RecordedStates:
     def cell_tolerance(self) -> float:
         """Of the densities of rows with cells; several cells in one leaf over several columns have no closed form."""
         several = np.isin(self.schema.rounded_columns, self.schema.joint_columns).sum() > 1
-        return joint_cells.TOLERANCE if several else rounded_cells.TOLERANCE
+        return elliptical_cells.TOLERANCE if several else rounded_cells.TOLERANCE
 
     @property
     def has_joints(self) -> bool:
@@ -305,14 +303,18 @@ class RecordedStates:
         sampler = Sampler(self.structure, asked_palette(self.compiled), self.coded)
         cells = None if self.rounded is None else self.rounded.of_rows(own)
         asked = place_columns(self.structure, self.coded)[own] if cells is None else cells.seen
-        arrays = None if cells is None else cells.arrays()
+        ends = None if cells is None else cells.at_places
+        by_gaps: dict[int, RowsByGaps] = {}
+        of_rows = None if cells is None else (cells.middles, cells.widths, by_gaps)
         jacobian = self.log_jacobian(self.record.table[own]) if cells is None else cells.log_jacobians.sum(axis=1)
         for s, logs in zip(draws.tolist(), out, strict=True):
             self.load(s, sampler)
             net, tables = sampler.net, (sampler.coded, sampler.filled, sampler.slots, sampler.options)
             y, filled, *seats = (table[own] for table in tables)
-            known = None if cells is None else cells.known(net)
-            rounded_cells.leave_one_out(*net, y, filled, asked, *seats, arrays, known, logs)
+            of_joints = None
+            if of_rows is not None and self.has_joints:
+                of_joints = logs_without_rows(net, self.compiled, *of_rows, filled, seats[0])
+            leave_one_out(*net, y, filled, asked, *seats, ends, of_joints, logs)
         return out + jacobian
 
     def moments(

@@ -11,8 +11,8 @@ fractional numbers of rows. Nodes have width 1, and all their children's weights
 import numpy as np
 
 from pymc_spn.gibbs.family_kernels import is_located, posteriors, predictive_of
-from pymc_spn.gibbs.joint_leaves import refresh_joint, set_psi0
-from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.joint_leaves import refresh_joint, set_psi0, statistics_of
+from pymc_spn.gibbs.joint_statistics import joint_scales
 from pymc_spn.gibbs.network import GENERAL, LEVELS, build_network, level_counts, prior_slots
 from pymc_spn.gibbs.occupancy import clear, set_hyperparameters
 from pymc_spn.gibbs.statistics import entry_priors
@@ -79,19 +79,15 @@ def fitted_network(structure, compiled, tree, statistics, hyperparameters):
 
 def _put_joints(net, tree, statistics, r, local, edge):
     """Statistics and predictives of a region's leaves over several columns in the slots of its edges, -1 new ones."""
-    joints = net.joints
-    d = joints.column_ptr[r + 1] - joints.column_ptr[r]
-    t = d * (d + 1) // 2
+    joints, (_, sums, products) = net.joints, statistics_of(net, r)
     for slot, e in zip(local.tolist(), edge.tolist(), strict=True):
         if net.edges.split[net.edges.begin[r] + slot] != joints.split[r]:
             continue
         n, i = 0.0, -1
         if e >= 0:
             n, i = statistics.edge_count[e], tree.joint[e]
-            at, to = tree.sums_ptr[i], joints.sums_begin[r] + slot * d
-            joints.sums[to : to + d] = statistics.sums[at : at + d]
-            at, to = tree.products_ptr[i], joints.products_begin[r] + slot * t
-            joints.products[to : to + t] = statistics.products[at : at + t]
+            sums[slot] = statistics.sums[tree.sums_ptr[i] : tree.sums_ptr[i + 1]]
+            products[slot] = statistics.products[tree.products_ptr[i] : tree.products_ptr[i + 1]]
         put_joint(joints, r, slot, n)
 
 

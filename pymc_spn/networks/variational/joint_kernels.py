@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO
-from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.joint_statistics import joint_scales
 from pymc_spn.leaves.normal_inverse_wishart import (
     add_covariance_of_missing,
     add_row,
     column_of_triangle,
-    diagonal_of_inverse,
     expected_constant,
     factorise,
-    gathered_scatter,
+    form_of_observed,
+    inverse_at,
     log_integral_of_missing,
     observed_first,
     scatter,
@@ -116,9 +116,8 @@ def expect_joints(joints):
         joints.half_log[i] = factorise(d, d, factor, psi0)
         joints.constant[i] = expected_constant(d, k, v, joints.half_log[i])
         loss = joints.loss[joints.sums_ptr[i] : joints.sums_ptr[i + 1]]
-        diagonal_of_inverse(d, factor, scratch.z, loss)
         for j in range(d):
-            loss[j] *= 0.5 * v * joints.cell_variance[first + j]
+            loss[j] = 0.5 * v * joints.cell_variance[first + j] * inverse_at(d, j, factor, scratch.z)
 
 
 @bare_called_kernel
@@ -156,13 +155,9 @@ def predict_missing(joints, i, d, n_seen, k, scratch):
     products = joints.products[joints.products_ptr[i] : joints.products_ptr[i + 1]]
     psi0 = joints.psi0[first : first + d]
     triangle = scratch.triangle[: triangle_size(d)]
-    gathered_scatter(d, scratch.order, k, sums, products, psi0, triangle)
-    for j in range(d):
-        c = scratch.order[j]
-        scratch.floor[j] = psi0[c]
-        scratch.z[j] = scratch.x[c] - sums[c] / k if j < n_seen else 0.0
-    half_log = factorise(d, n_seen, triangle, scratch.floor)
-    square = solve(d, n_seen, triangle, scratch.z)
+    square, half_log = form_of_observed(
+        d, n_seen, scratch.order, k, sums, products, psi0, scratch.x, triangle, scratch.floor, scratch.z
+    )
     for j in range(n_seen, d):
         c = scratch.order[j]
         scratch.x[c] = sums[c] / k - scratch.z[j]

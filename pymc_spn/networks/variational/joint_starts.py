@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from pymc_spn.gibbs.joint_leaves import EXCESS, PRECISION_RATIO, joint_regions, n_kinds
-from pymc_spn.gibbs.joint_scales import joint_scales
+from pymc_spn.gibbs.joint_statistics import joint_scales
 from pymc_spn.leaves.leaf_statistics import NormalInverseWishart
 from pymc_spn.leaves.normal_inverse_wishart import LOG_PI
 from pymc_spn.networks.variational.active_tree import tree_of_digits
