@@ -28,13 +28,18 @@ from pymc_spn.tables.table import kind_of_columns
 MOST_SCORED = 1_000  # variables that can be scored
 
 
+def refuse_many(n_variables: int) -> None:
+    """Refuse more variables than can be scored."""
+    if n_variables > MOST_SCORED:
+        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {n_variables:,}; choose some columns")
+
+
 def check_table(table: Table) -> None:
     """Refuse missing and infinite cells; warn of few rows."""
     names = table.names
     if not names:
         raise ValueError("there must be at least one variable")
-    if len(names) > MOST_SCORED:
-        raise ValueError(f"at most {MOST_SCORED:,} variables are possible, got {len(names):,}; choose some columns")
+    refuse_many(len(names))
     bad = np.argwhere(np.isnan(table.values))
     if bad.size:
         row, column = bad[0]
@@ -208,6 +213,8 @@ class LocalScores(ParentSetScores):
         >>> scores.of("age").shape
         (2,)
         """
+        shape = getattr(data, "shape", ())
+        refuse_many(shape[1] if len(shape) == 2 else 0)  # reading 10,000 columns takes ten seconds
         table = read_table(data, kinds)
         kind = kind_of_columns(table.columns)
         check_table(table)
