@@ -213,7 +213,7 @@ class LocalScores(ParentSetScores):
         >>> scores.of("age").shape
         (2,)
         """
-        shape = getattr(data, "shape", ())
+        shape: tuple[int, ...] = getattr(data, "shape", ())
         refuse_many(shape[1] if len(shape) == 2 else 0)  # reading 10,000 columns takes ten seconds
         table = read_table(data, kinds)
         kind = kind_of_columns(table.columns)
