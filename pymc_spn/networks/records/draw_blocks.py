@@ -155,8 +155,9 @@ class DrawBlocks:
         def ask(piece: Piece) -> None:
             own = laws[begin[piece.s] : begin[piece.s + 1]]
             share = shares_in(piece, d, logs)[:, : len(own)]
-            mean = share @ own
-            out[piece.s, piece.rows, : own.shape[1]] = mean
+            mean = out[piece.s, piece.rows, : own.shape[1]]
+            for k, number in enumerate(own.T):  # each row by itself: products of BLAS round with the rows beside it
+                mean[:, k] = (share * number).sum(axis=1)
             if variance:
                 out[piece.s, piece.rows, -1] = (share * (own[:, 0] - mean[:, :1]) ** 2).sum(axis=1)
 
